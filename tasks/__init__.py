@@ -1,0 +1,1 @@
+"""What Millrace does (files: the verbs) and what it knows (folders: the nouns)."""

@@ -1,0 +1,87 @@
+"""What tasks hand on: small handles (kind, digest, path) to what lies in the store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A published folder of the store and its manifest."""
+
+    kind: ClassVar[str]
+    format: ClassVar[int] = 1
+
+    digest: str
+    path: Path
+    name: str
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, as contract 5 lays it out."""
+        return json.loads((self.path / "manifest.json").read_bytes())
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What the stage that made it found out, by flat name (`test/accuracy`)."""
+        return self.manifest["statistics"].get("metrics", {})
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.digest}"
+
+
+class Records(Artifact):
+    """TFRecord shards of one source, split, with statistics and an offset index."""
+
+    kind = "records"
+
+
+class Snapshot(Artifact):
+    """Preprocessed, fixed-layout examples, readable at any index."""
+
+    kind = "snapshot"
+
+
+class Model(Artifact):
+    """A trained float Keras model with its final training state."""
+
+    kind = "model"
+
+
+class Report(Artifact):
+    """The evaluation of one model."""
+
+    kind = "report"
+
+
+class Variant(Artifact):
+    """One deployable form of a model, with its size and quality."""
+
+    kind = "variant"
+
+
+class Export(Artifact):
+    """A folder of accepted variants, checked in a fresh process."""
+
+    kind = "export"
+
+
+KINDS: dict[str, type[Artifact]] = {
+    kind.kind: kind for kind in (Records, Snapshot, Model, Report, Variant, Export)
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """An export registered in MLflow under an alias."""
+
+    name: str
+    version: str
+    alias: str | None
+    export: str
+    verdict: str
+    changed: bool

@@ -1,0 +1,84 @@
+"""The config: one class per section. This page is the product's table of contents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.config.base import NOT_IDENTITY, Name, Section, identity
+from tasks.config.compress import CompressConfig
+from tasks.config.evaluate import EvaluateConfig
+from tasks.config.export import ExportConfig
+from tasks.config.model import ConvnetModel, MlpModel, ModelConfig
+from tasks.config.promote import PromoteConfig, ReleaseConfig
+from tasks.config.records import RecordsConfig
+from tasks.config.resources import ResourcesConfig
+from tasks.config.snapshot import ImageSnapshot, SnapshotConfig
+from tasks.config.source import SklearnSource, SourceConfig
+from tasks.config.train import TrainConfig
+
+
+class Config(Section):
+    """A whole pipeline: what goes in, what is done, what must hold."""
+
+    name: Annotated[Name, NOT_IDENTITY]
+    """The model's name in the registry and in the pages."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Decides the initial weights, the order of examples and dropout."""
+
+    source: SourceConfig = SklearnSource()
+    """Raw data."""
+
+    records: RecordsConfig = RecordsConfig()
+    """Stage `convert`."""
+
+    snapshot: SnapshotConfig = ImageSnapshot()
+    """Stage `snapshot`."""
+
+    model: ModelConfig = ConvnetModel()
+    """The task and the architecture."""
+
+    train: TrainConfig
+    """Stage `train`."""
+
+    evaluate: EvaluateConfig = EvaluateConfig()
+    """Stage `evaluate`."""
+
+    compress: CompressConfig = CompressConfig()
+    """Stage `compress`."""
+
+    export: ExportConfig = ExportConfig()
+    """Stage `export`."""
+
+    promote: PromoteConfig = PromoteConfig()
+    """Stage `promote`."""
+
+    release: ReleaseConfig = ReleaseConfig()
+    """The flow `release`."""
+
+    resources: ResourcesConfig = ResourcesConfig()
+    """Threads and time-outs."""
+
+
+__all__ = [
+    "CompressConfig",
+    "Config",
+    "ConvnetModel",
+    "EvaluateConfig",
+    "ExportConfig",
+    "ImageSnapshot",
+    "MlpModel",
+    "ModelConfig",
+    "PromoteConfig",
+    "RecordsConfig",
+    "ReleaseConfig",
+    "ResourcesConfig",
+    "Section",
+    "SklearnSource",
+    "SnapshotConfig",
+    "SourceConfig",
+    "TrainConfig",
+    "identity",
+]

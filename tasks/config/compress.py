@@ -1,0 +1,25 @@
+"""Which compressed forms are made, and what they must keep."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tasks.config.base import Section
+
+
+class CompressConfig(Section):
+    """The float SavedModel and the float LiteRT file are always made; methods add to them."""
+
+    methods: tuple[Literal["int8_dynamic"], ...] = ("int8_dynamic",)
+    """`int8_dynamic`: int8 weights per channel, activations quantised as they pass (LiteRT)."""
+
+    max_size_ratio: Annotated[float, Field(gt=0, le=1)] = 0.35
+    """Largest accepted size of an int8 file, as a share of the float LiteRT file."""
+
+    max_quality_loss: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Largest accepted upper 95 % bound of the paired loss of test accuracy against float."""
+
+    max_latency_ratio: Annotated[float, Field(gt=0)] | None = None
+    """Largest accepted latency against float LiteRT; default: measured and reported, not judged."""

@@ -1,0 +1,55 @@
+"""The errors a user can mend, each one line: where, what was seen, the rule, the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class UserError(Exception):
+    """An error that the user can mend; rendered alike in the command, the flow's state and the JSON."""
+
+    exit_code = 1
+    status = "failed"
+
+    def __init__(self, field: str, saw: Any, rule: str, remedy: str) -> None:
+        self.field, self.saw, self.rule, self.remedy = str(field), saw, rule, remedy
+        super().__init__(field, saw, rule, remedy)
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.saw}; {self.rule}; {self.remedy}"
+
+    def as_json(self) -> dict[str, str]:
+        return {"field": self.field, "saw": str(self.saw), "rule": self.rule, "remedy": self.remedy}
+
+
+class Refused(UserError):
+    """Found from config, `stat` and listing alone, before anything was written."""
+
+    exit_code = 2
+    status = "refused"
+
+
+class Failed(UserError):
+    """Found in the data, or while working."""
+
+
+class Damaged(Failed):
+    """A published artifact is not what its manifest says; the store has moved it away."""
+
+
+class Superseded(Failed):
+    """A newer attempt has taken over; this one may publish nothing."""
+
+
+class Stopped(BaseException):
+    """SIGTERM or SIGINT, after saving; not an Exception, so that no `except` on the way eats it."""
+
+    status = "stopped"
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+
+    @property
+    def exit_code(self) -> int:
+        return 130 if self.signal_number == 2 else 75

@@ -1,0 +1,1 @@
+"""Input-addressed artifacts: staging, commit, verify, lineage."""

@@ -1,0 +1,47 @@
+"""What a stage's work is given: where to write, how to say how far it is, whether to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tasks.store.staging import Staging
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage's work found out; goes into the manifest as it is, so nothing timed belongs here."""
+
+    counts: dict[str, int]
+    features: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Where metrics by step go (`tasks.tracking.journal`)."""
+
+    def append(self, step: int, metrics: dict[str, float]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Everything around the work; the work itself is `def work(bench, *arguments) -> Outcome`."""
+
+    staging: Staging
+    """Where finished pieces lie, from this attempt and earlier ones."""
+
+    journal: Journal
+    """Metrics by step."""
+
+    progress: Callable[..., None]
+    """`progress(done, total, unit, **figures)`: how far the stage is, for the person who waits."""
+
+    measure: Callable[[str, Any], None]
+    """`measure(name, value)`: anything timed; goes to the run's measurements, never into an artifact."""
+
+    stopping: Callable[[], bool]
+    """Whether a signal asks to save and leave."""
+
+    threads: int
+    """CPU threads of this process."""
