@@ -1,0 +1,46 @@
+"""A small convolutional classifier, after VGG (Simonyan and Zisserman, arXiv 1409.1556): pairs of 3 x 3 filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tasks.config import ConvnetModel
+from tasks.errors import Failed
+from tasks.models.features import classes, model_input
+from tasks.models.layers import conv, dense, dropout, entry, logits
+
+
+def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Model:
+    """Images [B, height, width, channels] to logits [B, classes]; every block halves height and width.
+
+    Raises:
+        Failed: the input is no image, or too small for that many blocks.
+    """
+    source = model_input(features)
+    if len(source.shape) != 3:
+        raise Failed(
+            "model.kind",
+            f"convnet on shape {list(source.shape)}",
+            "a convnet reads images",
+            "use kind: mlp",
+        )
+    most = min(source.shape[:2]).bit_length() - 1
+    if len(config.filters) > most:
+        size = " x ".join(map(str, source.shape[:2]))
+        raise Failed(
+            "model.filters",
+            f"{len(config.filters)} blocks on {size} pixels",
+            f"every block halves the image, so it has room for {most}",
+            f"give at most {most} values, or a larger snapshot.height and snapshot.width",
+        )
+    inputs, x = entry(source)
+    for block, filters in enumerate(config.filters):
+        x = conv(filters, f"block{block}_conv0", seed)(x)
+        x = conv(filters, f"block{block}_conv1", seed)(x)
+        x = keras.layers.MaxPooling2D(name=f"block{block}_pool")(x)
+    x = keras.layers.Flatten(name="flatten")(x)
+    x = dropout(config.dropout, "dropout", seed)(x)
+    x = dense(config.dense, "dense", seed)(x)
+    return keras.Model(inputs, logits(len(classes(features)), seed)(x), name="convnet")

@@ -1,0 +1,53 @@
+"""A model is a pure function of (config, features, seed), and says in one line what does not fit."""
+
+import keras
+import numpy as np
+import pytest
+
+from tasks.config import ConvnetModel, MlpModel
+from tasks.errors import Failed
+from tasks.models import build
+
+FEATURES = {
+    "image": {"shape": [8, 8, 1], "dtype": "uint8"},
+    "label": {
+        "shape": [],
+        "dtype": "int64",
+        "classes": [str(digit) for digit in range(10)],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,), dropout=0.5)],
+)
+def test_weights_are_a_function_of_the_seed_alone(config):
+    keras.utils.set_random_seed(1)
+    first = build(config, FEATURES, seed=7)
+    keras.utils.set_random_seed(2)
+    second, other = build(config, FEATURES, seed=7), build(config, FEATURES, seed=8)
+    for one, two in zip(first.variables, second.variables, strict=True):
+        assert one.path == two.path
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+    assert not np.array_equal(first.weights[0].numpy(), other.weights[0].numpy())
+
+
+@pytest.mark.parametrize(
+    "config", [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,))]
+)
+def test_model_reads_the_feature_as_stored_and_gives_float32_logits(config):
+    model = build(config, FEATURES, seed=0)
+    assert [tensor.name for tensor in model.inputs] == ["image"]
+    assert model.inputs[0].dtype == "uint8"
+    assert model.layers[-1].name == "logits"
+    outputs = model(np.zeros((3, 8, 8, 1), "uint8"))
+    assert (tuple(outputs.shape), keras.backend.standardize_dtype(outputs.dtype)) == (
+        (3, 10),
+        "float32",
+    )
+
+
+def test_too_many_blocks_for_the_image_are_named():
+    with pytest.raises(Failed, match="4 blocks on 8 x 8 pixels"):
+        build(ConvnetModel(filters=(4, 4, 4, 4)), FEATURES, seed=0)
