@@ -32,7 +32,5 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
     Raises:
         Failed: the features do not fit the architecture.
     """
-    model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(
-        config, features, seed
-    )
+    model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
     return model

@@ -11,21 +11,14 @@ from tasks.models.features import Input
 
 def layer_seed(seed: int, name: str) -> int:
     """An independent 31-bit seed for each layer of each model seed."""
-    return (
-        int.from_bytes(
-            hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest(), "little"
-        )
-        >> 1
-    )
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest(), "little") >> 1
 
 
 def entry(source: Input) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """The input [B, *shape] as the snapshot stores it, and the same as float32; uint8 lies in [-1, 1] then."""
     inputs = keras.Input(source.shape, dtype=source.dtype, name=source.name)
     scaled = source.dtype == "uint8"
-    rescale = keras.layers.Rescaling(
-        *((1 / 127.5, -1.0) if scaled else (1.0, 0.0)), name="rescale"
-    )
+    rescale = keras.layers.Rescaling(*((1 / 127.5, -1.0) if scaled else (1.0, 0.0)), name="rescale")
     return inputs, rescale(inputs)
 
 
@@ -45,9 +38,7 @@ def conv(filters: int, name: str, seed: int) -> keras.layers.Layer:
 def dense(units: int, name: str, seed: int) -> keras.layers.Layer:
     """Dense layer and relu, He-initialised (arXiv 1502.01852)."""
     initializer = keras.initializers.HeNormal(layer_seed(seed, name))
-    return keras.layers.Dense(
-        units, activation="relu", kernel_initializer=initializer, name=name
-    )
+    return keras.layers.Dense(units, activation="relu", kernel_initializer=initializer, name=name)
 
 
 def dropout(share: float, name: str, seed: int) -> keras.layers.Layer:
@@ -58,6 +49,4 @@ def dropout(share: float, name: str, seed: int) -> keras.layers.Layer:
 def logits(classes: int, seed: int) -> keras.layers.Layer:
     """The head: float32 whatever the policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
     initializer = keras.initializers.GlorotUniform(layer_seed(seed, "logits"))
-    return keras.layers.Dense(
-        classes, kernel_initializer=initializer, dtype="float32", name="logits"
-    )
+    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name="logits")
