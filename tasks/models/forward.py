@@ -1,0 +1,39 @@
+"""The trained model as a function on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import keras
+
+BATCH = 256
+
+
+def predict(model: keras.Model, examples: npt.NDArray, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
+    """Outputs of the model for all examples, batch by batch, not training.
+
+    Args:
+        examples: [N, *shape] of the model's one input; a memory map is read a batch at a time.
+
+    Returns:
+        float32 [N, classes].
+    """
+    import tensorflow as tf
+
+    source = model.inputs[0]
+    signature = [tf.TensorSpec(source.shape, source.dtype, name=source.name)]
+    compiled = tf.function(lambda batch: model(batch, training=False), input_signature=signature, autograph=False)
+    return batched(lambda batch: compiled(tf.constant(batch)).numpy(), examples, batch_size)
+
+
+def batched(
+    call: Callable[[npt.NDArray], npt.NDArray[np.float32]], examples: npt.NDArray, batch_size: int = BATCH
+) -> npt.NDArray[np.float32]:
+    """Join what `call` makes of each batch of at most `batch_size` examples."""
+    starts = range(0, len(examples), batch_size)
+    return np.concatenate([call(np.ascontiguousarray(examples[start : start + batch_size])) for start in starts])

@@ -1,0 +1,127 @@
+"""A model on disk: files that Keras alone can read, whose bytes repeat, and from which we rebuild exactly.
+
+Stock `model.keras` files differ each time: they hold the date, zip times and object addresses. Here the date is
+fixed, zip times are 1980 and shared objects are numbered by first use (facts measured on Keras 3.15.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from tasks.config import ModelConfig
+from tasks.models import build
+from tasks.store.files import canonical, pretty
+from tasks.store.staging import Staging
+
+if TYPE_CHECKING:
+    import keras
+
+MODEL = "model.keras"
+WEIGHTS = "model.weights.h5"
+ARCHITECTURE = "architecture.json"
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+SAVED = "1980-01-01@00:00:00"
+
+
+def save(
+    model: keras.Model, staging: Staging, config: ModelConfig, features: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    """Write `model.keras`, `model.weights.h5` and `architecture.json` as pieces, each with repeatable bytes.
+
+    The model must not be compiled: an optimizer would triple the files and belongs to the training state.
+
+    Returns:
+        `{"weights_sha256": ...}`, for the manifest.
+    """
+    scratch = staging.scratch("keras")
+    model.save(scratch / MODEL)
+    with staging.piece(MODEL) as piece:
+        canonicalise(scratch / MODEL, piece.path)
+    model.save_weights(scratch / WEIGHTS)
+    with staging.piece(WEIGHTS) as piece:
+        os.replace(scratch / WEIGHTS, piece.path)
+    staging.put(ARCHITECTURE, pretty({"model": config.model_dump(mode="json"), "features": features, "seed": seed}))
+    shutil.rmtree(scratch)
+    return {"weights_sha256": weights_sha256(model)}
+
+
+def load(path: Path) -> keras.Model:
+    """Rebuild the model of an artifact folder from its architecture and load its weights.
+
+    Args:
+        path: a folder with `architecture.json` and `model.weights.h5`.
+
+    Returns:
+        The trained model, not compiled.
+    """
+    plan = architecture(path)
+    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plan["model"])
+    model = build(config, plan["features"], plan["seed"])
+    model.load_weights(path / WEIGHTS)
+    return model
+
+
+def architecture(path: Path) -> dict[str, Any]:
+    """What a model was built from: `{"model": config, "features": the snapshot's, "seed": int}`."""
+    plan: dict[str, Any] = json.loads((path / ARCHITECTURE).read_bytes())
+    return plan
+
+
+def weights_sha256(model: keras.Model) -> str:
+    """Hash of the weights in path order: path, dtype, shape and little-endian bytes of each.
+
+    Weights are what `predict` depends on: dropout's seed state, whose path Keras numbers by process, stays out.
+    """
+    total = hashlib.sha256()
+    for weight in sorted(model.weights, key=lambda weight: weight.path):
+        values = np.asarray(weight.value)
+        values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
+        total.update(canonical([weight.path, values.dtype.name, list(values.shape)]))
+        total.update(values.tobytes())
+    return total.hexdigest()
+
+
+def canonicalise(source: Path, target: Path) -> None:
+    """Copy a `.keras` file without what depends on the clock or on memory addresses."""
+    rewrite = {"metadata.json": _without_date, "config.json": _without_addresses}
+    with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as after:
+        for name in sorted(before.namelist()):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            if name in rewrite:
+                after.writestr(entry, json.dumps(rewrite[name](json.loads(before.read(name)))))
+            else:
+                with before.open(name) as reader, after.open(entry, "w", force_zip64=True) as writer:
+                    shutil.copyfileobj(reader, writer)
+
+
+def _without_date(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {**metadata, "date_saved": SAVED}
+
+
+def _without_addresses(config: dict[str, Any]) -> dict[str, Any]:
+    numbers: dict[int, int] = {}
+
+    def visit(value: Any) -> Any:
+        if isinstance(value, list):
+            return [visit(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        # A dtype policy is a value, not an object: whether two layers share one is an accident of Keras' caches.
+        policy = value.get("class_name") == "DTypePolicy"
+        return {
+            key: numbers.setdefault(item, len(numbers)) if key == "shared_object_id" else visit(item)
+            for key, item in value.items()
+            if not (policy and key == "shared_object_id")
+        }
+
+    return {key: visit(value) for key, value in config.items()}

@@ -1,0 +1,34 @@
+"""The files of a model: repeatable bytes, readable by Keras alone, rebuilt exactly."""
+
+import keras
+import numpy as np
+from test_train_models_are_pure import FEATURES
+
+from tasks.config import ConvnetModel
+from tasks.models import build
+from tasks.models.forward import predict
+from tasks.models.keras_file import load, save, weights_sha256
+
+CONFIG = ConvnetModel(filters=(4, 8), dense=16)
+
+
+def test_saved_model_rebuilds_with_the_same_weights_and_repeats_its_bytes(benches):
+    folders = []
+    for name in ("one", "two"):
+        staging = benches(name).staging
+        model = build(CONFIG, FEATURES, seed=3)
+        found = save(model, staging, CONFIG, FEATURES, seed=3)
+        folders.append(staging.root)
+        assert found == {"weights_sha256": weights_sha256(model)}
+        assert weights_sha256(load(staging.root)) == weights_sha256(model)
+    for file in ("model.keras", "model.weights.h5", "architecture.json"):
+        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes(), file
+
+
+def test_keras_alone_reads_the_file_and_answers_alike(bench):
+    model = build(CONFIG, FEATURES, seed=3)
+    save(model, bench.staging, CONFIG, FEATURES, seed=3)
+    images = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), "uint8")
+    alone = keras.models.load_model(bench.staging.root / "model.keras")
+    np.testing.assert_array_equal(predict(alone, images), predict(model, images))
+    np.testing.assert_array_equal(predict(model, images, batch_size=5), predict(load(bench.staging.root), images))
