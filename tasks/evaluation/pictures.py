@@ -1,0 +1,147 @@
+"""Pictures of a judgement, as PNG bytes that repeat: no clock, no version, no global state."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
+
+from tasks.evaluation.metrics import METRICS, Answers
+
+INK, MUTED, ACCENT, WARM = "#1f2933", "#9aa5b1", "#2f6f8f", "#c8553d"
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "savefig.dpi": 144,
+}
+MANY = 20
+"""More classes than this get no numbers in their cells and no lines of their own."""
+
+
+def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
+    """Make a function that draws a figure one that gives PNG bytes, in our style and no other."""
+
+    @wraps(draw)
+    def render(*arguments: Any) -> bytes:
+        with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
+            buffer = io.BytesIO()
+            draw(*arguments).savefig(buffer, format="png", metadata={"Software": None})
+        return buffer.getvalue()
+
+    return render
+
+
+@picture
+def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
+    """How often each label was taken for each class; shaded by share of the label, errors in a warm colour."""
+    counts = confusion_matrix(answers.labels, answers.predicted, labels=range(len(classes)))
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    right = np.eye(len(classes), dtype=bool)
+    side = min(2.2 + 0.42 * len(classes), 12)
+    figure = Figure((side, side), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(np.where(right, shares, np.nan), cmap="Blues", vmin=0, vmax=1.3)
+    # An error of one in ten is worth seeing, so that errors reach full colour early.
+    axes.imshow(np.where(right | (counts == 0), np.nan, shares), cmap="Oranges", vmin=-0.05, vmax=0.25)
+    if len(classes) <= MANY:
+        for row, column in zip(*np.nonzero(counts), strict=True):
+            dark = shares[row, column] > (0.7 if row == column else 0.15)
+            style = {"color": "white" if dark else INK, "ha": "center", "va": "center", "fontsize": 8}
+            axes.text(column, row, str(counts[row, column]), **style)
+        axes.set_xticks(range(len(classes)), classes, rotation=45 if max(map(len, classes)) > 3 else 0)
+        axes.set_yticks(range(len(classes)), classes)
+    axes.set(xlabel="predicted", ylabel="label", title=f"{title}: {int(counts[~right].sum())} of {counts.sum()} wrong")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+@picture
+def reliability(answers: Answers, title: str) -> Figure:
+    """How often the model is right when it says how sure it is, and how often it says so."""
+    bins = answers.bins
+    column = np.minimum((answers.confidence * bins).astype(int), bins - 1)
+    counts = np.bincount(column, minlength=bins)
+    filled = counts > 0
+    right = np.bincount(column, answers.correct, bins)[filled] / counts[filled]
+    sure = np.bincount(column, answers.confidence, bins)[filled] / counts[filled]
+    centres = (np.arange(bins) + 0.5) / bins
+    figure = Figure((4.8, 5.2), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    above.plot((0, 1), (0, 1), color=MUTED, linestyle="--", linewidth=1)
+    above.bar(centres[filled], right, width=0.9 / bins, color=ACCENT, alpha=0.85, label="right")
+    above.scatter(sure, right, color=WARM, s=14, zorder=3, label="mean confidence")
+    error = METRICS["calibration_error"](answers)
+    above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right", title=f"{title}: calibration error {error:.4f}")
+    above.legend(loc="upper left")
+    below.bar(centres, counts, width=0.9 / bins, color=MUTED)
+    below.set(xlabel="confidence", ylabel="examples", yscale="symlog")
+    return figure
+
+
+@picture
+def curves(answers: Answers, classes: list[str], title: str) -> Figure:
+    """Precision against recall, and the ROC, of each class against the rest and of all decisions together."""
+    truth = np.eye(len(classes))[answers.labels]
+    scores = answers.probabilities
+    figure = Figure((9, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    present = [index for index in range(len(classes)) if 0 < truth[:, index].sum() < len(truth)]
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.9, max(len(present), 1)))
+    for colour, index in zip(colours, present if len(classes) <= MANY else (), strict=False):
+        style = {"color": colour, "linewidth": 0.9, "alpha": 0.8, "label": classes[index]}
+        precision, recall, _ = precision_recall_curve(truth[:, index], scores[:, index])
+        left.plot(recall, precision, **style)
+        false, true, _ = roc_curve(truth[:, index], scores[:, index])
+        right.plot(false, true, **style)
+    precision, recall, _ = precision_recall_curve(truth.ravel(), scores.ravel())
+    left.plot(recall, precision, color=WARM, linewidth=2, label="all")
+    false, true, _ = roc_curve(truth.ravel(), scores.ravel())
+    right.plot(false, true, color=WARM, linewidth=2, label="all")
+    average = average_precision_score(truth.ravel(), scores.ravel())
+    left.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.02))
+    left.set_title(f"{title}: average precision {average:.4f}")
+    right.set(xlabel="false positives", ylabel="true positives", xlim=(-0.01, 1), ylim=(0, 1.02))
+    right.set_title(f"area under the ROC {auc(false, true):.4f}")
+    left.legend(loc="lower left", ncols=2, fontsize=7)
+    return figure
+
+
+@picture
+def most_wrong(images: npt.NDArray[np.uint8], wrong: list[dict[str, Any]], title: str) -> Figure:
+    """The examples that were most confidently taken for something else: image, label, answer, key.
+
+    Args:
+        images: [n, height, width, 1 or 3].
+        wrong: n rows of a report's `most_wrong`.
+    """
+    columns = min(max(len(wrong), 1), 6)
+    rows = max(1, -(-len(wrong) // columns))
+    figure = Figure((1.7 * max(columns, 3), 2.1 * rows + 0.5), layout="constrained")
+    figure.suptitle(title if wrong else f"{title}: none is wrong", x=0.02, ha="left", fontsize=10, fontweight="bold")
+    for axes in figure.subplots(rows, columns, squeeze=False).ravel():
+        axes.axis("off")
+    for axes, image, row in zip(figure.axes, images, wrong, strict=False):
+        axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=255)
+        axes.set_title(f"{row['label']} taken for {row['predicted']}", fontsize=8, loc="center", fontweight="normal")
+        caption = f"{row['confidence']:.0%} sure\n{row['key'][-28:]}"
+        axes.text(0.5, -0.05, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6.5, color="#52606d")
+    return figure

@@ -1,0 +1,71 @@
+"""Metrics and intervals against their definitions elsewhere."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from tasks.evaluation import TASKS, chosen, gates, primary
+from tasks.evaluation.intervals import interval, intervals, loss_upper_bound
+from tasks.evaluation.metrics import METRICS, Answers
+
+
+@pytest.fixture
+def answers():
+    random = np.random.default_rng(5)
+    labels = random.integers(0, 4, 300)
+    logits = random.normal(0, 1.5, (300, 4)).astype("float32")
+    logits[np.arange(300), labels] += 2
+    return Answers.of(logits, labels, bins=10)
+
+
+def test_metrics_agree_with_scikit_learn(answers):
+    assert METRICS["accuracy"](answers) == sklearn_metrics.accuracy_score(answers.labels, answers.predicted)
+    expected = sklearn_metrics.log_loss(answers.labels, answers.probabilities, labels=range(4))
+    assert METRICS["log_loss"](answers) == pytest.approx(expected, rel=1e-12)
+    assert METRICS["loss"](answers) == pytest.approx(expected, rel=1e-12)
+
+
+def test_calibration_error_is_the_weighted_gap_of_its_bins(answers):
+    edges = np.linspace(0, 1, 11)
+    error = 0.0
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        inside = (answers.confidence >= low) & (answers.confidence < high)
+        if inside.any():
+            error += inside.mean() * abs(answers.confidence[inside].mean() - answers.correct[inside].mean())
+    assert METRICS["calibration_error"](answers) == pytest.approx(error, rel=1e-12)
+
+
+def test_intervals_repeat_and_hold_their_value(answers):
+    once, again = (intervals(TASKS["classification"].metrics, answers, 500) for _ in range(2))
+    assert once == again
+    for name in ("accuracy", "loss", "log_loss"):
+        assert once[name].low < once[name].value < once[name].high
+    normal = 1.96 * np.sqrt(once["accuracy"].value * (1 - once["accuracy"].value) / 300)
+    assert once["accuracy"].high - once["accuracy"].low == pytest.approx(2 * normal, rel=0.15)
+
+
+def test_no_mistake_among_few_examples_is_not_taken_for_certainty():
+    perfect = Answers.of(np.eye(3, dtype="float32")[[0, 1, 2] * 5] * 9, np.array([0, 1, 2] * 5))
+    found = interval(METRICS["accuracy"], perfect, 100)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
+    assert loss_upper_bound(np.zeros(15), 100) == pytest.approx(0.181, abs=1e-3)
+
+
+def test_upper_bound_of_a_paired_loss_covers_it():
+    losses = np.zeros(1000)
+    losses[:10], losses[10:14] = 1, -1
+    assert 0.006 < loss_upper_bound(losses, 2000) < 0.014
+
+
+def test_gates_say_what_they_saw_and_nan_never_passes():
+    verdict = gates.size(30, 100, 0.35)
+    assert verdict.passed and verdict.text == "0.300 of the float file's 100 bytes; within the limit 0.35"
+    assert not gates.quality(0.03, 0.02).passed
+    assert not gates.parity(float("nan"), 1e-4).passed
+
+
+def test_primary_metric_is_always_measured():
+    assert primary("classification") == ("accuracy", True)
+    assert chosen("classification", ("log_loss",)) == ("accuracy", "log_loss")
