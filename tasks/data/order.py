@@ -1,0 +1,134 @@
+"""The order of examples is arithmetic, not state: order version 1 (contract 8; test vectors in docs/order.md).
+
+A split of N examples is shuffled in each epoch by a keyed permutation of range(N): a six-round Feistel network over
+the next even number of bits, walked again where it leaves the range. Any position is computed by itself, so a batch
+is a function of (seed, split, step), the same at every world size, and to resume is to start counting elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import Refused
+
+ORDER_VERSION = 1
+ROUNDS = 6
+MASK = 2**64 - 1
+
+Order = Literal["shuffled", "stored"]
+Rows = NDArray[np.int64]
+Weights = NDArray[np.float32]
+
+
+def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "train") -> Rows:
+    """The rows at these positions of one epoch.
+
+    `positions` int64, any shape, each in [0, n); 0 < n <= 2^62; 0 <= seed < 2^63; 0 <= epoch < 2^63. Gives int64 of
+    the same shape; over all of range(n) a bijection. Raises `ValueError` outside of these ranges.
+    """
+    places = np.asarray(positions, dtype=np.int64)
+    if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
+        raise ValueError(f"n={n}, seed={seed}, epoch={epoch}: needs 0 < n <= 2^62 and 0 <= seed, epoch < 2^63")
+    if places.size and not (0 <= places.min() and places.max() < n):
+        raise ValueError(f"positions from {places.min()} to {places.max()}: must lie in [0, {n})")
+    bits = max(2, (n - 1).bit_length())
+    half = np.uint64((bits + 1) // 2)
+    mask = np.uint64((1 << int(half)) - 1)
+    keys = round_keys(seed, epoch, split)
+
+    values = places.astype(np.uint64).ravel()
+    walking = np.arange(values.size)
+    while walking.size:
+        left, right = values[walking] >> half, values[walking] & mask
+        for key in keys:
+            left, right = right, left ^ (_splitmix64(right + key) & mask)
+        values[walking] = (left << half) | right
+        walking = walking[values[walking] >= n]
+    return values.astype(np.int64).reshape(places.shape)
+
+
+def round_keys(seed: int, epoch: int, split: str) -> NDArray[np.uint64]:
+    """uint64 [6]: splitmix64 chained over seed, epoch, split and round, so that no two of them can stand in
+    for each other (as they do where they are added up)."""
+    chain = 0
+    for part in (seed, epoch, split_number(split)):
+        chain = _scramble(chain ^ part)
+    return np.array([_scramble(chain ^ number) for number in range(ROUNDS)], dtype=np.uint64)
+
+
+@lru_cache(maxsize=None)
+def split_number(split: str) -> int:
+    """A split's name as a number: the first eight bytes of its SHA-256, little-endian."""
+    return int.from_bytes(hashlib.sha256(split.encode()).digest()[:8], "little")
+
+
+def steps_of(epochs: int, n: int, batch_size: int) -> int:
+    """Global steps that `epochs` passes over n examples take; the last may be partly weightless."""
+    return -(-epochs * n // batch_size)
+
+
+def batch_rows(
+    step: int,
+    batch_size: int,
+    n: int,
+    seed: int,
+    split: str = "train",
+    *,
+    steps: int = 1,
+    replica: int = 0,
+    replicas: int = 1,
+    epochs: int | None = None,
+    order: Order = "shuffled",
+) -> tuple[Rows, Weights]:
+    """What one replica is fed at the global steps [step, step + steps).
+
+    Step k takes the positions [k * batch_size, (k + 1) * batch_size) of the concatenated epochs, so a batch may cross
+    an epoch; a replica takes its contiguous slice of it. Gives rows (int64) and weights (float32), both
+    [steps, batch_size / replicas]; the weight is 0 past the end of `epochs` passes, else 1. `stored` order is
+    0, 1, 2, ... in every epoch. Raises `Refused` where the batch does not divide by the replicas.
+    """
+    share = replica_share(batch_size, replicas)
+    # Python's integers carry the part that could overflow: 10^12 steps of 2^24 examples.
+    first = step * batch_size + replica * share
+    epoch, offset = divmod(first, n)
+    within = offset + np.arange(steps, dtype=np.int64)[:, None] * batch_size + np.arange(share, dtype=np.int64)
+    passes, positions = np.divmod(within, n)
+    rows = positions
+    if order == "shuffled":
+        rows = np.empty_like(positions)
+        for number in range(int(passes.flat[0]), int(passes.flat[-1]) + 1) if passes.size else ():
+            here = passes == number
+            rows[here] = permutation(positions[here], n, seed, epoch + number, split)
+    if epochs is None:
+        return rows, np.ones(rows.shape, np.float32)
+    return rows, (passes < epochs - epoch).astype(np.float32)
+
+
+def replica_share(batch_size: int, replicas: int) -> int:
+    """Examples of each replica in a global batch. Raises `Refused`, naming the nearest batch sizes that divide."""
+    if batch_size % replicas == 0:
+        return batch_size // replicas
+    above = -(-batch_size // replicas) * replicas
+    nearest = f"use {above - replicas} or {above}" if above > replicas else f"use {above}"
+    raise Refused("train.batch_size", batch_size, f"must divide by the number of replicas, {replicas}", nearest)
+
+
+def _splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`_scramble` of every element; arrays of uint64 wrap without a warning."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _scramble(value: int) -> int:
+    """One output of splitmix64 (Steele, Lea and Flood, 2014) from a state: a bijection of [0, 2^64)."""
+    value = (value + 0x9E3779B97F4A7C15) & MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)

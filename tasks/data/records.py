@@ -1,0 +1,179 @@
+"""Raw data to records: TFRecord shards by split, with an offset index, statistics and tfds metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tasks.config import RecordsConfig, SourceConfig
+from tasks.data import tfds
+from tasks.data.features import KEY, KEY_FEATURE, Feature
+from tasks.data.sources import Item, Source, Unreadable, open_source
+from tasks.data.split import Shard, plan
+from tasks.data.statistics import ShardStatistics, merged, summary
+from tasks.data.wire import Frames, RecordWriter, encode
+from tasks.errors import Failed
+from tasks.workbench import Outcome, Workbench
+
+RECORDS_VERSION = 1
+RECORDS_LIBRARIES = ("numpy", "pillow")
+
+NAMED = 5
+"""Bad examples spelled out in an error; the manifest names all of them."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is known of a finished shard; lies as a note in its sidecar, so that an adopted one costs no work."""
+
+    plan: str
+    examples: int
+    bytes: int
+    bad: list[list[str]]
+    """[key, reason] of each example left out."""
+    statistics: dict[str, Any]
+
+
+def build(bench: Workbench, source: SourceConfig, config: RecordsConfig) -> Outcome:
+    """Convert a source to records (contract 6).
+
+    Counts: `examples`, `bad` and each split; features by name as `Feature.as_json`; statistics per split and feature.
+    Raises `Failed`: more unreadable examples than `records.bad_budget`, a split without examples, labels of one class
+    only, a source that changed while it was read.
+    """
+    return convert(bench, source.name, open_source(source), config)
+
+
+def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
+    """`build` for any source, under the name that its files bear."""
+    items = source.listing()
+    if len({item.key for item in items}) < len(items):
+        raise Failed("source", "a key stands twice in the listing", "keys must be unique", "give each example its own")
+    features = {KEY: KEY_FEATURE, **source.features}
+    shards = plan(items, config.splits, config.split_seed, config.shards)
+    _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards])
+
+    written: list[Written] = []
+    done = bad = 0
+    for shard in shards:
+        found = _adopted(bench, name, shard) or _write(bench, name, shard, source, features, config.bad_budget - bad)
+        written.append(found)
+        done, bad = done + len(shard.items), bad + len(found.bad)
+        _refuse_bad([entry for each in written for entry in each.bad], config.bad_budget)
+        bench.progress(done, len(items), "examples", bad=bad)
+
+    _refuse_changed(items, source.listing())
+    splits = {
+        split: [found for shard, found in zip(shards, written, strict=True) if shard.split == split]
+        for split in config.splits
+    }
+    _refuse_empty(config.splits, [(split, found.examples) for split, parts in splits.items() for found in parts])
+    statistics = {split: merged(found.statistics for found in parts) for split, parts in splits.items()}
+    _refuse_one_class(features, merged(statistics.values()))
+
+    lengths = {split: [(found.examples, found.bytes) for found in parts] for split, parts in splits.items()}
+    for path, content in tfds.metadata(name, features, lengths).items():
+        bench.staging.put(path, content)
+    counts = {split: sum(found.examples for found in parts) for split, parts in splits.items()}
+    examples = sum(counts.values())
+    return Outcome(
+        counts={"examples": examples, "bad": bad, **counts},
+        features={name: feature.as_json() for name, feature in sorted(features.items())},
+        statistics={
+            "splits": {split: summary(features, state) for split, state in statistics.items()},
+            "bad": sorted(entry for found in written for entry in found.bad),
+            "metrics": {"convert/examples": examples, "convert/bad": bad},
+        },
+    )
+
+
+def shard_name(name: str, shard: Shard) -> str:
+    """As tensorflow-datasets names its files."""
+    return f"{name}-{shard.split}.tfrecord-{shard.number:05d}-of-{shard.total:05d}"
+
+
+def _adopted(bench: Workbench, name: str, shard: Shard) -> Written | None:
+    """A shard that an earlier attempt finished, if it was made of the same items."""
+    path = shard_name(name, shard)
+    note = bench.staging.adopt(path)
+    if note is None or note["plan"] != shard.digest:
+        return None
+    if bench.staging.adopt(f"index/{path}.npy") is None:
+        _write_index(bench, path, Frames(bench.staging.root / path).offsets)
+    return Written(**note)
+
+
+def _write(
+    bench: Workbench,
+    name: str,
+    shard: Shard,
+    source: Source,
+    features: Mapping[str, Feature],
+    budget: int,
+) -> Written:
+    path = shard_name(name, shard)
+    statistics = ShardStatistics(features)
+    bad: list[list[str]] = []
+    with bench.staging.piece(path) as piece:
+        with RecordWriter(piece.path) as writer:
+            for item in shard.items:
+                try:
+                    example = {KEY: item.key.encode(), **source.read(item)}
+                    statistics.add(example)
+                    writer.write(encode(example))
+                except Unreadable as reason:
+                    bad.append([item.key, str(reason)])
+                    if len(bad) > budget:
+                        break
+        found = Written(shard.digest, len(writer.offsets) - 1, int(writer.offsets[-1]), bad, statistics.state)
+        piece.note.update(vars(found))
+    _write_index(bench, path, writer.offsets)
+    return found
+
+
+def _write_index(bench: Workbench, path: str, offsets: np.ndarray) -> None:
+    with bench.staging.piece(f"index/{path}.npy") as piece, open(piece.path, "wb") as file:
+        np.save(file, offsets)
+
+
+def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]]) -> None:
+    for split in splits:
+        if not sum(length for name, length in lengths if name == split):
+            raise Failed(
+                f"records.splits.{split}",
+                f"no example of {sum(length for _, length in lengths)}",
+                "every split needs at least one",
+                f"raise its share (now {splits[split]:g}), add data or change records.split_seed",
+            )
+
+
+def _refuse_bad(bad: list[list[str]], budget: int) -> None:
+    if len(bad) > budget:
+        named = "; ".join(f"{key} ({reason})" for key, reason in bad[:NAMED])
+        raise Failed(
+            "records.bad_budget",
+            f"unreadable: {named}",
+            f"at most {budget} examples may be unreadable",
+            "mend or remove them, or raise records.bad_budget",
+        )
+
+
+def _refuse_changed(before: list[Item], after: list[Item]) -> None:
+    changed = sorted(item.key for item in set(before) ^ set(after))
+    if changed:
+        raise Failed(
+            changed[0],
+            f"added, removed or changed while it was read (with it {len(set(changed)) - 1} others)",
+            "a source must not change while it is read",
+            "run again when it is at rest",
+        )
+
+
+def _refuse_one_class(features: Mapping[str, Feature], statistics: Mapping[str, Any]) -> None:
+    for name, feature in features.items():
+        if feature.kind == "label" and len(seen := statistics[name]["classes"]) < 2:
+            only = (feature.classes or ())[int(next(iter(seen)))]
+            raise Failed(name, f"one class only, {only}", "labels need at least two", "add examples of another class")

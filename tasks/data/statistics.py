@@ -1,0 +1,178 @@
+"""What a split is like, found in the pass that writes it: one mergeable state per shard, plain JSON.
+
+Whole numbers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so the result
+does not depend on which attempt wrote which shard.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from tasks.data.features import Example, Feature, Value
+from tasks.data.sources import Unreadable
+
+PLAIN = ("L", "LA", "RGB", "RGBA", "I;16")
+"""Pillow's modes whose values are the pixels; a palette's are not."""
+
+State = dict[str, Any]
+"""Of one feature; JSON."""
+
+
+class ShardStatistics:
+    """Takes a shard's examples one by one; `state` is what goes on to `merged` and `summary`."""
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._features = features
+        self.state: dict[str, State] = {}
+
+    def add(self, example: Example) -> None:
+        """Count one example. Raises `Unreadable`, and counts nothing of it, if a value is not what its feature says."""
+        seen = {name: _look(feature, name, example[name]) for name, feature in self._features.items()}
+        for name, state in seen.items():
+            self.state[name] = _merge(self.state[name], state) if name in self.state else state
+
+
+def merged(states: Iterable[dict[str, State]]) -> dict[str, State]:
+    """The states of some shards as one."""
+    total: dict[str, State] = {}
+    for features in states:
+        for name, state in features.items():
+            total[name] = _merge(total[name], state) if name in total else state
+    return total
+
+
+def summary(features: Mapping[str, Feature], state: dict[str, State]) -> dict[str, Any]:
+    """The state for people: means and deviations in place of sums, classes by name."""
+    return {name: _summary(feature, state[name]) for name, feature in features.items() if name in state}
+
+
+def _look(feature: Feature, name: str, value: Value) -> State:
+    """The state of a single value."""
+    match feature.kind:
+        case "image":
+            return _image(feature, name, value)
+        case "label":
+            return _label(feature, name, value)
+        case "number":
+            return _numbers(name, value)
+        case "bytes":
+            return {"count": 1, "bytes": _bytes(name, value)}
+
+
+def _image(feature: Feature, name: str, value: Value) -> State:
+    size = _bytes(name, value)
+    try:
+        with Image.open(io.BytesIO(value if isinstance(value, bytes) else b"")) as image:
+            pixels = np.asarray(image if image.mode in PLAIN else image.convert("RGB"))
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise Unreadable(f"{name}: not a whole image: {error}") from error
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    if any(wanted not in (-1, found) for wanted, found in zip(feature.shape, pixels.shape, strict=True)):
+        raise Unreadable(f"{name}: shape {pixels.shape}, not {feature.shape}")
+    flat = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
+    return {
+        "count": 1,
+        "bytes": size,
+        "shapes": {"x".join(map(str, pixels.shape)): 1},
+        "pixels": {
+            str(flat.shape[1]): {
+                "count": len(flat),
+                "sum": flat.sum(axis=0).tolist(),
+                "squares": (flat * flat).sum(axis=0).tolist(),
+            }
+        },
+    }
+
+
+def _label(feature: Feature, name: str, value: Value) -> State:
+    if isinstance(value, bytes) or not 0 <= int(value) < len(feature.classes or ()):
+        raise Unreadable(f"{name}: {value!r} is none of the {len(feature.classes or ())} classes")
+    return {"count": 1, "classes": {str(int(value)): 1}}
+
+
+def _numbers(name: str, value: Value) -> State:
+    if isinstance(value, bytes) or not np.isfinite(np.asarray(value)).all():
+        raise Unreadable(f"{name}: not a finite number: {value!r}")
+    numbers = np.asarray(value, dtype=np.float64).ravel()
+    if not numbers.size:
+        return {"count": 0, "mean": 0.0}
+    mean = float(numbers.mean())
+    return {
+        "count": numbers.size,
+        "min": float(numbers.min()),
+        "max": float(numbers.max()),
+        "mean": mean,
+        "squares": float(((numbers - mean) ** 2).sum()),
+    }
+
+
+def _bytes(name: str, value: Value) -> State:
+    if not isinstance(value, bytes):
+        raise Unreadable(f"{name}: {type(value).__name__}, not bytes")
+    return {"min": len(value), "max": len(value), "sum": len(value)}
+
+
+def _merge(left: State, right: State) -> State:
+    """Two states of one feature as one; what each key means decides how."""
+    if "mean" in left:
+        return _merge_numbers(left, right)
+    total: State = {}
+    for key in left.keys() | right.keys():
+        if key not in left or key not in right:
+            total[key] = left.get(key, right.get(key))
+        elif isinstance(left[key], dict):
+            total[key] = _merge(left[key], right[key])
+        elif isinstance(left[key], list):
+            total[key] = [a + b for a, b in zip(left[key], right[key], strict=True)]
+        else:
+            total[key] = {"min": min, "max": max}.get(key, lambda a, b: a + b)(left[key], right[key])
+    return total
+
+
+def _merge_numbers(left: State, right: State) -> State:
+    """Chan, Golub and LeVeque (1979): means and sums of squared deviations without cancellation."""
+    count = left["count"] + right["count"]
+    if not left["count"] or not right["count"]:
+        return left if left["count"] else right
+    apart = right["mean"] - left["mean"]
+    return {
+        "count": count,
+        "min": min(left["min"], right["min"]),
+        "max": max(left["max"], right["max"]),
+        "mean": left["mean"] + apart * right["count"] / count,
+        "squares": left["squares"] + right["squares"] + apart * apart * left["count"] * right["count"] / count,
+    }
+
+
+def _summary(feature: Feature, state: State) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": feature.kind, "count": state["count"]}
+    if "bytes" in state:
+        size = state["bytes"]
+        found["bytes"] = {"min": size["min"], "max": size["max"], "mean": size["sum"] / state["count"]}
+    if "shapes" in state:
+        found["shapes"] = dict(sorted(state["shapes"].items()))
+        found["pixels"] = {channels: _pixels(sums) for channels, sums in sorted(state["pixels"].items())}
+    if "classes" in state:
+        found["classes"] = {
+            name: state["classes"].get(str(number), 0) for number, name in enumerate(feature.classes or ())
+        }
+    if "mean" in state and state["count"]:
+        found |= {key: state[key] for key in ("min", "max", "mean")}
+        found["std"] = math.sqrt(state["squares"] / state["count"])
+    return found
+
+
+def _pixels(sums: State) -> dict[str, Any]:
+    """Mean and standard deviation of each channel, from sums that are whole numbers."""
+    count = sums["count"]
+    channels = list(zip(sums["sum"], sums["squares"], strict=True))
+    return {
+        "mean": [total / count for total, _ in channels],
+        "std": [math.sqrt(count * squares - total * total) / count for total, squares in channels],
+    }

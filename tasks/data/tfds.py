@@ -1,0 +1,66 @@
+"""The metadata that lets `tfds.builder_from_directory` read records, written by hand: nothing of clock or host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.data.features import Feature
+from tasks.store.files import pretty
+
+FEATURES = "tensorflow_datasets.core.features"
+
+
+def metadata(
+    name: str, features: Mapping[str, Feature], shards: Mapping[str, list[tuple[int, int]]]
+) -> dict[str, bytes]:
+    """The files by name. `shards`: (examples, bytes) of every shard of each split, in order."""
+    info = {
+        "name": name,
+        "version": "1.0.0",
+        "description": f"Records of the source {name}, made by Millrace.",
+        "fileFormat": "tfrecord",
+        "splits": [
+            {
+                "name": split,
+                "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+                "shardLengths": [str(examples) for examples, _ in lengths],
+                "numBytes": str(sum(size for _, size in lengths)),
+            }
+            for split, lengths in sorted(shards.items())
+        ],
+    }
+    schema = {
+        "pythonClassName": f"{FEATURES}.features_dict.FeaturesDict",
+        "featuresDict": {"features": {name: _connector(feature) for name, feature in sorted(features.items())}},
+    }
+    labels = {
+        f"{name}.labels.txt": "".join(f"{label}\n" for label in feature.classes).encode()
+        for name, feature in features.items()
+        if feature.classes is not None
+    }
+    return {"dataset_info.json": pretty(info), "features.json": pretty(schema), **labels}
+
+
+def _connector(feature: Feature) -> dict[str, Any]:
+    """tfds' own description of a feature; sizes are strings there, as protobuf writes 64-bit integers."""
+    shape = {"dimensions": [str(size) for size in feature.shape]}
+    match feature.kind:
+        case "image":
+            encoding = {"encodingFormat": feature.encoding} if feature.encoding else {}
+            return {
+                "pythonClassName": f"{FEATURES}.image_feature.Image",
+                "image": {"shape": shape, "dtype": feature.dtype, **encoding},
+            }
+        case "label":
+            return {
+                "pythonClassName": f"{FEATURES}.class_label_feature.ClassLabel",
+                "classLabel": {"numClasses": str(len(feature.classes or ()))},
+            }
+        case "bytes":
+            return {"pythonClassName": f"{FEATURES}.text_feature.Text", "text": {}}
+        case "number":
+            return {
+                "pythonClassName": f"{FEATURES}.tensor_feature.Tensor",
+                "tensor": {"shape": shape, "dtype": feature.dtype, "encoding": "none"},
+            }
