@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tasks.artifacts import Artifact
+from tasks.data.features import Example, Feature
+from tasks.data.sources import Item, Unreadable
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.workbench import Outcome, Workbench
+
+Kind = TypeVar("Kind", bound=Artifact)
+
+
+class Rows:
+    """A source: rows given in memory, some of them perhaps broken or about to change.
+
+    `rows`: image payload and label by key; a payload of None cannot be read.
+    """
+
+    def __init__(
+        self, rows: Mapping[str, tuple[bytes | None, int]], groups: Mapping[str, str] | None = None, classes: int = 2
+    ) -> None:
+        self.rows = dict(rows)
+        self.groups = groups or {}
+        self.classes = classes
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        return {
+            "image": Feature("image", "uint8", (-1, -1, 1)),
+            "label": Feature("label", "int64", classes=tuple(f"class{number}" for number in range(self.classes))),
+        }
+
+    def listing(self) -> list[Item]:
+        return [
+            Item(key, hashlib.sha256((payload or b"") + bytes([label])).hexdigest(), self.groups.get(key))
+            for key, (payload, label) in sorted(self.rows.items())
+        ]
+
+    def read(self, item: Item) -> Example:
+        payload, label = self.rows[item.key]
+        if payload is None:
+            raise Unreadable("no payload")
+        return {"image": payload, "label": label}
 
 
 @dataclass
@@ -52,23 +91,35 @@ def benches(tmp_path: Path) -> Callable[[str], Workbench]:
     return lambda name: workbench(tmp_path / name)
 
 
-@pytest.fixture
-def publish() -> Callable[..., Artifact]:
-    """`publish(kind, bench, outcome)`: the handle of what was made, under a minimal manifest."""
+@pytest.fixture(scope="session")
+def workbench_at() -> Callable[[Path], Workbench]:
+    """`workbench_at(folder)`, for what outlives a test."""
+    return workbench
 
-    def publish(kind: type[Artifact], bench: Workbench, outcome: Outcome) -> Artifact:
-        root = bench.staging.root
-        manifest = {
-            "format": kind.format,
-            "kind": kind.kind,
-            "digest": "0" * 64,
-            "parents": [],
-            "files": bench.staging.seal(),
-            "counts": outcome.counts,
-            "features": outcome.features,
-            "statistics": outcome.statistics,
-        }
-        (root / "manifest.json").write_bytes(pretty(manifest))
-        return kind("0" * 64, root, kind.kind)
 
-    return publish
+@pytest.fixture(scope="session")
+def publish() -> Callable[[type[Kind], Workbench, Outcome], Kind]:
+    """`publish(kind, bench, outcome)`: the handle of what was made on a workbench, under a minimal manifest."""
+    return published
+
+
+@pytest.fixture(scope="session")
+def rows_source() -> type[Rows]:
+    """`rows_source(rows)`: a source of rows given in memory."""
+    return Rows
+
+
+def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
+    root = bench.staging.root
+    manifest = {
+        "format": kind.format,
+        "kind": kind.kind,
+        "digest": "0" * 64,
+        "parents": [],
+        "files": bench.staging.seal(),
+        "counts": outcome.counts,
+        "features": outcome.features,
+        "statistics": outcome.statistics,
+    }
+    (root / "manifest.json").write_bytes(pretty(manifest))
+    return kind("0" * 64, root, kind.kind)

@@ -8,7 +8,7 @@ is a function of (seed, split, step), the same at every world size, and to resum
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
     places = np.asarray(positions, dtype=np.int64)
     if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
         raise ValueError(f"n={n}, seed={seed}, epoch={epoch}: needs 0 < n <= 2^62 and 0 <= seed, epoch < 2^63")
-    if places.size and not (0 <= places.min() and places.max() < n):
+    if places.size and not (places.min() >= 0 and places.max() < n):
         raise ValueError(f"positions from {places.min()} to {places.max()}: must lie in [0, {n})")
     bits = max(2, (n - 1).bit_length())
     half = np.uint64((bits + 1) // 2)
@@ -61,7 +61,7 @@ def round_keys(seed: int, epoch: int, split: str) -> NDArray[np.uint64]:
     return np.array([_scramble(chain ^ number) for number in range(ROUNDS)], dtype=np.uint64)
 
 
-@lru_cache(maxsize=None)
+@cache
 def split_number(split: str) -> int:
     """A split's name as a number: the first eight bytes of its SHA-256, little-endian."""
     return int.from_bytes(hashlib.sha256(split.encode()).digest()[:8], "little")

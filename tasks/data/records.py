@@ -107,12 +107,7 @@ def _adopted(bench: Workbench, name: str, shard: Shard) -> Written | None:
 
 
 def _write(
-    bench: Workbench,
-    name: str,
-    shard: Shard,
-    source: Source,
-    features: Mapping[str, Feature],
-    budget: int,
+    bench: Workbench, name: str, shard: Shard, source: Source, features: Mapping[str, Feature], budget: int
 ) -> Written:
     path = shard_name(name, shard)
     statistics = ShardStatistics(features)

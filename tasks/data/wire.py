@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import google_crc32c
 import numpy as np
@@ -80,7 +81,7 @@ class RecordWriter:
     def offsets(self) -> Offsets:
         return np.array(self._ends, dtype="<u8")
 
-    def __enter__(self) -> RecordWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,0 +1,128 @@
+"""A snapshot of real digits: what is in it, and the way back to the records."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.pipeline import SnapshotReader
+from tasks.data.reading import RecordsReader
+from tasks.errors import Failed, Refused
+from tasks.workbench import Workbench
+
+SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
+LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Records:
+    bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
+    return publish(Records, bench, records.build(bench, SklearnSource(), SPLITS))
+
+
+@pytest.fixture(scope="module")
+def snapshot(
+    parent: Records, tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable
+) -> SnapshotReader:
+    bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
+    made = publish(Snapshot, bench, snapshots.build(bench, parent, LAYOUT))
+    return open_snapshot(made.path)
+
+
+def test_rows_are_the_records_pixel_for_pixel(parent: Records, snapshot: SnapshotReader) -> None:
+    reader = RecordsReader(parent.path)
+    assert snapshot.counts == reader.counts
+    for split, count in snapshot.counts.items():
+        arrays = snapshot.arrays(split)
+        assert arrays["image"].shape == (count, 8, 8, 1)
+        assert arrays["image"].dtype == np.uint8
+        assert arrays["label"].shape == (count,)
+        assert arrays["label"].dtype == np.int64
+        for row, example in enumerate(reader.iterate(split)):
+            pixels = np.asarray(Image.open(io.BytesIO(example["image"][0])))
+            np.testing.assert_array_equal(arrays["image"][row][..., 0], pixels)
+            assert arrays["label"][row] == example["label"][0]
+
+
+def test_plain_numpy_reads_equal_shards_but_the_last(snapshot: SnapshotReader) -> None:
+    files = sorted(snapshot.path.glob("train/image-*-of-00003.npy"))
+    parts = [np.load(file, mmap_mode="r") for file in files]
+    assert len(parts) == 3
+    assert len(parts[0]) == len(parts[1]) >= len(parts[2]) > 0
+    np.testing.assert_array_equal(np.concatenate(parts), np.asarray(snapshot.arrays("train")["image"]))
+
+
+def test_features_name_layout_and_classes(snapshot: SnapshotReader) -> None:
+    assert snapshot.features == {
+        "image": {"shape": [8, 8, 1], "dtype": "uint8"},
+        "label": {"shape": [], "dtype": "int64", "classes": [str(digit) for digit in range(10)]},
+    }
+    shipped = json.loads((snapshot.path / "transform/image.json").read_bytes())
+    assert (shipped["height"], shipped["width"], shipped["channels"]) == (8, 8, 1)
+    assert shipped["classes"] == [str(digit) for digit in range(10)]
+
+
+def test_rows_lead_back_to_keys(parent: Records, snapshot: SnapshotReader) -> None:
+    reader = RecordsReader(parent.path)
+    rows = np.array([0, 100, snapshot.counts["test"] - 1])
+    assert snapshot.keys("test", rows, parent.path) == [reader.key("test", int(row)) for row in rows]
+    np.testing.assert_array_equal(snapshot.pieces("test", 100), [[100, 0, 1, 0]])
+
+
+def test_other_sizes_and_channels_are_converted(parent: Records, bench: Workbench, publish: Callable) -> None:
+    made = publish(Snapshot, bench, snapshots.build(bench, parent, ImageSnapshot(height=12, width=10, channels=3)))
+    images = open_snapshot(made.path).arrays("validation")["image"]
+    assert images.shape[1:] == (12, 10, 3)
+    np.testing.assert_array_equal(images[..., 0], images[..., 2])
+    payload = RecordsReader(parent.path).example("validation", 5)["image"][0]
+    theirs = Image.open(io.BytesIO(payload)).resize((10, 12), Image.Resampling.BILINEAR)
+    assert np.abs(images[5, ..., 0].astype(int) - np.asarray(theirs)).max() <= 1
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no manifest.json"):
+        open_snapshot(tmp_path)
+
+
+def test_a_cut_file_is_named(parent: Records, bench: Workbench, publish: Callable) -> None:
+    made = publish(Snapshot, bench, snapshots.build(bench, parent, LAYOUT))
+    file = made.path / "test/label-00001-of-00003.npy"
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(Failed, match="test/label-00001-of-00003.npy"):
+        open_snapshot(made.path)
+
+
+def test_an_image_that_tensorflow_cannot_decode_is_named(
+    bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, rows_source: Callable
+) -> None:
+    """TIFF: Pillow reads it and TensorFlow does not."""
+
+    def tiff(number: int) -> bytes:
+        payload = io.BytesIO()
+        Image.fromarray(np.full((4, 4), number, np.uint8)).save(payload, format="TIFF" if number == 7 else "PNG")
+        return payload.getvalue()
+
+    source = rows_source({f"row/{n}": (tiff(n), n % 2) for n in range(60)})
+    made = publish(Records, bench, records.convert(bench, "rows", source, RecordsConfig(shards=1)))
+    with pytest.raises(Failed, match="row/7"):
+        snapshots.build(benches("snapshot"), made, ImageSnapshot(height=4, width=4, channels=1))
+
+
+def test_reading_needs_no_tensorflow(snapshot: SnapshotReader) -> None:
+    code = (
+        "import sys; from tasks.data import open_snapshot, order, sources, records, snapshots; "
+        f"print(open_snapshot({str(snapshot.path)!r}).arrays('train')['label'][:3].sum()); "
+        "assert not {'tensorflow', 'keras', 'jax', 'mlflow', 'prefect'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
