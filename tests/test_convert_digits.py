@@ -35,7 +35,7 @@ def rows_of_sklearn() -> Iterator[tuple[str, np.ndarray, int]]:
 
     digits = load_digits()
     for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
-        yield f"digits/{number:05d}", np.rint(image * 255 / 16).astype(np.uint8), int(label)
+        yield (f"digits/{number:05d}", np.rint(image * 255 / 16).astype(np.uint8), int(label))
 
 
 def test_every_digit_of_sklearn_is_in_exactly_one_split_pixel_for_pixel(records: Records) -> None:

@@ -91,7 +91,7 @@ def test_other_sizes_and_channels_are_converted(parent: Records, bench: Workbenc
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="no manifest.json"):
+    with pytest.raises(Refused, match=r"no manifest\.json"):
         open_snapshot(tmp_path)
 
 
@@ -99,7 +99,7 @@ def test_a_cut_file_is_named(parent: Records, bench: Workbench, publish: Callabl
     made = publish(Snapshot, bench, snapshots.build(bench, parent, LAYOUT))
     file = made.path / "test/label-00001-of-00003.npy"
     file.write_bytes(file.read_bytes()[:-8])
-    with pytest.raises(Failed, match="test/label-00001-of-00003.npy"):
+    with pytest.raises(Failed, match=r"test/label-00001-of-00003\.npy"):
         open_snapshot(made.path)
 
 

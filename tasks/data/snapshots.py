@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks import runtime
 from tasks.artifacts import Records
 from tasks.config import SnapshotConfig
 from tasks.data.arrays import ArrayWriter
@@ -68,6 +69,7 @@ def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome
     `origin` and `pieces` say so. Raises `Failed` for records without an image or with one that TensorFlow cannot
     decode.
     """
+    runtime.pin(bench.threads)
     reader = RecordsReader(records.path)
     columns = columns_of(reader.features, config)
     parts = [part for split, count in reader.counts.items() for part in parts_of(split, count, config.shards)]

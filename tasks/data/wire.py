@@ -37,7 +37,7 @@ def encode(example: Mapping[str, Value]) -> list[bytes]:
     """One serialized `tf.train.Example`, in pieces to be written one after another.
 
     bytes become a `bytes_list`, ints and integer arrays an `int64_list`, floats and float arrays a `float_list`.
-    The same bytes as protobuf's own deterministic serialisation.
+    The bytes of protobuf's own deterministic serialisation, unless one name begins another: it puts the longer first.
     """
     parts: list[bytes] = [b""]
     size = 0

@@ -1,0 +1,182 @@
+"""What convert does about bad data, kills and sources that change."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Records
+from tasks.config import RecordsConfig, SklearnSource
+from tasks.data.features import Example
+from tasks.data.reading import RecordsReader
+from tasks.data.records import build, convert
+from tasks.data.sources import Item, fingerprint
+from tasks.data.sources.sklearn import Digits
+from tasks.errors import Failed
+from tasks.store.files import sums
+from tasks.workbench import Workbench
+
+CONFIG = RecordsConfig(shards=2)
+
+
+def png(number: int) -> bytes:
+    payload = io.BytesIO()
+    Image.fromarray(np.full((3, 3), number % 256, np.uint8)).save(payload, format="PNG")
+    return payload.getvalue()
+
+
+def many(count: int = 200) -> dict[str, tuple[bytes | None, int]]:
+    return {f"row/{number:04d}": (png(number), number % 2) for number in range(count)}
+
+
+def files(root: Path) -> dict[str, tuple[str, int]]:
+    """Content and inode of everything written, without the sidecars."""
+    paths = [path for path in root.rglob("*") if path.is_file() and ".pieces" not in path.parts]
+    return {path.relative_to(root).as_posix(): (sums(path).sha256, path.stat().st_ino) for path in paths}
+
+
+def test_a_killed_convert_goes_on_with_what_was_whole(bench: Workbench) -> None:
+    root = bench.staging.root
+    first = build(bench, SklearnSource(), CONFIG)
+    before = files(root)
+    lost = ["digits-train.tfrecord-00001-of-00002", "index/digits-test.tfrecord-00000-of-00002.npy"]
+    (root / lost[0]).unlink()
+    (root / ".pieces" / f"{lost[1]}.json").unlink()  # killed between the file and its sidecar
+    (root / "digits-train.tfrecord-00001-of-00002.99.partial").write_bytes(b"half a shard")
+
+    assert build(bench, SklearnSource(), CONFIG) == first
+    after = {name: value for name, value in files(root).items() if not name.endswith(".partial")}
+    assert {name: after[name][0] for name in after} == {name: before[name][0] for name in before}
+    kept = [name for name in after if ".tfrecord-" in name and name not in (*lost, f"index/{lost[0]}.npy")]
+    assert len(kept) == 9
+    assert all(after[name] == before[name] for name in kept)
+
+
+def test_a_shard_of_another_listing_is_not_adopted(bench: Workbench, rows_source: Callable) -> None:
+    convert(bench, "rows", rows_source(many()), CONFIG)
+    rows = many() | {"row/0000": (png(99), 1)}
+    convert(bench, "rows", rows_source(rows), CONFIG)
+    stored = [path.read_bytes() for path in bench.staging.root.glob("rows-*")]
+    assert any(png(99) in content for content in stored)
+
+
+def test_bad_examples_within_the_budget_are_left_out_and_named(
+    bench: Workbench, rows_source: Callable, publish: Callable
+) -> None:
+    rows = many() | {"row/0003": (None, 0), "row/0010": (b"no image", 1), "row/0020": (png(20)[:40], 0)}
+    outcome = convert(bench, "rows", rows_source(rows), RecordsConfig(bad_budget=3))
+    assert outcome.counts["bad"] == 3
+    assert outcome.counts["examples"] == 197
+    assert [key for key, _ in outcome.statistics["bad"]] == ["row/0003", "row/0010", "row/0020"]
+    reader = RecordsReader(publish(Records, bench, outcome).path)
+    keys = {reader.key(split, row) for split, count in reader.counts.items() for row in range(count)}
+    assert keys == set(rows) - {"row/0003", "row/0010", "row/0020"}
+
+
+def test_bad_examples_over_the_budget_fail_the_run_by_name(bench: Workbench, rows_source: Callable) -> None:
+    rows = many() | {"row/0003": (None, 0), "row/0010": (b"no image", 1)}
+    with pytest.raises(Failed, match=r"row/00(03|10)") as caught:
+        convert(bench, "rows", rows_source(rows), RecordsConfig(bad_budget=1))
+    assert caught.value.field == "records.bad_budget"
+
+
+def test_one_class_only_fails(bench: Workbench, rows_source: Callable) -> None:
+    with pytest.raises(Failed, match="one class only, class1"):
+        convert(bench, "rows", rows_source({key: (payload, 1) for key, (payload, _) in many().items()}), CONFIG)
+
+
+def test_an_empty_split_fails_with_a_remedy(bench: Workbench, rows_source: Callable) -> None:
+    config = RecordsConfig(splits={"train": 0.998, "validation": 0.001, "test": 0.001})
+    with pytest.raises(Failed, match=r"records.splits.validation: .*raise its share"):
+        convert(bench, "rows", rows_source(many(20)), config)
+
+
+def test_an_empty_shard_of_a_full_split_is_well(bench: Workbench, rows_source: Callable, publish: Callable) -> None:
+    outcome = convert(bench, "rows", rows_source(many(60)), RecordsConfig(shards=40))
+    path = publish(Records, bench, outcome).path
+    assert any(file.stat().st_size == 0 for file in path.glob("rows-test.tfrecord-*"))
+    reader = RecordsReader(path)
+    assert len({reader.key("test", row) for row in range(reader.counts["test"])}) == outcome.counts["test"]
+
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(path))
+    assert len(list(builder.as_dataset(split="test"))) == outcome.counts["test"]
+
+
+def test_a_source_that_changes_while_it_is_read_fails(bench: Workbench, rows_source: Callable) -> None:
+    class Restless(rows_source):  # type: ignore[misc]
+        def read(self, item: Item) -> Example:
+            example: Example = super().read(item)
+            self.rows["row/0042"] = (png(43), 1)
+            return example
+
+    with pytest.raises(Failed, match="row/0042: added, removed or changed"):
+        convert(bench, "rows", Restless(many()), CONFIG)
+
+
+def test_a_changed_and_a_broken_row_of_the_digits_are_told_apart(tmp_path: Path, bench: Workbench) -> None:
+    packaged = Path(find_spec("sklearn").origin).parent / "datasets/data/digits.csv.gz"  # type: ignore[union-attr,arg-type]
+    rows = gzip.decompress(packaged.read_bytes()).splitlines()
+    rows[5] = b"x" + rows[5]
+    rows[7] = b"1,2,3"
+    rows[9] = rows[9].rpartition(b",")[0] + b",11"
+    path = tmp_path / "digits.csv.gz"
+    path.write_bytes(gzip.compress(b"\n".join(rows)))
+    outcome = convert(bench, "digits", Digits(path), RecordsConfig(bad_budget=3))
+    assert [key for key, _ in outcome.statistics["bad"]] == ["digits/00005", "digits/00007", "digits/00009"]
+
+    source = Digits(path)
+    item = source.listing()[0]
+    with pytest.raises(Failed, match="digits/00000"):
+        source.read(Item(item.key, "0" * 64))
+
+
+def test_a_growing_source_moves_no_example(
+    bench: Workbench, benches: Callable, rows_source: Callable, publish: Callable
+) -> None:
+    def splits(bench: Workbench, count: int) -> dict[str, str]:
+        outcome = convert(bench, "rows", rows_source(many(count)), CONFIG)
+        reader = RecordsReader(publish(Records, bench, outcome).path)
+        return {reader.key(split, row): split for split, rows in reader.counts.items() for row in range(rows)}
+
+    small, large = splits(bench, 150), splits(benches("grown"), 400)
+    assert small == {key: split for key, split in large.items() if key in small}
+
+
+def test_a_group_stays_together(bench: Workbench, rows_source: Callable, publish: Callable) -> None:
+    rows = many(300)
+    groups = {key: f"writer{number % 30}" for number, key in enumerate(rows)}
+    outcome = convert(bench, "rows", rows_source(rows, groups), CONFIG)
+    reader = RecordsReader(publish(Records, bench, outcome).path)
+    homes: dict[str, set[str]] = {}
+    for split, count in reader.counts.items():
+        for row in range(count):
+            homes.setdefault(groups[reader.key(split, row)], set()).add(split)
+    assert all(len(found) == 1 for found in homes.values())
+
+
+def test_the_number_of_shards_changes_no_order(
+    bench: Workbench, benches: Callable, rows_source: Callable, publish: Callable
+) -> None:
+    orders = []
+    for each, shards in ((bench, 1), (benches("many"), 7)):
+        outcome = convert(each, "rows", rows_source(many()), RecordsConfig(shards=shards))
+        reader = RecordsReader(publish(Records, each, outcome).path)
+        orders.append([reader.key("train", row) for row in range(reader.counts["train"])])
+    assert orders[0] == orders[1]
+
+
+def test_the_fingerprint_lists_every_key_and_content_sorted() -> None:
+    listed = fingerprint(SklearnSource())
+    assert len(listed) == 1797
+    assert listed == sorted(listed)
+    assert all(len(digest) == 64 for _, digest in listed)
+    assert listed == fingerprint(SklearnSource())

@@ -1,0 +1,143 @@
+"""A snapshot served: the same batches from any step, at any world size, by tf.data and by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.order import batch_rows
+from tasks.data.pipeline import SnapshotReader, batches
+from tasks.errors import Refused
+
+Batch = dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def snapshot(
+    tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable[..., Any], publish: Callable[..., Any]
+) -> SnapshotReader:
+    bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
+    parent = publish(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(shards=1)))
+    bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
+    layout = ImageSnapshot(height=8, width=8, channels=1, shards=2)
+    return open_snapshot(publish(Snapshot, bench, snapshots.build(bench, parent, layout)).path)
+
+
+def served(snapshot: SnapshotReader, split: str, batch_size: int, **options: Any) -> list[Batch]:
+    return list(snapshot.dataset(split, batch_size, **options).as_numpy_iterator())
+
+
+def same(left: list[Batch], right: list[Batch]) -> None:
+    assert len(left) == len(right)
+    for ours, theirs in zip(left, right, strict=True):
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_batches_hold_the_rows_they_name(snapshot: SnapshotReader) -> None:
+    arrays = snapshot.arrays("train")
+    for step, batch in enumerate(served(snapshot, "train", 32, seed=4, stop=60)):
+        rows, _ = batch_rows(step, 32, snapshot.counts["train"], 4)
+        np.testing.assert_array_equal(batch["row"], rows[0])
+        np.testing.assert_array_equal(batch["image"], arrays["image"][batch["row"]])
+        np.testing.assert_array_equal(batch["label"], arrays["label"][batch["row"]])
+
+
+def test_shapes_are_static_and_the_length_is_known(snapshot: SnapshotReader) -> None:
+    dataset = snapshot.dataset("train", 32, stop=11, start=3)
+    assert len(dataset) == 8
+    assert dataset.element_spec["image"].shape == (32, 8, 8, 1)
+    assert dataset.element_spec["row"].shape == (32,)
+
+
+@pytest.mark.parametrize("start", [1, 7, 8, 13, 44, 59, 60])
+def test_going_on_at_any_step_gives_the_tail(snapshot: SnapshotReader, start: int) -> None:
+    whole = served(snapshot, "train", 32, seed=1, stop=60)
+    same(served(snapshot, "train", 32, seed=1, start=start, stop=60), whole[start:])
+
+
+def test_a_late_step_of_an_endless_dataset_comes_at_once(snapshot: SnapshotReader) -> None:
+    late = 10**9
+    first = next(snapshot.dataset("train", 32, seed=1, start=late).as_numpy_iterator())
+    rows, _ = batch_rows(late, 32, snapshot.counts["train"], 1)
+    np.testing.assert_array_equal(first["row"], rows[0])
+
+
+@pytest.mark.parametrize("order", ["shuffled", "stored"])
+def test_replicas_share_one_global_batch(snapshot: SnapshotReader, order: str) -> None:
+    whole = served(snapshot, "validation", 24, order=order, stop=20)
+    for replicas in (2, 4):
+        parts = [
+            served(snapshot, "validation", 24, order=order, stop=20, replica=replica, replicas=replicas)
+            for replica in range(replicas)
+        ]
+        joined = [
+            {name: np.concatenate([part[name] for part in step]) for name in step[0]}
+            for step in zip(*parts, strict=True)
+        ]
+        same(joined, whole)
+
+
+def test_stored_order_is_one_pass_with_a_short_end(snapshot: SnapshotReader) -> None:
+    served_rows = [batch["row"] for batch in served(snapshot, "test", 50, order="stored")]
+    assert np.concatenate(served_rows).tolist() == list(range(snapshot.counts["test"]))
+    assert [len(rows) for rows in served_rows[:-1]] == [50] * (len(served_rows) - 1)
+    same(served(snapshot, "test", 50, order="stored", start=2), served(snapshot, "test", 50, order="stored")[2:])
+
+
+def test_numpy_batches_are_the_datasets(snapshot: SnapshotReader) -> None:
+    plain = list(batches(snapshot, "train", batch_size=32, seed=3, start=5, stop=30))
+    assert all(batch.pop("weight").tolist() == [1] * 32 for batch in plain)
+    same(plain, served(snapshot, "train", 32, seed=3, start=5, stop=30))
+
+
+def test_numpy_batches_end_full_with_weightless_rows(snapshot: SnapshotReader) -> None:
+    count = snapshot.counts["test"]
+    found = list(batches(snapshot, "test", batch_size=50, order="stored"))
+    assert all(len(batch["row"]) == len(batch["weight"]) == 50 for batch in found)
+    rows = np.concatenate([batch["row"] for batch in found])
+    weights = np.concatenate([batch["weight"] for batch in found])
+    assert weights.dtype == np.float32
+    assert rows[weights > 0].tolist() == list(range(count))
+
+
+def test_epochs_show_each_example_as_often(snapshot: SnapshotReader) -> None:
+    count = snapshot.counts["validation"]
+    found = list(batches(snapshot, "validation", batch_size=64, seed=2, epochs=3))
+    seen = np.zeros(count)
+    for batch in found:
+        np.add.at(seen, batch["row"], batch["weight"])
+    assert len(found) == -(-3 * count // 64)
+    assert (seen == 3).all()
+
+
+def test_steps_show_each_example_floor_or_ceil_as_often(snapshot: SnapshotReader) -> None:
+    rows = np.concatenate([batch["row"] for batch in islice(batches(snapshot, "train", batch_size=64, seed=2), 50)])
+    assert set(np.bincount(rows)) <= {50 * 64 // snapshot.counts["train"], 50 * 64 // snapshot.counts["train"] + 1}
+
+
+def test_several_shards_read_as_one_array(snapshot: SnapshotReader) -> None:
+    images = snapshot.arrays("train")["image"]
+    whole = np.asarray(images)
+    assert len(images) == len(whole) == snapshot.counts["train"]
+    half = -(-len(whole) // 2)
+    for rows in (slice(None), slice(half - 2, half + 2), slice(None, None, -7), np.array([half, 0, half - 1, -1])):
+        np.testing.assert_array_equal(images[rows], whole[rows])
+    np.testing.assert_array_equal(images[half], whole[half])
+    with pytest.raises(IndexError):
+        images[len(whole)]
+
+
+def test_an_unknown_split_and_an_uneven_batch_are_refused(snapshot: SnapshotReader) -> None:
+    with pytest.raises(Refused, match="test, train, validation"):
+        snapshot.arrays("dev")
+    with pytest.raises(Refused, match="use 30 or 33"):
+        snapshot.dataset("train", 32, replicas=3)
