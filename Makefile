@@ -32,7 +32,7 @@ $(VENV)/.ready-$(EXTRAS): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints requirements.lock hatchling editables
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints requirements.lock hatchling editables setuptools wheel
 	$(BIN)/uv pip install --python $(BIN)/python --constraints requirements.lock --compile-bytecode \
 		--no-build-isolation --editable '.[$(EXTRAS)]'
 	touch $@

@@ -1,0 +1,1 @@
+"""Thin DAGs, the command, and the presets."""

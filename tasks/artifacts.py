@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage's work found out; goes into the manifest as it is, so nothing timed belongs here."""
+
+    counts: dict[str, int]
+    features: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, Any] = field(default_factory=dict)
+    also: dict[str, Any] = field(default_factory=dict)
+    """Fields of the manifest that only this kind has (`weights_sha256` and `steps` of a model)."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +81,7 @@ class Export(Artifact):
     kind = "export"
 
 
-KINDS: dict[str, type[Artifact]] = {
-    kind.kind: kind for kind in (Records, Snapshot, Model, Report, Variant, Export)
-}
+KINDS: dict[str, type[Artifact]] = {kind.kind: kind for kind in (Records, Snapshot, Model, Report, Variant, Export)}
 
 
 @dataclass(frozen=True)

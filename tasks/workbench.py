@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tasks.artifacts import Outcome
 from tasks.store.staging import Staging
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a stage's work found out; goes into the manifest as it is, so nothing timed belongs here."""
-
-    counts: dict[str, int]
-    features: dict[str, Any] = field(default_factory=dict)
-    statistics: dict[str, Any] = field(default_factory=dict)
 
 
 class Journal(Protocol):
@@ -40,8 +32,11 @@ class Workbench:
     measure: Callable[[str, Any], None]
     """`measure(name, value)`: anything timed; goes to the run's measurements, never into an artifact."""
 
-    stopping: Callable[[], bool]
-    """Whether a signal asks to save and leave."""
+    stopping: Callable[[], int]
+    """The number of the signal that asks to save and leave; 0 while there is none."""
 
     threads: int
     """CPU threads of this process."""
+
+
+__all__ = ["Journal", "Outcome", "Workbench"]

@@ -1,0 +1,36 @@
+"""The `millrace` command, one file per command."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+
+from flows.commands import list_ as list_command
+from flows.commands import predict, run, show, verify
+from flows.commands.reply import usage_error
+
+app = typer.Typer(
+    name="millrace",
+    help="Raw data to a trained, compressed, verified TensorFlow/Keras 3 model: exact, resumable, honest.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("run", context_settings=run.SETTINGS)(run.run)
+app.command("predict")(predict.predict)
+app.command("list")(list_command.list_)
+app.command("show")(show.show)
+app.command("verify")(verify.verify)
+
+
+def main() -> None:
+    """Entry point: usage errors too are one line and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except click.ClickException as error:
+        sys.exit(usage_error(error, sys.argv[1:]))
+    except click.Abort:
+        sys.exit(130)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import Superseded
 from tasks.store.files import pretty, replacing, sums, sync, write
+from tasks.store.lock import Lock
 
 SIDECARS = ".pieces"
 PASSING = "checkpoints/"
@@ -42,17 +42,7 @@ class Staging:
 
     def check(self) -> None:
         """Raise `Superseded` if a newer attempt owns this digest."""
-        try:
-            owner = json.loads(self.lock.read_bytes())["token"]
-        except (OSError, ValueError, KeyError):
-            owner = None
-        if owner != self.token:
-            raise Superseded(
-                self.root.name[:12],
-                f"attempt token {self.token}, the lock holds {owner}",
-                "only the newest attempt may write",
-                "nothing is lost: the newer attempt goes on with the pieces that lie here",
-            )
+        Lock(self.lock, self.token).check(self.root.name[:12])
 
     @contextmanager
     def piece(self, name: str, **note: Any) -> Iterator[Piece]:

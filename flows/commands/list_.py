@@ -1,0 +1,41 @@
+"""millrace list: what lies in the store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from tasks.artifacts import KINDS
+from tasks.errors import Refused
+from tasks.pages.words import describe, kilobytes
+from tasks.store.home import find_home
+from tasks.store.store import Store
+
+
+def list_(
+    kind: Annotated[str | None, typer.Argument(help=f"One of {', '.join(KINDS)}; default: all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Artifacts in the store, newest last."""
+    with replying("list", as_json) as reply:
+        if kind is not None and kind not in KINDS:
+            raise Refused("KIND", kind, f"a kind is one of {', '.join(KINDS)}", "choose one of them")
+        found = Store(find_home().store).artifacts(kind)
+        rows = []
+        for artifact in found:
+            manifest = artifact.manifest
+            size = sum(file["bytes"] for file in manifest["files"])
+            made = {"created": manifest["created"], "run": manifest["produced_by"]["run"]}
+            rows.append(
+                {"kind": artifact.kind, "digest": artifact.digest, "bytes": size, "path": artifact.path, **made}
+            )
+            if not as_json:
+                when = manifest["created"][:16].replace("T", " ")
+                typer.echo(
+                    f"{artifact.kind:<9}{artifact.digest[:12]}  {kilobytes(size):>9}  {when}  {describe(artifact)}"
+                )
+        if not found and not as_json:
+            typer.echo("nothing yet; next: millrace run pipeline flows/presets/digits.yaml")
+        reply.add(artifacts=rows)

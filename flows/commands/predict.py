@@ -1,0 +1,69 @@
+"""millrace predict: ask an exported model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from tasks.errors import Refused
+from tasks.store.home import Home, find_home
+from tasks.store.store import Store
+
+
+def predict(
+    export: Annotated[str, typer.Argument(help="A digest, a folder, or NAME@ALIAS.")],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Raw files.")],
+    as_json: AsJson = False,
+) -> None:
+    """Use an exported model on raw files."""
+    with replying("predict", as_json) as reply:
+        home = find_home()
+        for path in inputs:
+            if not Path(path).is_file():
+                raise Refused("INPUT", path, "an input is a file that exists", "check the path")
+        rows = _predict(home, folder_of(home, export), inputs)
+        reply.add(predictions=rows)
+        if not as_json:
+            for row in rows:
+                others = ", ".join(f"{other['class']} {other['confidence']:.3f}" for other in row["top"][1:])
+                typer.echo(f"{row['input']}: {row['class']} ({row['confidence']:.3f}; then {others})")
+
+
+def folder_of(home: Home, export: str) -> Path:
+    """The export's folder: named, in the store, or fetched from the registry."""
+    if Path(export).is_dir():
+        return Path(export)
+    if "@" in export:
+        name, _, alias = export.partition("@")
+        from tasks.tracking import registry
+        from tasks.tracking.runs import connect
+
+        client = connect(home.mlflow_uri)
+        found = registry.aliased(client, name, alias)
+        if found is None:
+            raise Refused(export, "no such version", "NAME@ALIAS names a registered model", "see the MLflow registry")
+        return Store(home.store).path("export", found.export)
+    return Store(home.store).resolve(export, "export").path
+
+
+def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:
+    """In a process of its own: this one does without TensorFlow."""
+    from tasks.children import Process
+
+    process = Process(home.root / "logs" / "predict.log", threads=1)
+    arguments = (folder, inputs)
+    try:
+        return process.call(
+            "tasks.exporting.predict:answer",
+            None,
+            home.root / "logs" / "predict.jsonl",
+            arguments,
+            timeout=600,
+            heard=lambda *told: None,
+            stop=lambda: 0,
+        )
+    finally:
+        process.kill()

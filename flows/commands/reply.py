@@ -1,0 +1,95 @@
+"""How every command answers: one line per error on stderr, one JSON object at the end of stdout, an exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import click
+import typer
+
+from tasks.errors import Failed, Refused, Stopped, UserError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
+
+STATUS = {0: "completed", 1: "failed", 2: "refused", 3: "rejected"}
+
+
+class Reply:
+    """What a command has to say; more fields are added with `add`."""
+
+    def __init__(self, command: str, as_json: bool) -> None:
+        self.command, self.as_json = command, as_json
+        self.fields: dict[str, Any] = {}
+        self.exit_code = 0
+        self.status: str | None = None
+        self.error: dict[str, str] | None = None
+        self._started = time.monotonic()
+
+    def add(self, **fields: Any) -> None:
+        """Fields of the JSON object beside those that every command has."""
+        self.fields.update(fields)
+
+    def fail(self, error: UserError) -> None:
+        """One line on stderr, and the exit code that goes with it."""
+        print(f"error: {error}".replace("\n", " "), file=sys.stderr)
+        self.exit_code, self.status, self.error = (error.exit_code, error.status, error.as_json())
+
+    def print(self) -> None:
+        """The JSON object, if it was asked for."""
+        if not self.as_json:
+            return
+        common = {
+            "command": self.command,
+            "status": self.status or STATUS[self.exit_code],
+            "exit_code": self.exit_code,
+            "error": self.error,
+            "seconds": round(time.monotonic() - self._started, 3),
+        }
+        print(json.dumps({**common, **self.fields}, allow_nan=False, default=str), flush=True)
+
+
+@contextmanager
+def replying(command: str, as_json: bool) -> Iterator[Reply]:
+    """Run a command's body; however it ends, the reply is printed and the process left with the right code."""
+    reply = Reply(command, as_json)
+    try:
+        yield reply
+    except UserError as error:
+        reply.fail(error)
+    except (Stopped, KeyboardInterrupt) as stop:
+        reply.exit_code = stop.exit_code if isinstance(stop, Stopped) else 130
+        reply.status = "stopped"
+        print("stopped; run the same command again to go on", file=sys.stderr)
+    except Exception as error:  # a bug of ours: the traceback is for us, the reply still comes
+        traceback.print_exc()
+        rule, remedy = "this is a bug of ours", "report it with the lines above"
+        reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
+    reply.print()
+    raise typer.Exit(reply.exit_code)
+
+
+def stop_on_sigterm() -> None:
+    """Until a run's own handlers take over, SIGTERM ends the command as stopped."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Stopped(number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def usage_error(error: click.ClickException, arguments: list[str]) -> int:
+    """A wrong command line, in the form of all errors."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "millrace"
+    refused = Refused(" ".join(["millrace", *arguments]), error.format_message(), "see the usage", f"{path} --help")
+    reply = Reply(arguments[0] if arguments else "", "--json" in arguments)
+    reply.fail(refused)
+    reply.print()
+    return reply.exit_code

@@ -1,0 +1,126 @@
+"""millrace run: a flow over a preset, here and now."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from flows.commands.reply import AsJson, Reply, replying, stop_on_sigterm
+from tasks.errors import Refused
+from tasks.store.home import Home, find_home
+
+FLOWS = ("pipeline", "dataset", "training", "release")
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+ENVIRONMENT = {
+    # quiet, offline, and patient with the embedded server's first start (facts: the default of 20 s is too short)
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_CLI_PROMPT": "false",
+}
+
+
+def run(
+    context: typer.Context, new: bool = typer.Option(False, "--new", help="Begin a new run."), as_json: AsJson = False
+) -> None:
+    """Run a flow: [bold]millrace run [FLOW] [PRESET.yaml] [--dotted.key VALUE ...] [--new] [--json][/]
+
+    FLOW is pipeline (default), dataset, training or release. Every key of the config is a flag:
+    --train.steps 200 --records.splits '{train: 0.8, validation: 0.1, test: 0.1}'. An unfinished run of the same
+    flow and config is continued.
+    """
+    with replying("run", as_json) as reply:
+        stop_on_sigterm()
+        name, preset, flags = parse(context.args)
+        from tasks import console
+        from tasks.config.load import load, validate
+
+        config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
+        if name != "release" and config.release.model is not None:
+            raise Refused("release.model", config.release.model, f"is ignored by the flow {name}", "leave it out")
+        home = find_home().make()
+        prepare(home)
+        shown = f" · {preset}" if preset else ""
+        console.say(f"millrace {name}{shown} · starting Prefect", style="bold")
+        from flows.running import Ticket, ticket
+
+        flow = getattr(importlib.import_module(f"flows.{name}"), name)
+        mine = Ticket(new)
+        token = ticket.set(mine)
+        try:
+            flow(config)
+        finally:
+            ticket.reset(token)
+            if mine.run is not None:
+                summarise(reply, mine.run, as_json)
+
+
+def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
+    """FLOW, PRESET and the dotted flags (`--a.b VALUE` or `--a.b=VALUE`)."""
+    name, preset, flags, rest = "pipeline", None, [], list(words)
+    if rest and rest[0] in FLOWS:
+        name = rest.pop(0)
+    if rest and not rest[0].startswith("--"):
+        preset = Path(rest.pop(0))
+        if preset.suffix not in (".yaml", ".yml"):
+            raise Refused(
+                str(preset), "neither a flow nor a preset", f"FLOW is one of {', '.join(FLOWS)}", "PRESET ends in .yaml"
+            )
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise Refused(
+                word,
+                "a loose word",
+                "after FLOW and PRESET come flags: --dotted.key VALUE",
+                "quote a value with spaces",
+            )
+        dotted, equals, value = word[2:].partition("=")
+        if not equals:
+            if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
+                raise Refused(word, "no value", "a flag is --dotted.key VALUE", f"{word} VALUE")
+            value = rest.pop(0)
+        flags.append((dotted, value))
+    return name, preset, flags
+
+
+def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
+    """A config without a preset."""
+    from tasks.config.load import merge, parse_flag
+
+    values: dict[str, Any] = {}
+    for dotted, text in flags:
+        merge(values, dotted, parse_flag(dotted, text), lambda line: None)
+    return values
+
+
+def prepare(home: Home) -> None:
+    """Prefect reads its environment when it is imported: say where it lives before that."""
+    os.environ.setdefault("PREFECT_HOME", str(home.prefect))
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def summarise(reply: Reply, run: Any, as_json: bool) -> None:
+    """What was made, how good it is, where it is, what to type next."""
+    from tasks.pages.summary import lines, metrics_of
+
+    record = run.record
+    reply.exit_code, reply.status = record["exit_code"] or 0, record["status"]
+    reply.add(
+        run_id=run.run_id,
+        attempt=run.attempt,
+        mlflow_run_id=record["mlflow_run_id"],
+        prefect_flow_run_id=record["attempts"][-1]["prefect_flow_run_id"],
+        artifacts=record["stages"],
+        metrics=metrics_of(run),
+    )
+    if not as_json and record["status"] in ("completed", "rejected"):
+        for line in lines(run):
+            typer.echo(line)

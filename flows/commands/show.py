@@ -1,0 +1,119 @@
+"""millrace show: one artifact or one run, whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from tasks.artifacts import Artifact
+from tasks.errors import Refused
+from tasks.pages.words import describe, kilobytes, seconds
+from tasks.store.home import find_home
+from tasks.store.runs import Run, find_runs, resolve_run
+from tasks.store.store import Store
+
+
+def show(
+    what: Annotated[str, typer.Argument(metavar="ARTIFACT|RUN", help="kind/digest, a digest prefix, or a run id.")],
+    as_json: AsJson = False,
+) -> None:
+    """Manifest, size, lineage up to the raw files and down to releases; of a run its stages and ledger."""
+    with replying("show", as_json) as reply:
+        home = find_home()
+        store = Store(home.store)
+        try:
+            artifact = store.resolve(what)
+        except Refused as unknown:
+            try:
+                run = resolve_run(home, what)
+            except Refused:
+                raise unknown from None
+            reply.add(run=run.record, ledger=_ledger(run))
+            text = _run_lines(run)
+        else:
+            up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
+            releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
+            reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
+            text = _artifact_lines(artifact, up, down, releases)
+        if not as_json:
+            for line in text:
+                typer.echo(line)
+
+
+def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], releases: list[str]) -> Iterator[str]:
+    manifest = artifact.manifest
+    yield f"{artifact}"
+    yield f"  what      {describe(artifact)}"
+    yield f"  path      {artifact.path}"
+    yield f"  made      {manifest['created']} by {manifest['produced_by']['run']}"
+    yield f"  config    {json.dumps(manifest['inputs']['config'], sort_keys=True)}"
+    yield f"  counts    {', '.join(f'{name} {count:,}' for name, count in manifest['counts'].items())}"
+    yield f"  files     {len(manifest['files'])}, {kilobytes(sum(file['bytes'] for file in manifest['files']))}"
+    for file in manifest["files"][:12]:
+        yield f"            {file['path']}  {kilobytes(file['bytes'])}  sha256 {file['sha256'][:12]}…"
+    if len(manifest["files"]) > 12:
+        yield f"            and {len(manifest['files']) - 12} more (--json lists all)"
+    yield from _tree("from", up)
+    for child in down:
+        yield f"  into      {child}"
+    for run in releases:
+        yield f"  released  by {run}"
+
+
+def _tree(word: str, up: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    for name, parent in up.items():
+        yield f"  {word if depth == 0 else '':<9} {'  ' * depth}{name}: {parent['artifact']}"
+        if parent["sources"]:
+            yield f"            {'  ' * (depth + 1)}{parent['sources']:,} raw examples or files"
+        yield from _tree(word, parent["parents"], depth + 1)
+
+
+def _up(store: Store, artifact: Artifact) -> dict[str, Any]:
+    return {
+        name: {
+            "artifact": f"{parent.kind}/{parent.digest}",
+            "sources": len(parent.manifest["inputs"]["sources"]),
+            "parents": _up(store, parent),
+        }
+        for name, parent in store.parents_of(artifact).items()
+    }
+
+
+def _run_lines(run: Run) -> Iterator[str]:
+    record = run.record
+    yield f"{run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
+    for attempt in record["attempts"]:
+        yield f"  attempt {attempt['attempt']}   {attempt['started']} to {attempt.get('ended', '…')}"
+    for stage, rows in record["stages"].items():
+        for row in rows:
+            where = "from the store" if row["cached"] else "made"
+            yield f"  {stage:<10}{row['kind']}/{row['digest'][:12]}  {row['name']}  {where} in {seconds(row['seconds'])}"
+    if record["error"]:
+        yield "  error     " + "; ".join(record["error"].values())
+    yield f"  mlflow    {record['mlflow_run_id']}"
+    if ledger := _ledger(run):
+        yield f"  ledger    {ledger['text']}"
+
+
+def _ledger(run: Run) -> dict[str, Any] | None:
+    """The proof of what was fed, where this run's training left one."""
+    from tasks.training.ledger import prove
+
+    for row in run.record["stages"].get("train", []):
+        model = Store(run.home.store).resolve(f"{row['kind']}/{row['digest']}")
+        snapshot = Store(run.home.store).parents_of(model).get("snapshot")
+        return prove(model.path, snapshot.path) if snapshot else None
+    return None
+
+
+def _used(run: Run) -> str:
+    uses = run.folder / "uses"
+    return uses.read_text() if uses.exists() else ""
+
+
+def _released(run: Run) -> bool:
+    return (run.folder / "release.json").exists()

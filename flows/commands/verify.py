@@ -1,0 +1,40 @@
+"""millrace verify: re-hash what the store holds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from tasks.errors import Refused
+from tasks.store.home import find_home
+from tasks.store.store import Store
+
+
+def verify(
+    artifact: Annotated[str | None, typer.Argument(help="kind/digest or an unambiguous digest prefix.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every artifact of the store.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Re-hash every file of an artifact, or of all; name what is damaged. Exit code 1 if anything is."""
+    with replying("verify", as_json) as reply:
+        store = Store(find_home().store)
+        if (artifact is None) == (not everything):
+            raise Refused(
+                "ARTIFACT", artifact or "nothing", "verify takes an artifact or --all", "millrace verify --all"
+            )
+        chosen = store.artifacts() if artifact is None else [store.resolve(artifact)]
+        damaged = []
+        for found in chosen:
+            fault = store.verify(found)
+            if fault is not None:
+                damaged.append({"artifact": str(found), "file": fault[0], "what": fault[1]})
+            if not as_json:
+                typer.echo(
+                    f"{'whole' if fault is None else 'DAMAGED':<8} {found}{': ' + ' '.join(fault) if fault else ''}"
+                )
+        if not as_json:
+            typer.echo(f"{len(chosen) - len(damaged)} whole, {len(damaged)} damaged")
+        reply.add(checked=len(chosen), damaged=damaged)
+        reply.exit_code = 1 if damaged else 0

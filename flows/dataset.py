@@ -1,0 +1,19 @@
+"""Raw data to examples ready for training."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.running import as_run, run_name
+from tasks.artifacts import Snapshot
+from tasks.config import Config
+from tasks.convert import convert
+from tasks.snapshot import snapshot
+
+
+@flow(name="dataset", flow_run_name=run_name)
+@as_run
+def dataset(config: Config) -> Snapshot:
+    """Raw data to a snapshot: convert, snapshot."""
+    records = convert(config.source, config.records)
+    return snapshot(records, config.snapshot)

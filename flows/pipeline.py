@@ -1,0 +1,29 @@
+"""The whole way: raw data to a release."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.running import as_run, run_name
+from tasks.artifacts import Release
+from tasks.compress import compress
+from tasks.config import Config
+from tasks.convert import convert
+from tasks.evaluate import evaluate
+from tasks.export import export
+from tasks.promote import promote
+from tasks.snapshot import snapshot
+from tasks.train import train
+
+
+@flow(name="pipeline", flow_run_name=run_name)
+@as_run
+def pipeline(config: Config) -> Release:
+    """Raw data to a release: convert, snapshot, train, evaluate, compress, export, promote."""
+    records = convert(config.source, config.records)
+    examples = snapshot(records, config.snapshot)
+    model = train(examples, config.model, config.train, config.seed)
+    report = evaluate(model, examples, config.evaluate)
+    variants = compress(model, examples, config.compress)
+    exported = export(model, variants, config.export)
+    return promote(exported, report, config.promote)

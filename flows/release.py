@@ -1,0 +1,26 @@
+"""A model that is in the store to a release."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.running import as_run, run_name
+from tasks.artifacts import Release, Snapshot
+from tasks.compress import compress
+from tasks.config import Config
+from tasks.evaluate import evaluate
+from tasks.export import export
+from tasks.promote import promote
+from tasks.stage import chosen_model, parent_of
+
+
+@flow(name="release", flow_run_name=run_name)
+@as_run
+def release(config: Config) -> Release:
+    """The model `release.model` to a release: evaluate, compress, export, promote."""
+    model = chosen_model(config.release)
+    examples = parent_of(model, "snapshot", Snapshot)
+    report = evaluate(model, examples, config.evaluate)
+    variants = compress(model, examples, config.compress)
+    exported = export(model, variants, config.export)
+    return promote(exported, report, config.promote)

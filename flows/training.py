@@ -1,0 +1,23 @@
+"""Raw data to a judged model."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.running import as_run, run_name
+from tasks.artifacts import Report
+from tasks.config import Config
+from tasks.convert import convert
+from tasks.evaluate import evaluate
+from tasks.snapshot import snapshot
+from tasks.train import train
+
+
+@flow(name="training", flow_run_name=run_name)
+@as_run
+def training(config: Config) -> Report:
+    """Raw data to a report: convert, snapshot, train, evaluate."""
+    records = convert(config.source, config.records)
+    examples = snapshot(records, config.snapshot)
+    model = train(examples, config.model, config.train, config.seed)
+    return evaluate(model, examples, config.evaluate)

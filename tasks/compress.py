@@ -1,0 +1,45 @@
+"""compress: a model to its deployable forms, each measured."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.artifacts import Artifact, Model, Snapshot, Variant
+from tasks.config import CompressConfig
+from tasks.stage import Code, Identity, measure_stage, run_stage
+
+
+@task(name="compress", cache_policy=NO_CACHE, persist_result=False)
+def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[Variant]:
+    """A float SavedModel, from it a float LiteRT file, from that one file per method.
+
+    Each is measured for size and for quality on the test split, and its latency against float, interleaved. One
+    that a gate keeps out is made and shown, with a warning, and not handed on.
+    """
+    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION, keep_accepted
+
+    def variant(name: str, parent: Variant | None) -> Variant:
+        parents: dict[str, Artifact] = {"model": model, "snapshot": examples}
+        if parent is not None:
+            parents["float"] = parent
+        return run_stage(
+            "compress",
+            Variant,
+            Identity({"variant": name, "compress": config}, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES)),
+            work="tasks.compression.variants:build",
+            arguments=(name, model, examples, parent, config),
+            name=name,
+            fresh=True,
+        )
+
+    saved_model = variant("saved_model", None)
+    litert = variant("litert", saved_model)
+    variants = [saved_model, litert, *(variant(method, litert) for method in config.methods)]
+    latency = measure_stage(
+        "compress",
+        "tasks.exporting.latency:measure",
+        arguments=(variants, examples),
+        always=config.max_latency_ratio is not None,
+    )
+    return keep_accepted(variants, config, latency)

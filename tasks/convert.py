@@ -1,0 +1,35 @@
+"""convert: raw data to records."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.artifacts import Records
+from tasks.config import RecordsConfig, SourceConfig
+from tasks.stage import Code, Identity, run_stage
+
+
+@task(name="convert", cache_policy=NO_CACHE, persist_result=False)
+def convert(source: SourceConfig, config: RecordsConfig) -> Records:
+    """Raw data to TFRecord shards, split by a keyed hash of each example's key.
+
+    The records hold raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and the
+    metadata by which `tfds.builder_from_directory` reads them. Refused: a source that has no examples. Fails on
+    more unreadable examples than `records.bad_budget`, one class only, an empty split, a file that changes.
+    """
+    from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
+    from tasks.data.sources import fingerprint
+
+    return run_stage(
+        "convert",
+        Records,
+        Identity(
+            {"source": source, "records": config},
+            parents={},
+            code=Code(RECORDS_VERSION, RECORDS_LIBRARIES),
+            sources=fingerprint(source),
+        ),
+        work="tasks.data.records:build",
+        arguments=(source, config),
+    )

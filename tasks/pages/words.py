@@ -1,0 +1,64 @@
+"""What was made, in a line: the same words in the terminal, in Prefect and on the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.artifacts import Artifact
+
+
+def describe(artifact: Artifact) -> str:
+    """An artifact in a few words (`1,797 records in 6 shards`)."""
+    manifest = artifact.manifest
+    counts, metrics = manifest["counts"], artifact.metrics
+    if artifact.kind == "records":
+        shards = sum(1 for file in manifest["files"] if ".tfrecord-" in file["path"] and "/" not in file["path"])
+        bad = f", {counts['bad']:,} bad left out" if counts.get("bad") else ""
+        return f"{counts['examples']:,} records in {shards} shards{bad}"
+    if artifact.kind == "snapshot":
+        shapes = ", ".join(
+            f"{name} {' x '.join(map(str, row['shape']))}" for name, row in manifest["features"].items() if row["shape"]
+        )
+        return f"{sum(counts.values()):,} examples, {shapes}"
+    if artifact.kind == "model":
+        return f"{counts['parameters']:,} weights after {counts['steps']:,} steps"
+    if artifact.kind == "report":
+        return f"test {score(metrics, 'test/accuracy')}"
+    if artifact.kind == "variant":
+        return describe_variant(artifact.name, metrics, manifest)
+    if artifact.kind == "export":
+        return f"{counts['variants']} variants checked in a fresh process"
+    return artifact.digest[:12]
+
+
+def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, Any]) -> str:
+    """A variant's size and quality, and whether its gates let it pass."""
+    size = sum(file["bytes"] for file in manifest["files"] if file["path"] != "variant.json")
+    ratio = metrics.get(f"{name}/size_ratio")
+    share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
+    kept = "" if manifest["statistics"].get("accepted", True) else ", kept out by its gate"
+    return f"{name}: {kilobytes(size)}{share}, accuracy {metrics.get(f'{name}/test/accuracy', float('nan')):.4f}{kept}"
+
+
+def score(metrics: dict[str, float], name: str) -> str:
+    """A metric with its 95 % interval (`accuracy 0.9889 [0.9815, 0.9963]`)."""
+    word = name.rpartition("/")[2].replace("_", " ")
+    if name not in metrics:
+        return f"{word} unknown"
+    text = f"{word} {metrics[name]:.4f}"
+    if f"{name}/low" in metrics:
+        text += f" [{metrics[f'{name}/low']:.4f}, {metrics[f'{name}/high']:.4f}]"
+    return text
+
+
+def kilobytes(size: int) -> str:
+    """A size as a person reads it."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
+
+
+def seconds(value: float) -> str:
+    """A duration as a person reads it."""
+    if value < 90:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes}:{rest:02d} min"

@@ -1,0 +1,23 @@
+"""promote: an export to a release."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.artifacts import Export, Records, Release, Report, Snapshot
+from tasks.config import PromoteConfig
+from tasks.releasing import release
+from tasks.stage import parent_of
+
+
+@task(name="promote", cache_policy=NO_CACHE, persist_result=False)
+def promote(exported: Export, report: Report, config: PromoteConfig) -> Release:
+    """The export registered once, and under the alias `champion` if it beats the present one by `promote.margin`.
+
+    Both are judged on the same test records; a champion that was judged on others is scored again, from raw input
+    to prediction. Where that cannot be, or the gate says no, the version becomes `candidate` and the run ends with
+    exit code 3. Running it again changes nothing.
+    """
+    records = parent_of(parent_of(report, "snapshot", Snapshot), "records", Records)
+    return release(exported, report, records, config)

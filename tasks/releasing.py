@@ -1,0 +1,127 @@
+"""The one stage whose result does not lie in the store but in the registry: idempotent, judged, fenced."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tasks import console
+from tasks.artifacts import Export, Records, Release, Report
+from tasks.attempt import Attempt, current
+from tasks.config import PromoteConfig
+from tasks.errors import Failed
+from tasks.evaluation import primary
+from tasks.store.files import pretty, write
+from tasks.store.lock import locked
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+    from tasks.tracking.registry import Registered
+
+PATIENCE = 120.0
+"""Seconds to wait for the registry."""
+
+
+def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
+    """Register the export where it is not yet, hold it against the champion, move the alias."""
+    attempt, started = current.get(), time.monotonic()
+    run, name = attempt.run, attempt.config.name
+    with console.stage("promote", name) as shown:
+        connected = attempt.shipper.connected(PATIENCE)
+        if connected is None:
+            raise Failed(
+                run.home.mlflow_uri,
+                str(attempt.shipper.fault),
+                "a release needs the registry",
+                "run again when it is up",
+            )
+        client, mlflow_id = connected
+        with locked(run.home.root / ".registry.lock", shown.say):
+            made = _decide(attempt, client, mlflow_id, exported, report, records, config)
+        run.made("promote", made, time.monotonic() - started)
+        shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)
+    if made.alias != "champion":
+        attempt.rejected = made.verdict
+    write(run.folder / "release.json", pretty({**asdict(made), "run": run.run_id, "mlflow_run_id": mlflow_id}))
+    return made
+
+
+def _decide(
+    attempt: Attempt,
+    client: MlflowClient,
+    mlflow_id: str,
+    exported: Export,
+    report: Report,
+    records: Records,
+    config: PromoteConfig,
+) -> Release:
+    from tasks.tracking import registry
+
+    name = attempt.config.name
+    metric, higher_is_better = primary(attempt.config.model.task)
+    score = report.metrics[f"test/{metric}"]
+    champion = registry.aliased(client, name, registry.CHAMPION)
+    found = registry.find(client, name, exported.digest)
+    if found and champion and found.version == champion.version:
+        verdict = f"{name} version {found.version} is the champion already"
+        return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, changed=False)
+    if found is None:
+        tags = {
+            "millrace.export": exported.digest,
+            "millrace.run": attempt.run.run_id,
+            "millrace.records": records.digest,
+            "millrace.score": repr(score),
+            "millrace.metric": f"test/{metric}",
+        }
+        arguments = (attempt.run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
+        version = attempt.work("promote", "tasks.tracking.registry:register", None, arguments)
+    else:
+        version = found.version
+    alias, verdict = _gate(attempt, client, version, champion, score, metric, higher_is_better, records, config)
+    assert attempt.run.lock is not None
+    attempt.run.lock.check(attempt.run.run_id)
+    registry.move(client, name, alias, version, verdict)
+    return Release(name, version, alias, exported.digest, f"{name} version {version}: {verdict}", changed=True)
+
+
+def _gate(
+    attempt: Attempt,
+    client: MlflowClient,
+    version: str,
+    champion: Registered | None,
+    score: float,
+    metric: str,
+    higher_is_better: bool,
+    records: Records,
+    config: PromoteConfig,
+) -> tuple[str, str]:
+    """The alias a version earns, and why."""
+    if champion is None:
+        return ("champion", f"champion, with test {metric} {score:.4f}; there was none before")
+    before = champion.score
+    if champion.records != records.digest:
+        before = _score_again(attempt, client, champion, records, metric)
+    if math.isnan(before):
+        return ("candidate", f"not comparable: champion version {champion.version} cannot be scored on these records")
+    ahead = score - before if higher_is_better else before - score
+    told = f"test {metric} {score:.4f} against {before:.4f} of champion version {champion.version}"
+    if ahead >= config.margin:
+        return ("champion", f"champion, with {told} (ahead by {ahead:+.4f}, margin {config.margin:+.4f})")
+    return ("candidate", f"candidate only: {told} (ahead by {ahead:+.4f}, promote.margin {config.margin:+.4f})")
+
+
+def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
+    """The champion's score on these test records, raw input to prediction; NaN where it cannot be had."""
+    from tasks.tracking import registry
+
+    try:
+        folder = attempt.run.folder / "champion"
+        export = registry.download(client, attempt.config.name, champion.version, folder)
+        arguments = (export, records.path, "test")
+        return float(attempt.work("promote", "tasks.exporting.score:score", None, arguments)[metric])
+    except (OSError, KeyError, Failed) as error:
+        console.say(f"warning: champion version {champion.version}: {error}", style="yellow")
+        return math.nan

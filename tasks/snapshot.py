@@ -1,0 +1,28 @@
+"""snapshot: records to examples ready for training."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import SnapshotConfig
+from tasks.stage import Code, Identity, run_stage
+
+
+@task(name="snapshot", cache_policy=NO_CACHE, persist_result=False)
+def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
+    """Records to fixed-layout arrays: images uint8 [rows, height, width, channels], labels int64 [rows].
+
+    Each split is a set of `.npy` files that NumPy maps without us, with the way back from each row to its
+    records. What turns raw input into an example lies in `transform/` and travels with every export.
+    """
+    from tasks.data.snapshots import SNAPSHOT_LIBRARIES, SNAPSHOT_VERSION
+
+    return run_stage(
+        "snapshot",
+        Snapshot,
+        Identity(config, parents={"records": records}, code=Code(SNAPSHOT_VERSION, SNAPSHOT_LIBRARIES)),
+        work="tasks.data.snapshots:build",
+        arguments=(records, config),
+    )

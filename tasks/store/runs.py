@@ -1,0 +1,191 @@
+"""A run: one logical execution of a flow over all its attempts, kept in `runs/<run_id>/`."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import Artifact, Release
+from tasks.config import Config
+from tasks.errors import Refused
+from tasks.store.files import pretty, write
+from tasks.store.home import Home
+from tasks.store.lock import Lock, locked
+from tasks.store.store import Store, digest_of
+
+FINISHED = {0, 3}
+"""Exit codes after which the same command is a new run; after any other it goes on with the old one."""
+
+
+class Run:
+    """One run's folder: what was asked, what was used, what was made, how it went."""
+
+    def __init__(self, home: Home, folder: Path) -> None:
+        self.home, self.folder = home, folder
+        self.store = Store(home.store)
+        self.record: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
+        self.lock: Lock | None = None
+        self.started = time.monotonic()
+        self._mutex = threading.Lock()
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run's folder."""
+        return self.folder.name
+
+    @property
+    def config(self) -> Config:
+        """The full config of the run."""
+        return Config.model_validate(self.record["config"])
+
+    @property
+    def attempt(self) -> int:
+        """Which life of the run this is, from 1."""
+        return len(self.record["attempts"])
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the run ended; None while it has not."""
+        return self.record["exit_code"]
+
+    def note(self, **fields: Any) -> None:
+        """Change fields of run.json."""
+        with self._mutex:
+            self.record.update(fields)
+            write(self.folder / "run.json", pretty(self.record))
+
+    def note_attempt(self, **fields: Any) -> None:
+        """Change fields of the present attempt."""
+        self.record["attempts"][-1].update(fields)
+        self.note()
+
+    def use(self, kind: str, digest: str) -> None:
+        """Say that this run needs an artifact, before it is used: gc asks here."""
+        with open(self.folder / "uses", "a+") as uses:
+            uses.seek(0)
+            if f"{kind}/{digest}\n" not in uses.readlines():
+                uses.write(f"{kind}/{digest}\n")
+                uses.flush()
+                os.fsync(uses.fileno())
+
+    def made(self, stage: str, artifact: Artifact | Release, seconds: float, *, cached: bool = False) -> None:
+        """Record what a stage handed on in this attempt."""
+        row: dict[str, Any] = {"name": artifact.name, "seconds": round(seconds, 3)}
+        if isinstance(artifact, Release):
+            made = {"kind": "release", "digest": artifact.export, "path": str(self.folder / "release.json")}
+            row |= {**made, "cached": not artifact.changed}
+        else:
+            made = {"kind": artifact.kind, "digest": artifact.digest, "path": str(artifact.path)}
+            row |= {**made, "cached": cached}
+        stages = self.record["stages"]
+        rows = [old for old in stages.get(stage, []) if old["name"] != artifact.name]
+        self.note(stages={**stages, stage: [*rows, row]})
+
+    def measure(self, name: str, value: Any) -> None:
+        """Keep something timed: it belongs to the run, never to an artifact."""
+        with self._mutex:
+            measurements = self.measurements()
+            measurements[name] = value
+            write(self.folder / "measurements.json", pretty(measurements))
+
+    def measurements(self) -> dict[str, Any]:
+        """Everything timed so far."""
+        try:
+            return json.loads((self.folder / "measurements.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+
+    def end(self, exit_code: int, status: str, error: dict[str, str] | None) -> None:
+        """Close the attempt."""
+        ended = _now()
+        self.note_attempt(ended=ended, exit_code=exit_code, status=status)
+        self.note(exit_code=exit_code, status=status, error=error)
+
+
+@contextmanager
+def opened(
+    home: Home, flow: str, config: Config, *, new: bool, prefect_id: str | None, waiting: Callable[[str], None]
+) -> Iterator[Run]:
+    """Go on with the unfinished run of this flow and config, or begin one; hold its lock meanwhile.
+
+    A living process at the same run is waited for.
+    """
+    home.make()
+    identity = digest_of({"flow": flow, "config": config.model_dump(mode="json")})
+    while True:
+        with locked(home.runs / ".lock"):
+            folder = None if new else _unfinished(home, identity)
+            folder = folder or _begin(home, flow, config, identity)
+        with locked(folder / "lock", waiting) as lock:
+            run = Run(home, folder)
+            if run.exit_code in FINISHED:  # it ended while we waited for it: ours is a run of its own
+                continue
+            run.lock = lock
+            attempt = {
+                "attempt": run.attempt + 1,
+                "started": _now(),
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "prefect_flow_run_id": prefect_id,
+            }
+            run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
+            yield run
+            return
+
+
+def find_runs(home: Home) -> list[Run]:
+    """All runs, oldest first."""
+    return [Run(home, path.parent) for path in sorted(home.runs.glob("*/run.json"))]
+
+
+def resolve_run(home: Home, reference: str) -> Run:
+    """The run that an id or an unambiguous part of one means."""
+    found = [run for run in find_runs(home) if reference in run.run_id]
+    exact = [run for run in found if run.run_id == reference]
+    if len(exact or found) != 1:
+        saw = "no such run" if not found else ", ".join(run.run_id for run in found)
+        raise Refused(reference, saw, "a run is named by its id or an unambiguous part of it", "see `ls` of runs/")
+    return (exact or found)[0]
+
+
+def _unfinished(home: Home, identity: str) -> Path | None:
+    for path in sorted(home.runs.glob("*/run.json"), reverse=True):
+        record = json.loads(path.read_bytes())
+        if record["identity"] == identity:
+            return None if record["exit_code"] in FINISHED else path.parent
+    return None
+
+
+def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = home.runs / f"{stamp}-{config.name}-{secrets.token_hex(2)}"
+    folder.mkdir()
+    record = {
+        "run_id": folder.name,
+        "flow": flow,
+        "name": config.name,
+        "identity": identity,
+        "config": config.model_dump(mode="json"),
+        "created": _now(),
+        "attempts": [],
+        "stages": {},
+        "status": "running",
+        "exit_code": None,
+        "error": None,
+        "mlflow_run_id": None,
+    }
+    write(folder / "run.json", pretty(record))
+    return folder
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,103 @@
+"""An export under a name and an alias in MLflow's registry."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.models import ModelSignature
+from mlflow.tracking import MlflowClient
+from mlflow.types.schema import Schema, TensorSpec
+
+from tasks.store.provenance import packages
+from tasks.workbench import Workbench
+
+CHAMPION, CANDIDATE = "champion", "candidate"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the registry says of a version."""
+
+    version: str
+    export: str
+    records: str
+    score: float
+    gate: str
+
+    @staticmethod
+    def of(found: ModelVersion) -> Registered:
+        """From MLflow's own object."""
+        tags = found.tags
+        return Registered(
+            str(found.version),
+            tags.get("millrace.export", ""),
+            tags.get("millrace.records", ""),
+            float(tags.get("millrace.score", "nan")),
+            tags.get("millrace.gate", ""),
+        )
+
+
+def find(client: MlflowClient, name: str, export: str) -> Registered | None:
+    """The version that holds this export."""
+    query = f"name = '{name}'"
+    for found in client.search_model_versions(query, max_results=1000):
+        if found.tags.get("millrace.export") == export:
+            return Registered.of(found)
+    return None
+
+
+def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
+    """The version under an alias."""
+    try:
+        return Registered.of(client.get_model_version_by_alias(name, alias))
+    except MlflowException:
+        return None
+
+
+def register(bench: Workbench, uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
+    """Log the export as a pyfunc model of the MLflow run and make it a version; returns the version.
+
+    Runs in a compute process. Raises what MLflow raises where the registry cannot be reached.
+    """
+    mlflow.set_tracking_uri(uri)
+    golden = np.load(export / "golden.npz")
+    inputs, outputs = golden["inputs"], golden["outputs"]
+    signature = ModelSignature(
+        inputs=Schema([TensorSpec(inputs.dtype, (-1, *inputs.shape[1:]))]),
+        outputs=Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]),
+    )
+    versions = packages()
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), mlflow.start_run(run_id=mlflow_id):
+        warnings.simplefilter("ignore")
+        logged = mlflow.pyfunc.log_model(
+            name=name,
+            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+            artifacts={"export": str(export)},
+            signature=signature,
+            input_example=inputs[:2],
+            pip_requirements=[f"{package}=={versions[package]}" for package in ("mlflow", "numpy", "tensorflow")],
+        )
+    made = mlflow.register_model(logged.model_uri, name, tags=tags)
+    return str(made.version)
+
+
+def move(client: MlflowClient, name: str, alias: str, version: str, gate: str) -> None:
+    """Point an alias at a version and say which gate it passed."""
+    client.set_model_version_tag(name, version, "millrace.gate", gate)
+    client.set_registered_model_alias(name, alias, version)
+
+
+def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
+    """A version's export, fetched from where MLflow keeps it."""
+    found: Any = client.get_model_version(name, version)
+    folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
+    return Path(folder) / "artifacts" / "export"

@@ -1,0 +1,119 @@
+"""One MLflow run per run, found again by its tag on every attempt."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewType
+from mlflow.tracking import MlflowClient
+
+from tasks.artifacts import Artifact
+from tasks.store.provenance import git_commit
+from tasks.store.runs import Run
+from tasks.tracking.journal import Point
+
+BATCH = 1000
+"""MLflow takes at most this many metrics in one call."""
+
+STATUS = {"completed": "FINISHED", "rejected": "FINISHED", "awaiting_approval": "FINISHED", "stopped": "KILLED"}
+
+
+def connect(uri: str) -> MlflowClient:
+    """A client of the tracking store at `uri`; the database is made at its first use."""
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    mlflow.set_tracking_uri(uri)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def find_or_begin(client: MlflowClient, run: Run) -> str:
+    """The id of this run's MLflow run; made, with all the config as parameters, at its first attempt."""
+    name = run.record["name"]
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        served = client.tracking_uri.startswith("http")  # a server knows where its artifacts go
+        location = None if served else run.home.mlartifacts.as_uri()
+        experiment_id = client.create_experiment(name, artifact_location=location)
+    else:
+        experiment_id = experiment.experiment_id
+    query = f"tags.`millrace.run` = '{run.run_id}'"
+    found = client.search_runs([experiment_id], query, run_view_type=ViewType.ALL, max_results=1)
+    if found:
+        mlflow_id = found[0].info.run_id
+        client.update_run(mlflow_id, status="RUNNING")
+    else:
+        tags = {
+            "millrace.run": run.run_id,
+            "millrace.flow": run.record["flow"],
+            "millrace.preset": name,
+            "mlflow.source.name": f"millrace run {run.record['flow']}",
+            "mlflow.source.type": "JOB",
+            "mlflow.source.git.commit": git_commit() or "unknown",
+        }
+        mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
+        params = [Param(key, spell(value)) for key, value in flat(run.record["config"])]
+        for start in range(0, len(params), 100):
+            client.log_batch(mlflow_id, params=params[start : start + 100])
+    client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
+    return mlflow_id
+
+
+def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:
+    """Send points; the store ignores one that it has already."""
+    metrics = [
+        Metric(name, value, int(point.time * 1000), point.step)
+        for point in points
+        for name, value in point.metrics.items()
+    ]
+    for start in range(0, len(metrics), BATCH):
+        client.log_batch(mlflow_id, metrics=metrics[start : start + BATCH], synchronous=True)
+
+
+def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artifact, cached: bool) -> None:
+    """What a stage handed on: its digest, who made it, and for data an MLflow input."""
+    manifest = artifact.manifest
+    tags = {f"millrace.{stage}.{artifact.name}": f"{artifact.kind}/{artifact.digest}"}
+    if cached:
+        tags[f"millrace.made_by.{stage}"] = manifest["produced_by"]["run"]
+    client.log_batch(mlflow_id, tags=[RunTag(key, value) for key, value in tags.items()])
+    if artifact.kind in ("records", "snapshot"):
+        dataset = Dataset(
+            name=f"{artifact.kind}",
+            digest=artifact.digest[:36],
+            source_type="local",
+            source=json.dumps({"uri": str(artifact.path)}),
+            schema=json.dumps({"mlflow_features": manifest["features"]}),
+            profile=json.dumps(manifest["counts"]),
+        )
+        client.log_inputs(mlflow_id, [DatasetInput(dataset, [])])
+    client.log_dict(mlflow_id, manifest, f"manifests/{stage}-{artifact.name}.json")
+
+
+def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
+    """Close the MLflow run: pictures and pages, what it came to, its status."""
+    for path, folder in pages:
+        client.log_artifact(mlflow_id, str(path), folder or None)
+    tags = {"mlflow.note.content": description, "millrace.outcome": run.record["status"]}
+    for key, value in tags.items():
+        client.set_tag(mlflow_id, key, value)
+    client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time() * 1000))
+
+
+def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """A config's leaves by dotted name."""
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from flat(value, f"{path}.{key}" if path else key)
+    else:
+        yield path, values
+
+
+def spell(value: Any) -> str:
+    """A parameter as its flag would give it."""
+    return value if isinstance(value, str) else json.dumps(value)

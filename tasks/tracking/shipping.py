@@ -1,0 +1,162 @@
+"""From the journal to MLflow, in a thread of the parent: in batches, late if it must be, never in the way.
+
+Everything that tracking does for a run is queued here. Whatever fails is tried again, and again at the end; a
+run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks import console
+from tasks.artifacts import Artifact
+from tasks.store.files import pretty, write
+from tasks.store.runs import Run
+from tasks.tracking.journal import JournalFile, read
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+EVERY = 2.0
+LATE = 60.0
+"""Seconds after which a point counts as late."""
+
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "1",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+Send = Callable[["MlflowClient", str], None]
+
+
+class Shipper:
+    """The line of one attempt to MLflow."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.journal = run.folder / "metrics.jsonl"
+        self.client: MlflowClient | None = None
+        self.mlflow_id: str | None = run.record["mlflow_run_id"]
+        self.fault: Exception | None = None
+        self._queue: queue.SimpleQueue[Send] = queue.SimpleQueue()
+        self._held: Send | None = None
+        self._acknowledged = run.folder / "shipped.json"
+        self._ending = threading.Event()
+        self._ready = threading.Event()
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        self._thread = threading.Thread(target=self._go, name="shipping", daemon=True)
+        self._thread.start()
+
+    def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
+        """What a stage handed on: its metrics by way of the journal, its digest and lineage as they are."""
+        self.metrics({**artifact.metrics, f"seconds/{stage}": seconds})
+
+        def send(client: MlflowClient, mlflow_id: str) -> None:
+            from tasks.tracking import runs
+
+            runs.note_stage(client, mlflow_id, stage, artifact, cached)
+
+        self._queue.put(send)
+
+    def metrics(self, metrics: dict[str, float], step: int = 0) -> None:
+        """Summary metrics of the run; the training's curves are written by its own process."""
+        JournalFile(self.journal).append(step, metrics)
+
+    def end(self, pages: list[tuple[Path, str]], description: str) -> None:
+        """The run's last words: files for its artifact viewer, its description, its status."""
+
+        def send(client: MlflowClient, mlflow_id: str) -> None:
+            from tasks.tracking import runs
+
+            runs.end(client, mlflow_id, self.run, pages, description)
+
+        self._queue.put(send)
+
+    def connected(self, patience: float) -> tuple[MlflowClient, str] | None:
+        """The client and the MLflow run, waited for; None if tracking cannot be reached."""
+        deadline = time.monotonic() + patience
+        while not self._ready.wait(0.1):
+            if time.monotonic() > deadline or (self.fault and not self._thread.is_alive()):
+                return None
+        assert self.client is not None and self.mlflow_id is not None
+        return self.client, self.mlflow_id
+
+    def close(self, patience: float = 60.0) -> None:
+        """Send what is left; what cannot be sent in `patience` seconds waits in the journal."""
+        self._ending.set()
+        self._thread.join(patience)
+        left = sum(len(point.metrics) for point in read(self.journal, self._state()["offset"]))
+        if left or self._thread.is_alive() or not self._ready.is_set():
+            why = f": {self.fault}" if self.fault else ""
+            console.say(
+                f"warning: tracking at {self.run.home.mlflow_uri} did not answer{why}; {left} points wait in "
+                f"{self.journal}",
+                style="yellow",
+            )
+
+    def _go(self) -> None:
+        while True:
+            ending = self._ending.is_set()
+            try:
+                self._connect()
+                self._ship()
+                self._send_queued()
+                self.fault = None
+            except Exception as error:
+                self.fault = error
+            if ending:
+                return
+            self._ending.wait(EVERY)
+
+    def _connect(self) -> None:
+        if self.client is not None and self.mlflow_id is not None and self._ready.is_set():
+            return
+        from tasks.store.lock import locked
+        from tasks.tracking import runs
+
+        with locked(self.run.home.root / ".mlflow.lock"):  # two first runs must not both make the database
+            self.client = runs.connect(self.run.home.mlflow_uri)
+            self.mlflow_id = runs.find_or_begin(self.client, self.run)
+        self.run.note(mlflow_run_id=self.mlflow_id)
+        self._ready.set()
+
+    def _ship(self) -> None:
+        from tasks.tracking import runs
+
+        state = self._state()
+        points = list(read(self.journal, state["offset"]))
+        if not points:
+            return
+        assert self.client is not None and self.mlflow_id is not None
+        runs.ship(self.client, self.mlflow_id, points)
+        state["points"] += sum(len(point.metrics) for point in points)
+        state["late"] += sum(len(point.metrics) for point in points if time.time() - point.time > LATE)
+        state["offset"] = points[-1].end
+        write(self._acknowledged, pretty(state))
+
+    def _send_queued(self) -> None:
+        assert self.client is not None and self.mlflow_id is not None
+        while True:
+            if self._held is None:
+                try:
+                    self._held = self._queue.get_nowait()
+                except queue.Empty:
+                    return
+            self._held(self.client, self.mlflow_id)
+            self._held = None
+
+    def _state(self) -> dict[str, Any]:
+        path: Path = self._acknowledged
+        return json.loads(path.read_bytes()) if path.exists() else {"offset": 0, "points": 0, "late": 0}

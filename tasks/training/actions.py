@@ -1,0 +1,134 @@
+"""What is done every so many steps: each a few lines, each on its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tasks.data.pipeline import SnapshotReader, batches
+from tasks.errors import Failed
+from tasks.evaluation.metrics import METRICS, Answers
+from tasks.training.checkpoints import StagedCheckpoints
+from tasks.training.engine import Engine
+from tasks.training.meter import Meter
+from tasks.training.plan import Plan
+from tasks.workbench import Journal
+
+
+@dataclass
+class Guard:
+    """Stop before a state that is not finite is ever saved; stands first."""
+
+    every: int = 1
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        last = meter.last
+        if last is not None and not last.finite:
+            raise Failed(
+                "train.schedule.rate",
+                f"a loss or gradient that is not finite between the steps {step - last.steps} and {step}",
+                "training needs finite numbers",
+                "lower it, lengthen train.schedule.warmup or set train.clip_norm",
+            )
+
+
+@dataclass
+class Log:
+    """A point of the training curves: means since the last one."""
+
+    every: int
+    journal: Journal
+    batch_size: int
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        last = meter.last
+        if last is None or meter.weight == 0:
+            return
+        metrics = {
+            "train/loss": meter.loss / meter.weight,
+            "train/accuracy": meter.correct / meter.weight,
+            "train/learning_rate": last.rate,
+            "train/gradient_norm": last.gradient_norm,
+        }
+        if meter.steps and meter.seconds:
+            metrics |= {
+                "train/step_ms": 1e3 * meter.seconds / meter.steps,
+                "train/examples_per_second": self.batch_size * meter.steps / meter.seconds,
+                "train/input_share": meter.waited / meter.seconds,
+            }
+        self.journal.append(step, metrics)
+        meter.clear()
+
+
+@dataclass
+class Evaluate:
+    """The validation split in stored order, whole."""
+
+    every: int
+    snapshot: SnapshotReader
+    journal: Journal
+    batch_size: int = 256
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        logits = engine.predict(batches(self.snapshot, "validation", batch_size=self.batch_size, order="stored"))
+        labels = np.asarray(self.snapshot.arrays("validation")["label"])
+        answers = Answers.of(logits[: len(labels)], labels)
+        self.journal.append(step, {f"validation/{name}": METRICS[name](answers) for name in ("loss", "accuracy")})
+
+
+@dataclass
+class Save:
+    """A checkpoint; stands last, so that what the others did at this step is in it."""
+
+    every: int
+    checkpoints: StagedCheckpoints
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        self.checkpoints.save(engine, meter, step)
+
+
+@dataclass
+class Progress:
+    """How far it is, how fast, and how long it will take, for the person who waits."""
+
+    plan: Plan
+    tell: Callable[..., None]
+    measure: Callable[[str, Any], None]
+    every: int = 1
+    began: float = field(default_factory=time.monotonic)
+    first: int | None = None
+    told: float = 0.0
+    waited: float = 0.0
+    loss: float = float("nan")
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        last, now = meter.last, time.monotonic()
+        if last is None:
+            return
+        self.waited += last.waited
+        if last.weight:
+            self.loss = last.loss / last.weight
+        if self.first is None:  # the first call compiles: speed is counted from its end
+            self.first, self.began, self.waited = step, now, 0.0
+            self.measure("train/first_call_seconds", last.seconds)
+            return
+        spent, taken = now - self.began, step - self.first
+        if step == self.plan.steps:
+            self.measure("train/step_ms", 1e3 * spent / taken)
+            self.measure("train/examples_per_second", taken * self.plan.batch_size / spent)
+            self.measure("train/input_share", self.waited / spent)
+        if now - self.told < 0.1 and step < self.plan.steps:
+            return
+        self.told = now
+        figures = {
+            "loss": self.loss,
+            "examples/s": taken * self.plan.batch_size / spent,
+            "step_ms": 1e3 * spent / taken,
+            "input_share": self.waited / spent,
+            "seconds_left": spent / taken * (self.plan.steps - step),
+        }
+        self.tell(step, self.plan.steps, "step", **figures)
