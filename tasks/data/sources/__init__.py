@@ -55,6 +55,6 @@ def open_source(config: SourceConfig) -> Source:
     return source
 
 
-def fingerprint(config: SourceConfig) -> list[list[str]]:
-    """What of a source enters a digest: [key, sha256] of every item, sorted by key. Needs no TensorFlow."""
-    return [[item.key, item.sha256] for item in open_source(config).listing()]
+def fingerprint(config: SourceConfig) -> list[tuple[str, str]]:
+    """What of a source enters a digest: (key, sha256) of every item, sorted by key. Needs no TensorFlow."""
+    return [(item.key, item.sha256) for item in open_source(config).listing()]

@@ -66,7 +66,8 @@ class Digits:
             raise Unreadable(f"grey levels outside 0..{LEVELS} or a label outside 0..{CLASSES - 1}")
         pixels = np.rint(levels * (255 / LEVELS)).astype(np.uint8).reshape(SIDE, SIDE)
         payload = io.BytesIO()
-        Image.fromarray(pixels).save(payload, format="PNG")
+        # Stored, not deflated: what deflate makes of 72 bytes differs between builds of zlib.
+        Image.fromarray(pixels).save(payload, format="PNG", compress_level=0)
         return {"image": payload.getvalue(), "label": int(label)}
 
     @cached_property
