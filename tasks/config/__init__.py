@@ -59,7 +59,7 @@ class Config(Section):
     """The flow `release`."""
 
     resources: ResourcesConfig = ResourcesConfig()
-    """Threads and time-outs."""
+    """What the machine gives: never part of an identity."""
 
 
 __all__ = [

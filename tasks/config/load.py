@@ -55,8 +55,7 @@ def merge(values: dict[str, Any], dotted: str, value: Any, say: Callable[[str], 
             raise Refused(dotted, child, f"{parent} is a value, not a section", "set the section first")
         values = child
     if last == "kind":
-        value, last, values = {"kind": value}, parents[-1], values
-        _merge_section(values, value, dotted.rpartition(".")[0], say)
+        _merge_section(values, {"kind": value}, ".".join(parents), say)
     elif isinstance(value, dict) and isinstance(values.get(last), dict):
         _merge_section(values[last], value, dotted, say)
     else:

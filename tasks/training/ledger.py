@@ -50,7 +50,7 @@ class Ledger:
 
     def text(self) -> bytes:
         """`ledger.jsonl`."""
-        return "".join(json.dumps(line) + "\n" for line in self.lines).encode()
+        return "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.lines).encode()
 
 
 def hash_of(rows: NDArray[np.int64]) -> int:

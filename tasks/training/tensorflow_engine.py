@@ -31,9 +31,13 @@ class TensorFlowEngine:
         self.model, self.optimizer, self.feed = model, optimizer, feed
         self.position = 0
 
-        @tf.function
+        batch = feed.plan.batch_size
+        fed = {name: tf.TensorSpec((None, batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
+        fed["weight"] = tf.TensorSpec((None, batch), tf.float32)
+
+        # one trace for any number of steps: a resumed training cuts its calls elsewhere, and must compute alike
+        @tf.function(input_signature=[fed, tf.TensorSpec((None,), tf.float32)])
         def run(batches: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
-            # one trace for any number of steps: a resumed training cuts its calls elsewhere, and must compute alike
             n = tf.shape(rates)[0]
             loss, weight, correct, norm, finite = 0.0, 0.0, 0.0, 0.0, True
             for k in tf.range(n):

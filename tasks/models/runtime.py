@@ -1,5 +1,0 @@
-"""Moved: see tasks.runtime."""
-
-from tasks.runtime import pin
-
-__all__ = ["pin"]

@@ -1,0 +1,58 @@
+"""The house stands as it is drawn: what may import what, and what a process must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import tasks
+
+ROOT = Path(__file__).parent.parent
+VERBS = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
+
+
+def test_tasks_is_ours() -> None:
+    assert Path(str(tasks.__file__)).parent == ROOT / "tasks"
+
+
+def test_flows_commands_and_verbs_load_no_framework() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted([*(ROOT / "flows").rglob("*.py"), *(ROOT / f"tasks/{verb}.py" for verb in VERBS)])
+    ]
+    script = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
+        "heavy = {'tensorflow', 'keras', 'jax', 'mlflow'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_flow_is_a_list_of_assignments() -> None:
+    for name in ("pipeline", "dataset", "training", "release"):
+        tree = ast.parse((ROOT / "flows" / f"{name}.py").read_text())
+        [function] = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert function.name == name
+        kinds = {type(node) for node in function.body[1:]}
+        assert kinds <= {ast.Assign, ast.Return}, f"{name}: {kinds}"
+
+
+def test_verbs_do_not_import_verbs() -> None:
+    for verb in VERBS:
+        tree = ast.parse((ROOT / "tasks" / f"{verb}.py").read_text())
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not imported & {f"tasks.{other}" for other in VERBS}, verb
+
+
+def test_files_tell_one_story() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for folder in ("flows", "tasks", "infra")
+        for path in (ROOT / folder).rglob("*.py")
+        if (lines := len(path.read_text().splitlines())) > 400
+    }
+    assert not long

@@ -1,0 +1,90 @@
+"""Bad config is refused in one line that names the field, the value, the rule and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tasks.config import Config, identity
+from tasks.config.load import load
+from tasks.errors import Refused
+
+DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "field", "says"),
+    [
+        ("train.batchsize", "64", "train.batchsize", "did you mean train.batch_size?"),
+        ("model.filtres", "[8]", "model.filtres", "did you mean model.filters?"),
+        ("trian", "{steps: 3}", "trian", "did you mean train?"),
+        ("train.batch_size", "many", "train.batch_size", "valid integer"),
+        ("train.batch_size", "0", "train.batch_size", "greater than or equal to 1"),
+        ("train.epochs", "3", "train", "exactly one of steps and epochs"),
+        ("train.schedule.warmup", "601", "train", "must not pass steps"),
+        ("model.kind", "transformer", "model.kind", "'convnet', 'mlp'"),
+        ("records.splits", "{train: 0.9}", "records.splits", "sum to 1"),
+        ("name", "Digits!", "name", "pattern"),
+        ("seed", "-1", "seed", "greater than or equal to 0"),
+        ("train.optimizer", "{kind: sgd, nesterov: true}", "train.optimizer", "ignored without momentum"),
+        ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule", "ignored by a constant schedule"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(flag: str, value: str, field: str, says: str) -> None:
+    with pytest.raises(Refused) as refused:
+        load(DIGITS, [(flag, value)])
+    assert refused.value.field == field
+    assert says in str(refused.value)
+    assert refused.value.remedy
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_preset_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DIGITS.parents[2])
+    with pytest.raises(Refused, match="flows/presets/digits.yaml"):
+        load(Path("nowhere.yaml"))
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "a: [1\n", "\tname: x\n"])
+def test_a_preset_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(Refused, match="a preset is a"):
+        load(tmp_path / "bad.yaml")
+
+
+def test_flags_win_and_a_new_kind_drops_the_old_kinds_fields_aloud() -> None:
+    said: list[str] = []
+    config = load(DIGITS, [("model.kind", "mlp"), ("train.steps", "70")], said.append)
+    assert config.model.kind == "mlp"
+    assert config.train.steps == 70
+    assert said == ["model.kind is now mlp: dropped model.dense, model.dropout, model.filters"]
+
+
+def test_mappings_merge_by_key() -> None:
+    config = load(DIGITS, [("records.splits", "{train: 0.5, test: 0.4}")])
+    assert config.records.splits == {"train": 0.5, "validation": 0.1, "test": 0.4}
+
+
+def test_a_config_is_its_own_preset(tmp_path: Path) -> None:
+    config = load(DIGITS)
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    assert load(tmp_path / "again.yaml") == config
+
+
+def test_what_cannot_change_a_result_stays_out_of_the_identity() -> None:
+    config = load(DIGITS)
+    flags = [("train.checkpoint.every", "3"), ("train.log_every", "2"), ("train.strategy.kind", "one_device")]
+    assert identity(load(DIGITS, flags).train) == identity(config.train)
+    assert identity(load(DIGITS, [("train.steps", "3"), ("train.schedule.warmup", "0")]).train) != identity(
+        config.train
+    )
+    assert "name" not in identity(config)
+
+
+def test_every_field_is_documented() -> None:
+    schema = Config.model_json_schema()
+    for section, body in {"Config": schema, **schema["$defs"]}.items():
+        for field, spec in body.get("properties", {}).items():
+            assert spec.get("description"), f"{section}.{field} has no docstring"

@@ -1,0 +1,163 @@
+"""What is published is whole, stays as it is, and whoever was superseded publishes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import Artifact, Outcome, Records
+from tasks.errors import Damaged, Refused, Superseded
+from tasks.store import lock
+from tasks.store.lock import locked
+from tasks.store.store import Store, digest_of
+
+INPUTS = {"kind": "records", "format": 1, "config": {"a": 1}, "parents": {}, "sources": [], "code": {"version": 1}}
+
+
+def publish(store: Store, content: bytes = b"bytes", inputs: dict = INPUTS) -> Artifact:
+    with store.claim(Records, digest_of(inputs)) as claim:
+        claim.staging.put("train/part", content, rows=3)
+        claim.staging.put("checkpoints/step-1", b"on the way")
+        (claim.staging.root / "debris").write_bytes(b"torn")
+        return claim.publish("records", inputs, Outcome(counts={"examples": 3}), {"run": "r"})
+
+
+def test_only_finished_pieces_are_published_and_the_manifest_names_them(tmp_path: Path) -> None:
+    made = publish(Store(tmp_path))
+    files = sorted(path.relative_to(made.path).as_posix() for path in made.path.rglob("*") if path.is_file())
+    assert files == ["manifest.json", "train/part"]
+    [row] = made.manifest["files"]
+    assert (row["path"], row["bytes"]) == ("train/part", 5)
+    assert not (tmp_path / ".staging/records" / made.digest).exists()
+
+
+def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = publish(store)
+    before = (first.path / "train/part").stat()
+    publish(store, b"other")
+    assert (first.path / "train/part").stat() == before
+
+
+def test_a_piece_is_adopted_only_while_it_is_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(RuntimeError), store.claim(Records, "d") as claim:
+        claim.staging.put("a", b"first", rows=1)
+        claim.staging.put("b", b"second", rows=2)
+        raise RuntimeError("killed")
+    with store.claim(Records, "d") as claim:
+        assert claim.staging.adopt("a") == {"rows": 1}
+        (claim.staging.root / "b").write_bytes(b"secone")
+        assert claim.staging.adopt("b") is None
+        assert claim.staging.adopt("never") is None
+
+
+@pytest.mark.parametrize("harm", ["truncate", "flip", "remove", "manifest", "unmanifest"])
+def test_damage_is_found_before_use_and_moved_away(tmp_path: Path, harm: str) -> None:
+    store = Store(tmp_path)
+    made = publish(store)
+    part, manifest = made.path / "train/part", made.path / "manifest.json"
+    if harm == "truncate":
+        part.write_bytes(b"byte")
+    elif harm == "flip":
+        part.write_bytes(b"bytez")
+    elif harm == "remove":
+        part.unlink()
+    elif harm == "manifest":
+        manifest.write_text(manifest.read_text().replace('"examples": 3', '"examples": 4'))
+    else:
+        manifest.unlink()
+    with pytest.raises(Damaged) as damage:
+        store.find(Records, made.digest, "records")
+    assert made.digest[:12] in damage.value.field
+    assert not made.path.exists()
+    assert any((tmp_path / ".damaged").iterdir())
+    assert store.find(Records, made.digest, "records") is None
+    publish(store)
+    assert store.find(Records, made.digest, "records") is not None
+
+
+def test_a_file_is_hashed_once_while_the_disk_says_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    made = publish(store)
+    read: list[Path] = []
+    monkeypatch.setattr("tasks.store.checks.sums", lambda path: read.append(path))
+    assert store.find(Records, made.digest, "records") is not None
+    assert read == []
+
+
+def test_an_older_token_can_write_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.claim(Records, "d") as old:
+        content = json.loads(old.staging.lock.read_bytes())
+        old.staging.lock.write_text(json.dumps({**content, "token": content["token"] + 1}))
+        with pytest.raises(Superseded):
+            old.staging.put("late", b"late")
+        assert not (old.staging.root / "late").exists()
+        with pytest.raises(Superseded):
+            old.publish("records", INPUTS, Outcome(counts={}), {})
+    assert store.artifacts() == []
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from tasks.store.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "l")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_dead_holders_lock_is_free_at_once(tmp_path: Path, holder: subprocess.Popen) -> None:
+    holder.kill()
+    started = time.monotonic()
+    with locked(tmp_path / "l") as mine:
+        assert mine.token == 2
+    assert time.monotonic() - started < 5
+
+
+def test_a_stopped_holder_is_ended_and_its_token_is_old(
+    tmp_path: Path, holder: subprocess.Popen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "SILENCE", 1.0)
+    os.kill(holder.pid, signal.SIGSTOP)
+    os.utime(tmp_path / "l", (0, 0))
+    said: list[str] = []
+    with locked(tmp_path / "l", said.append) as mine:
+        mine.check("test")
+        assert mine.token == 2
+    assert holder.wait(5) is not None
+    assert "waiting for process" in said[0]
+    assert "taking over" in said[1]
+
+
+def test_a_prefix_must_be_unambiguous(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = publish(store)
+    assert store.resolve(made.digest[:8]).digest == made.digest
+    assert store.resolve(str(made)).digest == made.digest
+    with pytest.raises(Refused, match="no such artifact"):
+        store.resolve("0" * 64)
+    with pytest.raises(Refused, match="a kind is one of"):
+        store.resolve("cache/abc")

@@ -1,0 +1,171 @@
+"""Stopped after any step and run again, a training gives the bytes of one that was never stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import MlpModel, TrainConfig
+from tasks.config.train import AdamW, CheckpointConfig, Schedule, Sgd
+from tasks.errors import Failed, Stopped
+from tasks.training.checkpoints import unpack
+from tasks.training.fit import fit
+from tasks.training.ledger import LEDGER, prove
+from tasks.workbench import Outcome, Workbench
+
+STEPS = 7
+MODEL = MlpModel(units=(8, 8), dropout=0.5)
+CONFIG = TrainConfig(
+    steps=STEPS,
+    batch_size=4,
+    optimizer=AdamW(),
+    schedule=Schedule(rate=0.01, warmup=2),
+    clip_norm=1.0,
+    checkpoint=CheckpointConfig(every=3),
+    log_every=2,
+    evaluate_every=4,
+)
+FILES = ("model.keras", "model.weights.h5", "architecture.json", "state/state.npz", LEDGER)
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
+    """Ten training images of two classes, in the layout of contract 7."""
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    random = np.random.default_rng(1)
+    counts = {"train": 10, "validation": 5, "test": 5}
+    for split, count in counts.items():
+        arrays = {
+            "image": random.integers(0, 256, (count, 4, 4, 1), np.uint8),
+            "label": np.arange(count, dtype=np.int64) % 2,
+            "origin": np.stack([np.arange(count), np.ones(count, np.int64)], 1),
+            "pieces": np.stack([np.arange(count), np.zeros(count, np.int64), np.ones(count, np.int64)] * 1, 1),
+        }
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array)
+            bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+    features = {
+        "image": {"dtype": "uint8", "shape": [4, 4, 1]},
+        "label": {"dtype": "int64", "shape": [], "classes": ["even", "odd"]},
+    }
+    return publish(Snapshot, bench, Outcome(counts=counts, features=features))
+
+
+def files(bench: Workbench) -> dict[str, bytes]:
+    return {name: (bench.staging.root / name).read_bytes() for name in FILES}
+
+
+def stopping_after(calls: int) -> Callable[[], int]:
+    """A signal that comes before the call number `calls` of the loop."""
+    left = iter([0] * calls)
+    return lambda: next(left, 15)
+
+
+@pytest.fixture(scope="module")
+def unbroken(snapshot: Snapshot, tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable) -> Workbench:
+    bench = workbench_at(tmp_path_factory.mktemp("unbroken") / "staging")
+    outcome = fit(bench, snapshot, MODEL, CONFIG, seed=5)
+    assert outcome.counts["steps"] == STEPS
+    return bench
+
+
+def test_stopped_at_every_step_the_bytes_are_those_of_an_unbroken_run(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    """With dropout, AdamW, clipping and a schedule; the calls are cut at another place each time."""
+    from dataclasses import replace
+
+    config = CONFIG.model_copy(update={"log_every": 1, "evaluate_every": 5, "checkpoint": CheckpointConfig(every=2)})
+    bench = benches("broken")
+    for stop in range(1, STEPS):
+        with pytest.raises(Stopped):
+            fit(replace(bench, stopping=stopping_after(1)), snapshot, MODEL, config, seed=5)
+        newest = max((bench.staging.root / "checkpoints").glob("*.npz"))
+        assert unpack(newest.read_bytes())[0] == stop
+    fit(bench, snapshot, MODEL, config, seed=5)
+    assert files(bench) == files(unbroken)
+
+
+def test_the_curves_of_a_broken_run_are_those_of_an_unbroken_one(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    from dataclasses import replace
+
+    bench = benches("broken")
+    for calls in (1, 2):
+        with pytest.raises(Stopped):
+            fit(replace(bench, stopping=stopping_after(calls)), snapshot, MODEL, CONFIG, seed=5)
+    fit(bench, snapshot, MODEL, CONFIG, seed=5)
+
+    def curves(of: Workbench) -> dict:
+        return {
+            (step, name): value
+            for step, metrics in of.journal.points  # type: ignore[attr-defined]
+            for name, value in metrics.items()
+            if name.partition("/")[2] in ("loss", "accuracy", "learning_rate", "gradient_norm")
+        }
+
+    assert curves(bench) == curves(unbroken)
+    assert (STEPS, "validation/accuracy") in curves(unbroken)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    from dataclasses import replace
+
+    bench = benches("broken")
+    with pytest.raises(Stopped):
+        fit(replace(bench, stopping=stopping_after(4)), snapshot, MODEL, CONFIG, seed=5)
+    newest = max((bench.staging.root / "checkpoints").glob("*.npz"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    fit(bench, snapshot, MODEL, CONFIG, seed=5)
+    assert files(bench) == files(unbroken)
+
+
+def test_another_seed_gives_other_weights(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    bench = benches("other")
+    fit(bench, snapshot, MODEL, CONFIG, seed=6)
+    assert files(bench)["model.weights.h5"] != files(unbroken)["model.weights.h5"]
+
+
+@pytest.mark.parametrize("limit", [{"steps": STEPS}, {"steps": None, "epochs": 3}])
+def test_the_ledger_proves_what_was_fed(
+    limit: dict, snapshot: Snapshot, benches: Callable[[str], Workbench], publish: Callable
+) -> None:
+    config = CONFIG.model_copy(update=limit)
+    bench = benches("model")
+    outcome = fit(bench, snapshot, MODEL, config, seed=5)
+    model = publish(Model, bench, outcome)
+    manifest = json.loads((model.path / "manifest.json").read_bytes())
+    manifest["inputs"] = {"config": {"train": config.model_dump(mode="json"), "seed": 5}}
+    (model.path / "manifest.json").write_text(json.dumps(manifest))
+
+    found = prove(model.path, snapshot.path)
+    assert (found["missing"], found["repeated"], found["wrong"]) == (0, 0, [])
+    expected = {"3": 10} if config.epochs else {"2": 2, "3": 8}  # 28 examples fed of 10: two or three times each
+    assert found["seen"] == expected
+
+    lines = (model.path / LEDGER).read_text().replace('"hash": "', '"hash": "f')
+    (model.path / LEDGER).write_text(lines)
+    assert prove(model.path, snapshot.path)["wrong"]
+
+
+def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
+    snapshot: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    steep = {"schedule": Schedule(rate=10.0, kind="constant"), "optimizer": Sgd(momentum=0.99), "clip_norm": None}
+    config = CONFIG.model_copy(update={**steep, "steps": 400})
+    bench = benches("nan")
+    model = MlpModel(units=(8, 8, 8))
+    with pytest.raises(Failed, match="not finite between the steps"):
+        fit(bench, snapshot, model, config, seed=5)
