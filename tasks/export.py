@@ -30,4 +30,5 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
         ),
         work="tasks.exporting.export:build",
         arguments=(model, examples, variants, config),
+        fresh=True,
     )

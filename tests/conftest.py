@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from tasks.artifacts import Artifact
+from tasks import runtime
+from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.data.features import Example, Feature
 from tasks.data.sources import Item, Unreadable
 from tasks.store.files import pretty
@@ -79,6 +81,13 @@ def workbench(root: Path) -> Workbench:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pinned() -> None:
+    """Threads cannot be pinned any more once TensorFlow has computed, so where it is loaded that comes first."""
+    if "tensorflow" in sys.modules:
+        runtime.pin(2)
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
     """A workbench on `tmp_path/staging`."""
@@ -107,6 +116,46 @@ def publish() -> Callable[[type[Kind], Workbench, Outcome], Kind]:
 def rows_source() -> type[Rows]:
     """`rows_source(rows)`: a source of rows given in memory."""
     return Rows
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Real digits on their way: records, snapshot and a small model fitted to them for a few seconds."""
+
+    records: Records
+    snapshot: Snapshot
+    model: Model
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    """The first stages on scikit-learn's digits, once for all tests that judge, compress and export."""
+    import keras
+
+    from tasks.config import ConvnetModel, ImageSnapshot, RecordsConfig, SklearnSource
+    from tasks.data import open_snapshot, records, snapshots
+    from tasks.models import build
+    from tasks.models.keras_file import save
+
+    root = tmp_path_factory.mktemp("digits")
+    bench = workbench(root / "records")
+    splits = {"train": 0.6, "validation": 0.1, "test": 0.3}
+    converted = published(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(splits=splits)))
+    bench = workbench(root / "snapshot")
+    layout = ImageSnapshot(height=8, width=8, channels=1)
+    snapshot = published(Snapshot, bench, snapshots.build(bench, converted, layout))
+
+    config = ConvnetModel(filters=(8, 16), dense=32, dropout=0.0)
+    features = snapshot.manifest["features"]
+    model = build(config, features, seed=0)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    arrays = open_snapshot(snapshot.path).arrays("train")
+    model.fit(arrays["image"][:], arrays["label"][:], batch_size=32, epochs=12, shuffle=False, verbose=0)
+    fitted = build(config, features, seed=0)
+    fitted.set_weights(model.get_weights())
+    bench = workbench(root / "model")
+    statistics = save(fitted, bench.staging, config, features, seed=0)
+    return Digits(converted, snapshot, published(Model, bench, Outcome(counts={}, statistics=statistics)))
 
 
 def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:

@@ -1,5 +1,7 @@
 """Metrics and intervals against their definitions elsewhere."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,7 +31,7 @@ def test_metrics_agree_with_scikit_learn(answers):
 def test_calibration_error_is_the_weighted_gap_of_its_bins(answers):
     edges = np.linspace(0, 1, 11)
     error = 0.0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (answers.confidence >= low) & (answers.confidence < high)
         if inside.any():
             error += inside.mean() * abs(answers.confidence[inside].mean() - answers.correct[inside].mean())

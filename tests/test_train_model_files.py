@@ -2,13 +2,16 @@
 
 import keras
 import numpy as np
-from test_train_models_are_pure import FEATURES
 
 from tasks.config import ConvnetModel
 from tasks.models import build
 from tasks.models.forward import predict
 from tasks.models.keras_file import load, save, weights_sha256
 
+FEATURES = {
+    "image": {"shape": [8, 8, 1], "dtype": "uint8"},
+    "label": {"shape": [], "dtype": "int64", "classes": [str(digit) for digit in range(10)]},
+}
 CONFIG = ConvnetModel(filters=(4, 8), dense=16)
 
 

@@ -10,18 +10,11 @@ from tasks.models import build
 
 FEATURES = {
     "image": {"shape": [8, 8, 1], "dtype": "uint8"},
-    "label": {
-        "shape": [],
-        "dtype": "int64",
-        "classes": [str(digit) for digit in range(10)],
-    },
+    "label": {"shape": [], "dtype": "int64", "classes": [str(digit) for digit in range(10)]},
 }
 
 
-@pytest.mark.parametrize(
-    "config",
-    [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,), dropout=0.5)],
-)
+@pytest.mark.parametrize("config", [ConvnetModel(filters=(4, 8), dense=16), MlpModel(units=(16,), dropout=0.5)])
 def test_weights_are_a_function_of_the_seed_alone(config):
     keras.utils.set_random_seed(1)
     first = build(config, FEATURES, seed=7)
@@ -40,10 +33,7 @@ def test_model_reads_the_feature_as_stored_and_gives_float32_logits(config):
     assert model.inputs[0].dtype == "uint8"
     assert model.layers[-1].name == "logits"
     outputs = model(np.zeros((3, 8, 8, 1), "uint8"))
-    assert (tuple(outputs.shape), keras.backend.standardize_dtype(outputs.dtype)) == (
-        (3, 10),
-        "float32",
-    )
+    assert (tuple(outputs.shape), keras.backend.standardize_dtype(outputs.dtype)) == ((3, 10), "float32")
 
 
 def test_too_many_blocks_for_the_image_are_named():

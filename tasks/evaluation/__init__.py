@@ -24,9 +24,8 @@ class Task:
 
 TASKS = {
     "classification": Task(
-        metrics=("accuracy", "loss", "log_loss", "calibration_error"),
-        higher_is_better=frozenset({"accuracy"}),
-    ),
+        metrics=("accuracy", "loss", "log_loss", "calibration_error"), higher_is_better=frozenset({"accuracy"})
+    )
 }
 
 

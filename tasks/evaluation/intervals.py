@@ -49,7 +49,7 @@ def intervals(names: tuple[str, ...], answers: Answers, resamples: int) -> dict[
 
 
 def flat(prefix: str, found: dict[str, Interval]) -> dict[str, float]:
-    """`{"<prefix>/accuracy": ..., "<prefix>/accuracy/low": ..., "<prefix>/accuracy/high": ...}`, as trackers like it."""
+    """By flat name, as trackers like it: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
     return {
         f"{prefix}/{name}{suffix}": value
         for name, item in found.items()

@@ -19,7 +19,7 @@ from tasks.evaluation.metrics import Answers
 from tasks.models.features import LABEL, classes, model_input
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
-from tasks.models.runtime import pin
+from tasks.runtime import pin
 from tasks.store.files import pretty
 from tasks.workbench import Outcome, Workbench
 

@@ -10,10 +10,7 @@ from tasks.config import ModelConfig
 if TYPE_CHECKING:
     import keras
 
-ARCHITECTURES = {
-    "convnet": "tasks.models.convnet",
-    "mlp": "tasks.models.mlp",
-}
+ARCHITECTURES = {"convnet": "tasks.models.convnet", "mlp": "tasks.models.mlp"}
 """One module per kind, each with `build(config, features, seed)`; named here, imported when asked for."""
 
 

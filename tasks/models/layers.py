@@ -25,14 +25,7 @@ def entry(source: Input) -> tuple[keras.KerasTensor, keras.KerasTensor]:
 def conv(filters: int, name: str, seed: int) -> keras.layers.Layer:
     """3 x 3 convolution of the same size and relu, He-initialised (arXiv 1502.01852)."""
     initializer = keras.initializers.HeNormal(layer_seed(seed, name))
-    return keras.layers.Conv2D(
-        filters,
-        3,
-        padding="same",
-        activation="relu",
-        kernel_initializer=initializer,
-        name=name,
-    )
+    return keras.layers.Conv2D(filters, 3, padding="same", activation="relu", kernel_initializer=initializer, name=name)
 
 
 def dense(units: int, name: str, seed: int) -> keras.layers.Layer:

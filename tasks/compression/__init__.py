@@ -1,0 +1,49 @@
+"""The deployable forms of a model: which there are, from what each is made, and which are handed on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from tasks.artifacts import Variant
+from tasks.config import CompressConfig
+from tasks.evaluation import gates
+from tasks.exporting import LITERT, SAVED_MODEL
+
+VARIANT_VERSION = 1
+"""Counts up when the same model and snapshot would give another variant."""
+
+VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
+"""Distributions whose versions decide a variant's bytes."""
+
+INT8_DYNAMIC = "int8_dynamic"
+
+FORMATS = {SAVED_MODEL: SAVED_MODEL, LITERT: LITERT, INT8_DYNAMIC: LITERT}
+"""Format of each variant by its name; the float ones bear the name of their format."""
+
+FLOAT = (SAVED_MODEL, LITERT)
+
+PARITY = 1e-4
+"""Largest difference of a float form's outputs from Keras' on the test split; `export` judges once more, strictly."""
+
+
+def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
+    """The variants that go into an export; each that stays out is named in a warning.
+
+    Size and quality were judged when a variant was made. Latency is judged here, and only where
+    `compress.max_latency_ratio` is set: `latency` is what `tasks.exporting.latency.measure` gave, and the slowest of
+    the batch sizes counts.
+    """
+    kept = []
+    for variant in variants:
+        statistics = variant.manifest["statistics"]
+        reasons = [gate["text"] for gate in statistics["gates"] if not gate["passed"]]
+        if config.max_latency_ratio is not None and variant.name not in FLOAT:
+            ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
+            verdict = gates.latency(ratio, config.max_latency_ratio)
+            reasons += [] if verdict.passed else [verdict.text]
+        if reasons:
+            logging.getLogger(__name__).warning("variant %s is kept out: %s", variant.name, "; ".join(reasons))
+        else:
+            kept.append(variant)
+    return kept

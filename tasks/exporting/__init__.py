@@ -1,0 +1,16 @@
+"""Deployable forms of a model: one format per file, running them, and the proof in a fresh process."""
+
+EXPORT_VERSION = 1
+"""Counts up when the same model and variants would give another export."""
+
+EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
+"""Distributions whose versions decide an export's bytes."""
+
+SAVED_MODEL = "saved_model"
+LITERT = "litert"
+
+FILES = {SAVED_MODEL: "saved_model", LITERT: "model.tflite"}
+"""What each format's file or folder is called in a variant and in an export."""
+
+OUTPUT = "logits"
+"""Name of the one output of every form."""

@@ -1,0 +1,130 @@
+"""An export: accepted variants, golden answers, the transform, a README, all checked in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.artifacts import Artifact, Model, Snapshot, Variant
+from tasks.config import ExportConfig
+from tasks.data import open_snapshot
+from tasks.errors import Failed
+from tasks.exporting import SAVED_MODEL, readme, verify
+from tasks.models.features import classes, model_input
+from tasks.models.forward import predict
+from tasks.models.keras_file import EPOCH, load
+from tasks.runtime import pin
+from tasks.store.staging import Staging
+from tasks.workbench import Outcome, Workbench
+
+GOLDEN = "golden.npz"
+SPLIT = "test"
+PATIENCE = 600.0
+"""Seconds for the fresh process."""
+
+
+def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Variant], config: ExportConfig) -> Outcome:
+    """Collect the accepted variants and prove that they answer as Keras does.
+
+    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 [n, classes] of the Keras model),
+    `transform/` and `README.md`. Needs a fresh process: it runs on one thread, so that the golden outputs are the
+    same whatever the machine's cores.
+
+    Raises:
+        Failed: no SavedModel among the variants, or a float variant differs by more than `config.tolerance`.
+    """
+    pin(1)
+    names = [variant.name for variant in variants]
+    if SAVED_MODEL not in names:
+        raise Failed("variants", ", ".join(names) or "none", "an export holds the float SavedModel", "see compress")
+    source = model_input(snapshot.manifest["features"])
+    examples = open_snapshot(snapshot.path).arrays(SPLIT)[source.name]
+    inputs = np.ascontiguousarray(examples[: config.golden])
+    for variant in variants:
+        _copy(variant, "", bench.staging, variant.name)
+    _copy(snapshot, "transform", bench.staging, "transform")
+    outputs = predict(load(model.path), inputs)
+    with bench.staging.piece(GOLDEN) as piece:
+        write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})
+
+    found = check(bench.staging.root, bench.staging.scratch("elsewhere"))
+    described = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
+    for variant in described:
+        difference = found[variant["name"]]["max_abs_difference"]
+        if variant["name"] == variant["format"] and not difference <= config.tolerance:
+            raise Failed(
+                f"variant {variant['name']}",
+                f"outputs differ from Keras' by up to {difference:.2e}",
+                f"a float variant keeps to export.tolerance = {config.tolerance:g}",
+                "raise export.tolerance if that much does not matter",
+            )
+    text = readme.write(
+        described,
+        found,
+        (source.name, source.dtype, source.shape),
+        classes(snapshot.manifest["features"]),
+        len(inputs),
+        config.tolerance,
+        {package: version(package) for package in ("tensorflow", "ai-edge-litert")},
+    )
+    bench.staging.put("README.md", text.encode())
+    metrics = {
+        f"export/{name}/{figure}": findings[figure]
+        for name, findings in found.items()
+        for figure in ("max_abs_difference", "argmax_agreement")
+    }
+    return Outcome(
+        counts={"variants": len(variants), "golden": len(inputs)},
+        features=snapshot.manifest["features"],
+        statistics={"metrics": metrics, "verified": found},
+    )
+
+
+def check(export: Path, elsewhere: Path) -> dict[str, Any]:
+    """Run `verify` in a fresh process that starts in another folder; what it found, by variant name.
+
+    Raises:
+        Failed: a file does not load or run there; the process' last words are in the error.
+    """
+    packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    command = [sys.executable, "-I", "-S", str(Path(verify.__file__).resolve()), str(export.resolve()), *packages]
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(elsewhere)}
+    try:
+        done = subprocess.run(
+            command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        words, ended = done.stderr.strip().splitlines()[-1:] or [""], f"exit code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        raise Failed(str(export), f"no answer in {PATIENCE:g} s", "a fresh process must run it", "run again") from None
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise Failed(str(export), f"{words[0]} ({ended})", "every variant must run in a fresh process", "see the log")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:
+    """An `.npz` file whose bytes repeat: `numpy.savez` notes the time of each entry."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in sorted(arrays.items()):
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _copy(artifact: Artifact, under: str, staging: Staging, into: str) -> None:
+    """The published files of an artifact that lie in its folder `under`."""
+    for row in artifact.manifest["files"]:
+        path = Path(row["path"])
+        if path.is_relative_to(under or "."):
+            with staging.piece(f"{into}/{path.relative_to(under).as_posix()}") as piece:
+                shutil.copyfile(artifact.path / path, piece.path)

@@ -1,0 +1,51 @@
+"""The report of a model fitted to real digits."""
+
+import json
+
+import numpy as np
+from PIL import Image
+
+from tasks.artifacts import Report
+from tasks.config import EvaluateConfig
+from tasks.data import open_snapshot
+from tasks.evaluation.report import build
+
+
+def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish):
+    bench = benches("report")
+    outcome = build(bench, digits.model, digits.snapshot, digits.records, EvaluateConfig(resamples=200))
+    report = publish(Report, bench, outcome)
+    found = json.loads((report.path / "report.json").read_bytes())
+    snapshot = open_snapshot(digits.snapshot.path)
+    for split in ("validation", "test"):
+        labels = np.asarray(snapshot.arrays(split)["label"])
+        logits = np.load(report.path / "predictions" / f"{split}.npy")
+        right = logits.argmax(-1) == labels
+        assert logits.dtype == np.float32
+        assert report.metrics[f"{split}/accuracy"] == right.mean() > 0.9
+        assert (
+            report.metrics[f"{split}/loss/low"] < report.metrics[f"{split}/loss"] < report.metrics[f"{split}/loss/high"]
+        )
+        classes = found["splits"][split]["classes"]
+        assert [row["support"] for row in classes] == np.bincount(labels, minlength=10).tolist()
+        for row in found["splits"][split]["most_wrong"]:
+            assert not right[row["row"]]
+            assert row["label"] == str(labels[row["row"]])
+            assert [row["key"]] == snapshot.keys(split, [row["row"]], digits.records.path)
+        sure = [row["confidence"] for row in found["splits"][split]["most_wrong"]]
+        assert sure == sorted(sure, reverse=True)
+    for name in ("confusion", "reliability", "curves", "most_wrong"):
+        with Image.open(report.path / "pictures" / f"{name}.png") as image:
+            assert min(image.size) > 300
+
+
+def test_report_repeats_its_bytes(digits, benches):
+    folders = []
+    for name in ("one", "two"):
+        bench = benches(name)
+        build(bench, digits.model, digits.snapshot, digits.records, EvaluateConfig(resamples=100, metrics=("loss",)))
+        folders.append(bench.staging.root)
+    names = [path.relative_to(folders[0]) for path in sorted(folders[0].rglob("*")) if path.is_file()]
+    assert len(names) >= 7
+    for name in names:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
