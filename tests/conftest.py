@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,6 +19,7 @@ from tasks.data.sources import Item, Unreadable
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.workbench import Outcome, Workbench
+from tests.homes import DIGITS, SMALL, CommandHome
 
 Kind = TypeVar("Kind", bound=Artifact)
 
@@ -88,6 +89,15 @@ def pinned() -> None:
         runtime.pin(2)
 
 
+@pytest.fixture(scope="session")
+def tf() -> Any:
+    """TensorFlow, with its threads pinned, for tests that have it compute before any stage does."""
+    import tensorflow
+
+    runtime.pin(2)
+    return tensorflow
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
     """A workbench on `tmp_path/staging`."""
@@ -145,12 +155,12 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     layout = ImageSnapshot(height=8, width=8, channels=1)
     snapshot = published(Snapshot, bench, snapshots.build(bench, converted, layout))
 
-    config = ConvnetModel(filters=(8, 16), dense=32, dropout=0.0)
+    config = ConvnetModel(dropout=0.0)
     features = snapshot.manifest["features"]
     model = build(config, features, seed=0)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     arrays = open_snapshot(snapshot.path).arrays("train")
-    model.fit(arrays["image"][:], arrays["label"][:], batch_size=32, epochs=12, shuffle=False, verbose=0)
+    model.fit(arrays["image"][:], arrays["label"][:], batch_size=32, epochs=8, shuffle=False, verbose=0)
     fitted = build(config, features, seed=0)
     fitted.set_weights(model.get_weights())
     bench = workbench(root / "model")
@@ -172,3 +182,12 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
     }
     (root / "manifest.json").write_bytes(pretty(manifest))
     return kind("0" * 64, root, kind.kind)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """A home in which the digits preset, made small, has run once from end to end. Not to be changed."""
+    home = CommandHome(tmp_path_factory.mktemp("finished"))
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert answer.code == 0, answer.stderr
+    return home

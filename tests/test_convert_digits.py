@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,9 +68,7 @@ def test_counts_and_statistics_describe_the_splits(outcome: Outcome) -> None:
     json.dumps(outcome.statistics, allow_nan=False)
 
 
-def test_tensorflow_reads_the_same_examples(records: Records) -> None:
-    import tensorflow as tf
-
+def test_tensorflow_reads_the_same_examples(records: Records, tf: Any) -> None:
     reader = RecordsReader(records.path)
     files = sorted(str(path) for path in records.path.glob("digits-test.tfrecord-*"))
     theirs = [raw.numpy() for raw in tf.data.TFRecordDataset(files)]
@@ -81,6 +80,7 @@ def test_tensorflow_reads_the_same_examples(records: Records) -> None:
     assert parsed["label"].numpy() == ours["label"][0]
 
 
+@pytest.mark.usefixtures("tf")
 def test_tfds_reads_the_folder(records: Records) -> None:
     import tensorflow_datasets as tfds
 

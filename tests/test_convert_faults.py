@@ -98,6 +98,7 @@ def test_an_empty_split_fails_with_a_remedy(bench: Workbench, rows_source: Calla
         convert(bench, "rows", rows_source(many(20)), config)
 
 
+@pytest.mark.usefixtures("tf")
 def test_an_empty_shard_of_a_full_split_is_well(bench: Workbench, rows_source: Callable, publish: Callable) -> None:
     outcome = convert(bench, "rows", rows_source(many(60)), RecordsConfig(shards=40))
     path = publish(Records, bench, outcome).path
@@ -180,3 +181,10 @@ def test_the_fingerprint_lists_every_key_and_content_sorted() -> None:
     assert listed == sorted(listed)
     assert all(len(digest) == 64 for _, digest in listed)
     assert listed == fingerprint(SklearnSource())
+
+
+def test_a_shard_over_the_budget_leaves_no_piece(bench: Workbench, rows_source: Callable) -> None:
+    with pytest.raises(Failed):
+        convert(bench, "rows", rows_source(many() | {"row/0003": (None, 0)}), CONFIG)
+    notes = [bench.staging.adopt(name) or {} for name in bench.staging.pieces("rows-")]
+    assert all(note["bad"] == [] for note in notes)

@@ -70,9 +70,7 @@ def test_large_payloads_and_scalars_are_protobufs_own_bytes() -> None:
         assert b"".join(encode(example)) == protobuf(example).SerializeToString(deterministic=True)
 
 
-def test_files_are_tensorflows_own_bytes(file: Path, tmp_path: Path) -> None:
-    import tensorflow as tf
-
+def test_files_are_tensorflows_own_bytes(file: Path, tmp_path: Path, tf: Any) -> None:
     frames = list(Frames(file))
     assert [raw.numpy() for raw in tf.data.TFRecordDataset(str(file))] == frames
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:

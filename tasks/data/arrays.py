@@ -64,6 +64,8 @@ class Shards:
         return found
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("several files cannot be one array without a copy")
         return np.concatenate(self._maps).astype(dtype or self.dtype, copy=False)
 
 

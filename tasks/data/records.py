@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tasks.data.features import KEY, KEY_FEATURE, Feature
 from tasks.data.sources import Item, Source, Unreadable, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
-from tasks.data.wire import Frames, RecordWriter, encode
+from tasks.data.wire import Frames, Offsets, RecordWriter, encode
 from tasks.errors import Failed
 from tasks.workbench import Outcome, Workbench
 
@@ -23,6 +24,9 @@ RECORDS_LIBRARIES = ("numpy", "pillow")
 
 NAMED = 5
 """Bad examples spelled out in an error; the manifest names all of them."""
+
+PACE = 256
+"""Examples between reports of progress."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,16 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards])
 
     written: list[Written] = []
-    done = bad = 0
+    bad: list[list[str]] = []
+    done = 0
     for shard in shards:
-        found = _adopted(bench, name, shard) or _write(bench, name, shard, source, features, config.bad_budget - bad)
+        found = _adopted(bench, name, shard)
+        if found is None:
+            report = partial(_report, bench, done, len(items), len(bad))
+            found = _write(bench, name, shard, source, features, config.bad_budget, bad, report)
         written.append(found)
-        done, bad = done + len(shard.items), bad + len(found.bad)
-        _refuse_bad([entry for each in written for entry in each.bad], config.bad_budget)
-        bench.progress(done, len(items), "examples", bad=bad)
+        bad, done = bad + found.bad, done + len(shard.items)
+        bench.progress(done, len(items), "examples", bad=len(bad))
 
     _refuse_changed(items, source.listing())
     splits = {
@@ -80,14 +87,18 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     counts = {split: sum(found.examples for found in parts) for split, parts in splits.items()}
     examples = sum(counts.values())
     return Outcome(
-        counts={"examples": examples, "bad": bad, **counts},
+        counts={"examples": examples, "bad": len(bad), **counts},
         features={name: feature.as_json() for name, feature in sorted(features.items())},
         statistics={
             "splits": {split: summary(features, state) for split, state in statistics.items()},
-            "bad": sorted(entry for found in written for entry in found.bad),
-            "metrics": {"convert/examples": examples, "convert/bad": bad},
+            "bad": sorted(bad),
+            "metrics": {"convert/examples": examples, "convert/bad": len(bad)},
         },
     )
+
+
+def _report(bench: Workbench, before: int, total: int, bad: int, number: int) -> None:
+    bench.progress(before + number, total, "examples", bad=bad)
 
 
 def shard_name(name: str, shard: Shard) -> str:
@@ -101,36 +112,45 @@ def _adopted(bench: Workbench, name: str, shard: Shard) -> Written | None:
     note = bench.staging.adopt(path)
     if note is None or note["plan"] != shard.digest:
         return None
-    if bench.staging.adopt(f"index/{path}.npy") is None:
-        _write_index(bench, path, Frames(bench.staging.root / path).offsets)
+    index = bench.staging.adopt(f"index/{path}.npy")
+    if index is None or index["plan"] != shard.digest:
+        _write_index(bench, path, Frames(bench.staging.root / path).offsets, shard)
     return Written(**note)
 
 
 def _write(
-    bench: Workbench, name: str, shard: Shard, source: Source, features: Mapping[str, Feature], budget: int
+    bench: Workbench,
+    name: str,
+    shard: Shard,
+    source: Source,
+    features: Mapping[str, Feature],
+    budget: int,
+    bad_before: list[list[str]],
+    progress: Callable[[int], None],
 ) -> Written:
     path = shard_name(name, shard)
     statistics = ShardStatistics(features)
     bad: list[list[str]] = []
     with bench.staging.piece(path) as piece:
         with RecordWriter(piece.path) as writer:
-            for item in shard.items:
+            for number, item in enumerate(shard.items, start=1):
                 try:
                     example = {KEY: item.key.encode(), **source.read(item)}
                     statistics.add(example)
                     writer.write(encode(example))
                 except Unreadable as reason:
                     bad.append([item.key, str(reason)])
-                    if len(bad) > budget:
-                        break
+                    _refuse_bad(bad_before + bad, budget)
+                if number % PACE == 0:
+                    progress(number)
         found = Written(shard.digest, len(writer.offsets) - 1, int(writer.offsets[-1]), bad, statistics.state)
         piece.note.update(vars(found))
-    _write_index(bench, path, writer.offsets)
+    _write_index(bench, path, writer.offsets, shard)
     return found
 
 
-def _write_index(bench: Workbench, path: str, offsets: np.ndarray) -> None:
-    with bench.staging.piece(f"index/{path}.npy") as piece, open(piece.path, "wb") as file:
+def _write_index(bench: Workbench, path: str, offsets: Offsets, shard: Shard) -> None:
+    with bench.staging.piece(f"index/{path}.npy", plan=shard.digest) as piece, open(piece.path, "wb") as file:
         np.save(file, offsets)
 
 

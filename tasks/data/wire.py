@@ -94,6 +94,9 @@ def _list_of(value: Value) -> tuple[bytes, tuple[bytes, bytes]]:
     """The tag of a `Feature`'s list, and the list's message as a head and a payload that may be long."""
     if isinstance(value, bytes):
         return b"\x0a", (b"\x0a" + _varint(len(value)), value)
+    if isinstance(value, int) and value >= 0:
+        number = _varint(value)
+        return b"\x1a", (b"\x0a" + _varint(len(number)), number)
     numbers = np.asarray(value)
     if numbers.dtype.kind in "iub":
         tag, payload = b"\x1a", _pack(numbers.astype(np.int64).ravel())
@@ -106,8 +109,6 @@ def _list_of(value: Value) -> tuple[bytes, tuple[bytes, bytes]]:
 
 def _pack(numbers: NDArray[np.int64]) -> bytes:
     """Integers as varints, all at once."""
-    if numbers.size == 1 and numbers[0] >= 0:
-        return _varint(int(numbers[0]))
     groups = (numbers.view(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)) & np.uint64(127)
     lengths = 10 - (groups[:, ::-1] != 0).argmax(axis=1)
     lengths[numbers == 0] = 1

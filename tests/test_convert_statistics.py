@@ -1,0 +1,99 @@
+"""Statistics of records: the same from any cut into shards, and those of numpy over everything."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from tasks.data.features import KEY, KEY_FEATURE, Example, Feature
+from tasks.data.sources import Unreadable
+from tasks.data.statistics import ShardStatistics, merged, summary
+
+FEATURES = {
+    KEY: KEY_FEATURE,
+    "image": Feature("image", "uint8", (-1, -1, -1)),
+    "label": Feature("label", "int64", classes=("cat", "dog", "owl")),
+    "weight": Feature("number", "float32"),
+    "scores": Feature("number", "float32", (3,)),
+}
+
+
+def examples(count: int) -> list[Example]:
+    random = np.random.default_rng(count)
+    found: list[Example] = []
+    for number in range(count):
+        payload = io.BytesIO()
+        shape = (int(random.integers(1, 5)), 3, 3) if number % 2 else (4, 4)
+        Image.fromarray(random.integers(0, 256, shape, np.uint8)).save(payload, format="PNG")
+        image, scores = payload.getvalue(), 1e6 + random.normal(size=3)
+        found.append(
+            {KEY: b"k" * (number + 1), "image": image, "label": number % 2, "weight": float(number), "scores": scores}
+        )
+    return found
+
+
+def state_of(some: list[Example]) -> dict[str, Any]:
+    statistics = ShardStatistics(FEATURES)
+    for example in some:
+        statistics.add(example)
+    state: dict[str, Any] = json.loads(json.dumps(statistics.state, allow_nan=False))
+    return state
+
+
+def test_a_summary_is_numpys() -> None:
+    some = examples(20)
+    found = summary(FEATURES, state_of(some))
+    grey = np.concatenate([np.asarray(Image.open(io.BytesIO(each["image"]))).ravel() for each in some[::2]])
+    assert found["image"]["pixels"]["1"]["mean"] == pytest.approx([grey.mean()])
+    assert found["image"]["pixels"]["1"]["std"] == pytest.approx([grey.std()])
+    assert len(found["image"]["pixels"]["3"]["mean"]) == 3
+    assert sum(found["image"]["shapes"].values()) == 20
+    assert found["label"]["classes"] == {"cat": 10, "dog": 10, "owl": 0}
+    assert found[KEY]["bytes"] == {"min": 1, "max": 20, "mean": 10.5}
+    scores = np.stack([each["scores"] for each in some])
+    assert found["scores"]["count"] == 60
+    assert found["scores"]["std"] == pytest.approx(scores.std())
+    assert found["weight"]["mean"] == pytest.approx(9.5)
+    assert (found["weight"]["min"], found["weight"]["max"]) == (0, 19)
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 20), max_size=4))
+def test_any_cut_into_shards_gives_the_same(cuts: list[int]) -> None:
+    some = examples(20)
+    ends = [0, *sorted(cuts), 20]
+    parts = [state_of(some[begin:end]) for begin, end in pairwise(ends)]
+    found, whole = summary(FEATURES, merged(parts)), summary(FEATURES, state_of(some))
+    for name in (KEY, "image", "label"):
+        assert found[name] == whole[name]
+    for name in ("weight", "scores"):
+        assert found[name] == {key: pytest.approx(value) for key, value in whole[name].items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("image", b"no image"),
+        ("image", 3),
+        ("label", 3),
+        ("label", -1),
+        ("label", b"cat"),
+        ("weight", np.nan),
+        (KEY, 7),
+    ],
+)
+def test_a_value_that_is_not_its_feature_is_unreadable_and_uncounted(name: str, value: Any) -> None:
+    statistics = ShardStatistics(FEATURES)
+    statistics.add(examples(1)[0])
+    before = json.dumps(statistics.state)
+    with pytest.raises(Unreadable, match=name):
+        statistics.add(examples(1)[0] | {name: value})
+    assert json.dumps(statistics.state) == before
