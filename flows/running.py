@@ -9,7 +9,8 @@ from typing import ParamSpec, TypeVar
 
 from prefect import runtime
 
-from tasks.attempt import Ticket, attempt_run
+from tasks.attempt import Ticket as Ticket
+from tasks.attempt import attempt_run
 from tasks.config import Config
 
 P = ParamSpec("P")

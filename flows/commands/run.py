@@ -42,9 +42,9 @@ def run(
         from tasks.config.load import load, validate
 
         config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
-        if name != "release" and config.release.model is not None:
-            raise Refused("release.model", config.release.model, f"is ignored by the flow {name}", "leave it out")
-        home = find_home().make()
+        home = find_home()
+        check_release(name, config.release.model, home)
+        home.make()
         prepare(home)
         shown = f" · {preset}" if preset else ""
         console.say(f"millrace {name}{shown} · starting Prefect", style="bold")
@@ -88,6 +88,19 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
             value = rest.pop(0)
         flags.append((dotted, value))
     return name, preset, flags
+
+
+def check_release(name: str, model: str | None, home: Home) -> None:
+    """Only the flow `release` takes a model, and it needs one that is in the store."""
+    from tasks.store.store import Store
+
+    if name != "release" and model is not None:
+        raise Refused("release.model", model, f"is ignored by the flow {name}", "leave it out")
+    if name == "release":
+        if model is None:
+            rule = "the flow release works on a model in the store"
+            raise Refused("release.model", "nothing", rule, "give it by --release.model; see `millrace list model`")
+        Store(home.store).resolve(model, "model")
 
 
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:

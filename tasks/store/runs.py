@@ -169,7 +169,7 @@ def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = home.runs / f"{stamp}-{config.name}-{secrets.token_hex(2)}"
     folder.mkdir()
-    record = {
+    record: dict[str, Any] = {
         "run_id": folder.name,
         "flow": flow,
         "name": config.name,

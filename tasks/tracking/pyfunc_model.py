@@ -5,11 +5,12 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-import mlflow
 import numpy as np
+from mlflow.models import set_model
+from mlflow.pyfunc.model import PythonModel
 
 
-class ExportedModel(mlflow.pyfunc.PythonModel):
+class ExportedModel(PythonModel):
     """The SavedModel's serving signature; the input has the name and dtype that the export was made with."""
 
     def load_context(self, context: Any) -> None:
@@ -30,4 +31,4 @@ class ExportedModel(mlflow.pyfunc.PythonModel):
         return next(iter(self._serve(**{self._input: batch}).values())).numpy()
 
 
-mlflow.models.set_model(ExportedModel())
+set_model(ExportedModel())

@@ -60,7 +60,7 @@ def pack(step: int, told: dict[str, Any], state: Arrays) -> bytes:
     """A checkpoint's bytes, a function of its content alone: numpy dates its archives 1980."""
     head = np.frombuffer(canonical({"step": step, "meter": told}), np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, head=head, **state)  # type: ignore[arg-type]
+    np.savez(buffer, allow_pickle=False, head=head, **state)
     return buffer.getvalue()
 
 

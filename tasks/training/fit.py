@@ -10,7 +10,7 @@ from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.checkpoints import STATE, StagedCheckpoints, pack
 from tasks.training.feeding import Feed
 from tasks.training.ledger import LEDGER, SPAN
-from tasks.training.loop import train
+from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.workbench import Outcome, Workbench
@@ -39,7 +39,7 @@ def fit(bench: Workbench, examples: Snapshot, model_config: ModelConfig, config:
 
     checkpoints = StagedCheckpoints(bench.staging, config.checkpoint.keep, bench.measure)
     meter = Meter()
-    actions = [
+    actions: list[Action] = [
         Guard(),
         Progress(plan, bench.progress, bench.measure),
         Log(config.log_every, bench.journal, config.batch_size),

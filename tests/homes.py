@@ -1,0 +1,103 @@
+"""Homes in which the command is run for real, and how their artifacts are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+DIGITS = ROOT / "flows/presets/digits.yaml"
+MILLRACE = Path(sys.executable).with_name("millrace")
+
+SMALL = ["--train.steps", "60", "--train.schedule.warmup", "5", "--train.checkpoint.every", "10"]
+"""Flags that make the digits preset a matter of seconds; the score then is what it is."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.stdout.strip().splitlines()[-1])
+
+
+@dataclass(frozen=True)
+class CommandHome:
+    """A home, and the `millrace` command on it."""
+
+    root: Path
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """The command in a process group of its own."""
+        return subprocess.Popen(
+            [str(MILLRACE), *map(str, words)],
+            cwd=ROOT,
+            env={**os.environ, "MILLRACE_HOME": str(self.root), "COLUMNS": "200"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __call__(self, *words: str | Path, timeout: float = 300) -> Answer:
+        """The command to its end."""
+        process = self.start(*words)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+            raise AssertionError(f"millrace {words} ran past {timeout} s\n{stdout}\n{stderr}") from None
+        return Answer(process.returncode, stdout, stderr)
+
+    def kill_when(self, due: Callable[[], bool], *words: str | Path, timeout: float = 120) -> bool:
+        """Run the command and SIGKILL its process group as soon as `due`; False if it ended before."""
+        process = self.start(*words)
+        deadline = time.monotonic() + timeout
+        try:
+            while process.poll() is None:
+                if due():
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return True
+                assert time.monotonic() < deadline, f"{words}: never due"
+                time.sleep(0.005)
+            return False
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def newest_run(self) -> dict[str, Any]:
+        """The last run's run.json; an empty one where there is none yet."""
+        found = sorted(self.root.glob("runs/*/run.json"))
+        return json.loads(found[-1].read_bytes()) if found else {"stages": {}}
+
+    def artifacts(self) -> dict[str, str]:
+        """SHA-256 of every published file by kind/digest/path; of manifests, without what the clock and host decide."""
+        sums = {}
+        for path in sorted(self.root.glob("store/[!.]*/*/**/*")):
+            if not path.is_file():
+                continue
+            content = path.read_bytes()
+            if path.name == "manifest.json":
+                manifest = json.loads(content)
+                content = json.dumps(
+                    {k: v for k, v in manifest.items() if k not in ("created", "produced_by")}, sort_keys=True
+                ).encode()
+            sums[path.relative_to(self.root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
+        return sums

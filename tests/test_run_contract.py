@@ -1,0 +1,116 @@
+"""The command as contract 3 writes it, on real runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.homes import DIGITS, SMALL, CommandHome
+
+STAGES = ["convert", "snapshot", "train", "evaluate", "compress", "export", "promote"]
+
+
+@pytest.fixture(scope="module")
+def second(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """A copy of the finished home, in which the same preset has run once more."""
+    home = CommandHome(tmp_path_factory.mktemp("second") / "home")
+    shutil.copytree(finished.root, home.root)
+    return home
+
+
+def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
+    first = second.newest_run()
+    answer = second("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert answer.code == 0, answer.stderr
+    told = answer.json
+    assert list(told["artifacts"]) == STAGES
+    rows = [row for stage in STAGES for row in told["artifacts"][stage]]
+    assert all(row["cached"] for row in rows)
+    assert sum(row["seconds"] for row in rows) < 5
+    assert answer.stderr.count("from the store") == 8
+    assert "champion already" in answer.stderr
+    assert (told["command"], told["status"], told["exit_code"], told["error"]) == ("run", "completed", 0, None)
+    assert told["run_id"] != first["run_id"]
+    assert told["attempt"] == 1
+    assert told["metrics"]["test/accuracy/low"] <= told["metrics"]["test/accuracy"]
+    assert told["mlflow_run_id"] and told["prefect_flow_run_id"]
+
+
+def test_one_changed_value_runs_the_stages_that_depend_on_it(second: CommandHome) -> None:
+    answer = second("run", "pipeline", DIGITS, *SMALL, "--evaluate.bins", "10", "--json")
+    assert answer.code == 0, answer.stderr
+    ran = {stage for stage, rows in answer.json["artifacts"].items() if not all(row["cached"] for row in rows)}
+    assert ran == {"evaluate"}
+
+
+def test_a_margin_that_cannot_be_met_ends_with_exit_code_3(second: CommandHome) -> None:
+    answer = second("run", "pipeline", DIGITS, *SMALL, "--seed", "2", "--promote.margin", "0.9", "--json")
+    assert answer.code == 3, answer.stderr
+    assert answer.json["status"] == "rejected"
+    [release] = answer.json["artifacts"]["promote"]
+    assert json.loads(Path(release["path"]).read_bytes())["alias"] == "candidate"
+
+
+def test_the_flow_release_takes_a_model_of_the_store(second: CommandHome) -> None:
+    [model] = second("list", "model", "--json").json["artifacts"][:1]
+    flags = [*SMALL, "--release.model", model["digest"][:12], "--promote.margin", "-1"]
+    answer = second("run", "release", DIGITS, *flags, "--json")
+    assert answer.code == 0, answer.stderr
+    assert list(answer.json["artifacts"]) == STAGES[3:]
+
+
+def test_list_show_and_verify_answer(finished: CommandHome) -> None:
+    rows = finished("list", "--json").json["artifacts"]
+    assert sorted({row["kind"] for row in rows}) == ["export", "model", "records", "report", "snapshot", "variant"]
+    [export] = [row for row in rows if row["kind"] == "export"]
+    shown = finished("show", export["digest"][:10], "--json").json
+    assert shown["manifest"]["digest"] == export["digest"]
+    assert shown["parents"]["model"]["parents"]["snapshot"]["parents"]["records"]["sources"] == 1797
+    assert shown["releases"]
+    assert finished("verify", "--all", "--json").json["checked"] == len(rows)
+    assert "test accuracy" in finished("show", finished.newest_run()["stages"]["evaluate"][0]["digest"]).stdout
+
+
+def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    Image.fromarray((digits.images[3] * 255 / 16).astype(np.uint8)).save(tmp_path / "three.png")
+    [export] = finished("list", "export", "--json").json["artifacts"]
+    for name in (export["digest"][:12], export["path"], "digits@champion"):
+        answer = finished("predict", str(name), tmp_path / "three.png", "--json")
+        assert answer.code == 0, answer.stderr
+        assert answer.json["predictions"][0]["class"] in [str(digit) for digit in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["run", "nowhere.yaml"], 2, "nowhere.yaml: no such file"),
+        (["run", "pipelin"], 2, "FLOW is one of pipeline, dataset"),
+        (["run", DIGITS, "--train.stepz", "3"], 2, "did you mean train.steps?"),
+        (["run", DIGITS, "--train.steps"], 2, "a flag is --dotted.key VALUE"),
+        (["run", "release", DIGITS], 2, "release.model"),
+        (["run", DIGITS, "--release.model", "abc"], 2, "is ignored by the flow pipeline"),
+        (["show", "0123456789"], 2, "no such artifact"),
+        (["verify"], 2, "verify takes an artifact or --all"),
+        (["list", "models"], 2, "a kind is one of"),
+        (["predict", "0123", "x.png"], 2, "x.png"),
+        (["frobnicate"], 2, "No such command"),
+    ],
+)
+def test_a_wrong_command_is_one_line_and_the_right_code(words: list[str], code: int, says: str, tmp_path: Path) -> None:
+    answer = CommandHome(tmp_path)(*words, "--json")
+    assert answer.code == code
+    assert says in answer.stderr
+    [error] = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]
+    assert error.count("; ") >= 2
+    assert "Traceback" not in answer.stderr
+    if words != ["frobnicate"]:
+        assert answer.json["error"]["remedy"]
+    assert not any(tmp_path.glob("store/[!.]*/*"))
