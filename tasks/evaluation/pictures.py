@@ -88,7 +88,7 @@ def reliability(answers: Answers, title: str) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     above.plot((0, 1), (0, 1), color=MUTED, linestyle="--", linewidth=1)
     above.bar(centres[filled], right, width=0.9 / bins, color=ACCENT, alpha=0.85, label="right")
-    above.scatter(sure, right, color=WARM, s=14, zorder=3, label="mean confidence")
+    above.scatter(sure, right, color=WARM, s=14, zorder=3, label="at its mean confidence")
     error = METRICS["calibration_error"](answers)
     above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right", title=f"{title}: calibration error {error:.4f}")
     above.legend(loc="upper left")
