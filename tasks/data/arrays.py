@@ -69,6 +69,10 @@ class Shards:
         return np.concatenate(self._maps).astype(dtype or self.dtype, copy=False)
 
 
-def open_array(paths: list[Path]) -> np.memmap[Any, Any] | Shards:
+Array = np.memmap[Any, Any] | Shards
+"""What a reader gets: both have `len`, `shape`, `dtype` and indices, and both are arrays to `numpy.asarray`."""
+
+
+def open_array(paths: list[Path]) -> Array:
     """One file as a plain memory map, several as one array."""
     return np.load(paths[0], mmap_mode="r") if len(paths) == 1 else Shards(paths)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.arrays import Shards, open_array
+from tasks.data.arrays import Array, open_array
 from tasks.data.order import Order, batch_rows, replica_share, steps_of
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.errors import Failed, Refused
@@ -22,7 +22,6 @@ from tasks.errors import Failed, Refused
 if TYPE_CHECKING:
     import tensorflow as tf
 
-Array = np.memmap[Any, Any] | Shards
 Batch = dict[str, NDArray[Any]]
 
 CALL_STEPS = 8
