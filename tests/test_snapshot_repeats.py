@@ -22,7 +22,7 @@ LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
 
 GOLDEN = {
     "digits-test.tfrecord-00001-of-00002": "e8fc261881eca77acc82a4b2e74c671dbeab6f07a48921466512c4c957ff9cd3",
-    "index/digits-validation.tfrecord-00000-of-00002.npy": "13851a17a8df2987d27431d95ee8a7a5d2c9f58cef3545aeabc0fc2905931607",
+    "index/digits-validation.tfrecord-00000-of-00002.npy": "13851a17a8df2987d27431d95ee8a7a5d2c9f58cef3545aeabc0fc2905931607",  # noqa: E501
     "dataset_info.json": "882ed4315bdaae22a8638862265b8b21c4c9c401589b3bb9ec4a1b5d67bb96ef",
     "features.json": "206bbe0f11f9d092cac217916b891383d25d1ea89a9716800dbd5e3db7bd5e1e",
     "train/image-00000-of-00002.npy": "b6706cc4321b1323c8d43e91f15a38bf44093298f538ce2cdd7c9165256c8c5c",
