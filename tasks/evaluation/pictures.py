@@ -16,7 +16,7 @@ from sklearn.metrics import auc, average_precision_score, confusion_matrix, prec
 from tasks.evaluation.metrics import METRICS, Answers
 
 INK, MUTED, ACCENT, WARM = "#1f2933", "#9aa5b1", "#2f6f8f", "#c8553d"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "text.color": INK,
@@ -64,8 +64,8 @@ def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
     if len(classes) <= MANY:
         for row, column in zip(*np.nonzero(counts), strict=True):
             dark = shares[row, column] > (0.7 if row == column else 0.15)
-            style = {"color": "white" if dark else INK, "ha": "center", "va": "center", "fontsize": 8}
-            axes.text(column, row, str(counts[row, column]), **style)
+            ink = "white" if dark else INK
+            axes.text(column, row, str(counts[row, column]), color=ink, ha="center", va="center", fontsize=8)
         axes.set_xticks(range(len(classes)), classes, rotation=45 if max(map(len, classes)) > 3 else 0)
         axes.set_yticks(range(len(classes)), classes)
     axes.set(xlabel="predicted", ylabel="label", title=f"{title}: {int(counts[~right].sum())} of {counts.sum()} wrong")
@@ -85,7 +85,9 @@ def reliability(answers: Answers, title: str) -> Figure:
     sure = np.bincount(column, answers.confidence, bins)[filled] / counts[filled]
     centres = (np.arange(bins) + 0.5) / bins
     figure = Figure((4.8, 5.2), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    # not sharex: matplotlib keeps shared axes in a set, whose order (by address) decides the layout's last bits
+    above, below = figure.subplots(2, 1, height_ratios=(3, 1))
+    above.tick_params(labelbottom=False)
     above.plot((0, 1), (0, 1), color=MUTED, linestyle="--", linewidth=1)
     above.bar(centres[filled], right, width=0.9 / bins, color=ACCENT, alpha=0.85, label="right")
     above.scatter(sure, right, color=WARM, s=14, zorder=3, label="at its mean confidence")
@@ -93,7 +95,7 @@ def reliability(answers: Answers, title: str) -> Figure:
     above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right", title=f"{title}: calibration error {error:.4f}")
     above.legend(loc="upper left")
     below.bar(centres, counts, width=0.9 / bins, color=MUTED)
-    below.set(xlabel="confidence", ylabel="examples", yscale="symlog")
+    below.set(xlabel="confidence", ylabel="examples", yscale="symlog", xlim=(0, 1))
     return figure
 
 
