@@ -152,7 +152,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     splits = {"train": 0.6, "validation": 0.1, "test": 0.3}
     converted = published(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(splits=splits)))
     bench = workbench(root / "snapshot")
-    layout = ImageSnapshot(height=8, width=8, channels=1)
+    layout = ImageSnapshot(height=8, width=8, channels=1, shards=2)
     snapshot = published(Snapshot, bench, snapshots.build(bench, converted, layout))
 
     config = ConvnetModel(dropout=0.0)

@@ -17,7 +17,7 @@ from tasks.evaluation import REPORT_VERSION, chosen, pictures, primary
 from tasks.evaluation.intervals import LEVEL, SEED, flat, intervals
 from tasks.evaluation.metrics import Answers
 from tasks.models.features import LABEL, classes, model_input
-from tasks.models.forward import predict
+from tasks.models.forward import Examples, predict
 from tasks.models.keras_file import architecture, load
 from tasks.runtime import pin
 from tasks.store.files import pretty
@@ -81,7 +81,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
 
 
 def answer(
-    network: Any, arrays: Mapping[str, npt.NDArray], feature: str, split: str, bins: int
+    network: Any, arrays: Mapping[str, Examples], feature: str, split: str, bins: int
 ) -> tuple[Answers, npt.NDArray[np.float32]]:
     """The answers to a whole split and the logits behind them, [N, classes]."""
     labels = np.asarray(arrays[LABEL])
@@ -132,14 +132,14 @@ def _wrong(answers: Answers, names: list[str], row: int, key: str) -> dict[str, 
 
 
 def _pictures(
-    answers: Answers, names: list[str], examples: npt.NDArray, wrong: list[dict[str, Any]], split: str
+    answers: Answers, names: list[str], examples: Examples, wrong: list[dict[str, Any]], split: str
 ) -> dict[str, bytes]:
     drawn = {
         "confusion": pictures.confusion(answers, names, split),
         "reliability": pictures.reliability(answers, split),
         "curves": pictures.curves(answers, names, split),
     }
-    if examples.ndim == 4 and examples.dtype == np.uint8:
-        images = examples[[row["row"] for row in wrong]]
+    images = np.asarray(examples[np.array([row["row"] for row in wrong], np.int64)])
+    if images.ndim == 4 and images.dtype == np.uint8:
         drawn["most_wrong"] = pictures.most_wrong(images, wrong, f"{split}: most confidently wrong")
     return drawn

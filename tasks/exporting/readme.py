@@ -11,7 +11,7 @@ HEAD = """\
 
 {classes} classes: {names}.
 
-Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {classes}], one logit per class; their
+Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {classes}], a logit per class, whose
 softmax are the probabilities. Raw files become inputs as `transform/` says.
 
 | variant | file | bytes | test {metric} (95 % interval) | largest difference from Keras |
@@ -37,7 +37,7 @@ serve = model.signatures["serving_default"]
 logits = serve({input}=tf.constant(golden["inputs"]))["{output}"].numpy()
 
 print(logits.argmax(axis=-1))
-assert np.abs(logits - golden["outputs"]).max() <= {tolerance:g}
+assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
 ```
 """
 
@@ -53,15 +53,16 @@ from ai_edge_litert.interpreter import Interpreter
 golden = np.load("golden.npz")
 inputs = golden["inputs"]
 model = Interpreter("{file}", num_threads=1)
-{input}, {output} = model.get_input_details()[0]["index"], model.get_output_details()[0]["index"]
-model.resize_tensor_input({input}, inputs.shape)
+entry = model.get_input_details()[0]["index"]  # {input}
+result = model.get_output_details()[0]["index"]  # {output}
+model.resize_tensor_input(entry, inputs.shape)
 model.allocate_tensors()
-model.set_tensor({input}, inputs)
+model.set_tensor(entry, inputs)
 model.invoke()
-logits = model.get_tensor({output})
+logits = model.get_tensor(result)
 
 print(logits.argmax(axis=-1))
-assert np.abs(logits - golden["outputs"]).max() <= {tolerance:g}
+assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
 ```
 """
 
@@ -83,7 +84,7 @@ def write(
         source: name, dtype and shape of the input.
         classes: in the order of the outputs.
         golden: how many golden examples there are.
-        tolerance: what a float variant keeps to; one of lower precision gets what it was seen to need.
+        tolerance: what a float variant keeps to; one of lower precision gets room about what it was seen to need.
         versions: of the packages `tensorflow` and `ai-edge-litert`.
     """
     name, dtype, shape = source
@@ -105,7 +106,7 @@ def write(
             file=f"{variant['name']}/{FILES[variant['format']]}",
             input=name,
             output=OUTPUT,
-            tolerance=max(tolerance, 2 * found[variant["name"]]["max_abs_difference"]),
+            tolerance=max(tolerance, 3 * found[variant["name"]]["max_abs_difference"]),
             tensorflow=versions["tensorflow"],
             litert=versions["ai-edge-litert"],
         )

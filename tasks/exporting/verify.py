@@ -10,7 +10,9 @@ inputs, all at once, in threes and one by one; the findings go to stdout as one 
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 OURS = ("tasks", "flows", "infra")
 HIDDEN = ("keras", "tf_keras")
@@ -46,7 +48,7 @@ def main(export: Path, packages: list[str]) -> None:
     print(json.dumps(found))
 
 
-def load_saved_model(path):
+def load_saved_model(path: Path) -> tuple[Callable[[Any], Any], dict[str, Any]]:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -56,7 +58,7 @@ def load_saved_model(path):
     specs = serve.structured_input_signature[1]
     (name,) = specs
 
-    def run(batch, model=model):  # holds the model, whose variables die with it
+    def run(batch: Any, model: Any = model) -> Any:  # holds the model, whose variables die with it
         (output,) = serve(**{name: tf.constant(batch)}).values()
         return output.numpy()
 
@@ -67,7 +69,7 @@ def load_saved_model(path):
     }
 
 
-def load_litert(path):
+def load_litert(path: Path) -> tuple[Callable[[Any], Any], dict[str, Any]]:
     from ai_edge_litert.interpreter import Interpreter
 
     model = Interpreter(str(path), num_threads=THREADS)
@@ -76,7 +78,7 @@ def load_litert(path):
     (output,) = signatures["serving_default"]["outputs"]
     into, out = model.get_input_details()[0], model.get_output_details()[0]
 
-    def run(batch):
+    def run(batch: Any) -> Any:
         model.resize_tensor_input(into["index"], batch.shape)
         model.allocate_tensors()
         model.set_tensor(into["index"], batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 BATCH = 256
 
 
-def predict(model: keras.Model, examples: npt.NDArray, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
+class Examples(Protocol):
+    """An array of examples, or what a snapshot gives in its place: only what is asked for is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
     """Outputs of the model for all examples, batch by batch, not training.
 
     Args:
@@ -32,7 +43,7 @@ def predict(model: keras.Model, examples: npt.NDArray, batch_size: int = BATCH) 
 
 
 def batched(
-    call: Callable[[npt.NDArray], npt.NDArray[np.float32]], examples: npt.NDArray, batch_size: int = BATCH
+    call: Callable[[npt.NDArray], npt.NDArray[np.float32]], examples: Examples, batch_size: int = BATCH
 ) -> npt.NDArray[np.float32]:
     """Join what `call` makes of each batch of at most `batch_size` examples."""
     starts = range(0, len(examples), batch_size)

@@ -1,0 +1,218 @@
+"""An export of a model fitted to real digits: repeatable, readable, and right about raw files."""
+
+import io
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import ImageSnapshot, RecordsConfig
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.reading import RecordsReader
+from tasks.errors import Failed
+from tasks.exporting import verify
+from tasks.exporting.images import prepare, read
+from tasks.exporting.predict import predict
+from tasks.exporting.score import score
+
+CHAIN = """
+import json, pickle, sys
+from dataclasses import replace
+from pathlib import Path
+from tasks.artifacts import Export, Variant
+from tasks.compression.variants import build as compress
+from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
+from tasks.errors import Failed
+from tasks.evaluation.report import build as evaluate
+from tasks.exporting.export import build as export
+from tasks.models.keras_file import architecture, load, save
+from tasks.store.files import pretty
+from tasks.store.staging import Staging
+from tasks.workbench import Workbench
+
+root = Path(sys.argv[1])
+model, snapshot, records = pickle.loads((root.parent / "handles").read_bytes())
+
+def workbench(name):
+    (root / name).mkdir(parents=True)
+    lock = root / f"{name}.lock"
+    lock.write_text('{"token": 1}')
+    nothing = lambda *_, **__: None
+    return Workbench(Staging(root / name, lock, 1), None, nothing, nothing, lambda: False, threads=1)
+
+def publish(kind, name, bench, outcome):
+    manifest = {"files": bench.staging.seal(), "counts": outcome.counts, "statistics": outcome.statistics}
+    (root / name / "manifest.json").write_bytes(pretty(manifest))
+    return kind("0" * 64, root / name, name)
+
+variants = {}
+for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
+    bench = workbench(name)
+    outcome = compress(bench, name, model, snapshot, variants.get(parent), CompressConfig())
+    variants[name] = publish(Variant, name, bench, outcome)
+bench = workbench("export")
+publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
+evaluate(workbench("report"), model, snapshot, records, EvaluateConfig(resamples=100))
+bench = workbench("keras")
+plan = architecture(model.path)
+network = load(model.path)
+from pydantic import TypeAdapter
+from tasks.config import ModelConfig
+save(network, bench.staging, TypeAdapter(ModelConfig).validate_python(plan["model"]), plan["features"], plan["seed"])
+if sys.argv[2:] == ["strict"]:
+    try:
+        export(workbench("strict"), model, snapshot, list(variants.values()), ExportConfig(tolerance=1e-12))
+    except Failed as error:
+        (root / "error").write_text(str(error))
+"""
+
+
+@pytest.fixture(scope="module")
+def chains(digits, tmp_path_factory):
+    """Everything from the model to the export and the report, in two fresh processes that hash strings differently."""
+    root = tmp_path_factory.mktemp("chains")
+    (root / "handles").write_bytes(pickle.dumps((digits.model, digits.snapshot, digits.records)))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHAIN, str(root / seed), *options],
+            env={**os.environ, "PYTHONHASHSEED": seed, "TF_CPP_MIN_LOG_LEVEL": "2"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed, options in (("1", ["strict"]), ("2", []))
+    ]
+    words = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(words)[-4000:]
+    return root / "1", root / "2"
+
+
+@pytest.fixture(scope="module")
+def export(chains):
+    return chains[0] / "export"
+
+
+def test_every_byte_repeats_in_another_process(chains):
+    names = [
+        path.relative_to(chains[0])
+        for folder in ("saved_model", "litert", "int8_dynamic", "export", "report", "keras")
+        for path in sorted((chains[0] / folder).rglob("*"))
+        if path.is_file() and ".pieces" not in path.parts
+    ]
+    assert {"model.keras", "model.tflite", "saved_model.pb", "golden.npz", "README.md"} <= {name.name for name in names}
+    assert len(names) > 15
+    for name in names:
+        assert (chains[0] / name).read_bytes() == (chains[1] / name).read_bytes(), name
+
+
+def test_every_file_keeps_its_weights_bytes_from_the_model(chains, digits):
+    for name in ("model.keras", "model.weights.h5", "architecture.json"):
+        assert (chains[0] / "keras" / name).read_bytes() == (digits.model.path / name).read_bytes(), name
+
+
+def test_readme_works_when_pasted(export):
+    blocks = re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    with np.load(export / "golden.npz") as golden:
+        expected = golden["outputs"].argmax(axis=-1)
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", block], cwd=export, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        printed = np.array(done.stdout.replace("[", "").replace("]", "").split(), int)
+        assert (printed == expected).mean() > 0.9
+
+
+def test_fresh_process_found_names_types_and_parity(export):
+    found = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
+    assert set(found) == {"saved_model", "litert", "int8_dynamic"}
+    for variant in found.values():
+        (feature, (shape, dtype)), (output, (outputs, kind)) = *variant["inputs"].items(), *variant["outputs"].items()
+        assert (feature, shape[1:], dtype) == ("image", [8, 8, 1], "uint8")
+        assert (output, outputs[1:], kind) == ("logits", [10], "float32")
+        assert "serving_default" in variant["signatures"]
+    assert found["saved_model"]["max_abs_difference"] <= 1e-5
+    assert found["litert"]["max_abs_difference"] <= 1e-4
+    assert found["int8_dynamic"]["argmax_agreement"] > 0.9
+
+
+def test_a_float_variant_beyond_the_tolerance_is_named(chains):
+    assert (chains[0] / "error").read_text().startswith("variant saved_model: outputs differ from Keras' by up to")
+
+
+def test_a_process_that_can_import_us_proves_nothing(export):
+    command = [sys.executable, verify.__file__, str(export)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "this process proves nothing" in done.stderr
+
+
+def test_predict_reads_images_of_many_kinds_alike(export, digits, tmp_path):
+    arrays = open_snapshot(digits.snapshot.path).arrays("test")
+    pixels = np.asarray(arrays["image"][0])[..., 0]
+    grey = Image.fromarray(pixels)
+    rotated = Image.Exif()
+    rotated[0x0112] = 6  # a viewer turns the file's pixels a quarter clockwise
+    kinds = {
+        "grey.png": (grey, {}),
+        "colour.png": (grey.convert("RGB"), {}),
+        "alpha.png": (grey.convert("RGBA"), {}),
+        "palette.png": (grey.convert("P"), {}),
+        "sixteen.png": (Image.fromarray(pixels.astype(np.uint16) << 8), {}),
+        "photo.jpg": (grey, {"quality": 98}),
+        "turned.jpg": (grey.rotate(90, expand=True), {"quality": 98, "exif": rotated}),
+        "large.tiff": (grey.resize((64, 64), Image.Resampling.NEAREST), {}),
+    }
+    for name, (image, options) in kinds.items():
+        image.save(tmp_path / name, **options)
+    rows = predict(export, [str(tmp_path / name) for name in kinds])
+    assert {row["class"] for row in rows} == {str(arrays["label"][0])}
+    for row, name in zip(rows, kinds, strict=True):
+        assert row["input"] == str(tmp_path / name)
+        assert row["top"][0] == {"class": row["class"], "confidence": row["confidence"]}
+        assert len(row["top"]) == 3
+    exact = [row["confidence"] for row in rows[:5]]
+    assert max(exact) - min(exact) < 0.01
+
+
+def test_predict_names_what_is_no_image(export, tmp_path):
+    (tmp_path / "notes.png").write_text("not a picture")
+    with pytest.raises(Failed, match=r"notes\.png: not an image; an input is a whole image file"):
+        predict(export, [str(tmp_path / "notes.png")])
+    with pytest.raises(Failed, match="not an export"):
+        predict(tmp_path, [str(tmp_path / "notes.png")])
+
+
+def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_source, tmp_path):
+    random = np.random.default_rng(0)
+    rows = {}
+    for number in range(24):
+        buffer = io.BytesIO()
+        Image.fromarray(random.integers(0, 256, (20, 13 + number), "uint8")).save(buffer, "PNG")
+        rows[f"row{number}"] = (buffer.getvalue(), number % 2)
+    bench = benches("records")
+    shares = {"train": 0.4, "validation": 0.3, "test": 0.3}
+    made = publish(Records, bench, records.convert(bench, "rows", rows_source(rows), RecordsConfig(splits=shares)))
+    bench = benches("snapshot")
+    snapshot = publish(Snapshot, bench, snapshots.build(bench, made, ImageSnapshot(height=8, width=9, channels=1)))
+    transform = json.loads((snapshot.path / "transform" / "image.json").read_bytes())
+    reader, images = RecordsReader(made.path), open_snapshot(snapshot.path).arrays("test")["image"]
+    for index in range(len(images)):
+        payload, _ = rows[reader.key("test", index)]
+        (tmp_path / "raw").write_bytes(payload)
+        np.testing.assert_array_equal(prepare(read(Path(tmp_path / "raw")), transform, "raw"), images[index])
+
+
+def test_score_on_records_is_the_quality_on_their_snapshot(export, digits, bench):
+    found = score(bench, export, digits.records.path, "test")
+    quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
+    assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
+    assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
+    assert found["examples"] == len(found["correct"]) == digits.snapshot.manifest["counts"]["test"]
