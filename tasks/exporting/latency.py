@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tasks.artifacts import Snapshot, Variant
 from tasks.data import open_snapshot
-from tasks.exporting import LITERT
+from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.run import Runner, open_variant
 from tasks.models.features import model_input
 from tasks.runtime import pin
@@ -31,10 +31,10 @@ CONCLUSIVE = (0.9, 1.1)
 
 
 def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> dict[str, Any]:
-    """Time the variants on test examples, one thread each.
+    """Time the variants on test examples: LiteRT on one thread, a SavedModel on those of the process.
 
     Returns (and measures as `latency`):
-        `{"threads": 1, "batches": {"1": {"conclusive": bool, "ratios": {variant: ...}, "milliseconds": {...}}}}`;
+        `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ...}, "milliseconds": {...}}}}`;
         ratios are medians over rounds against the float LiteRT file, `litert_again` that file against itself.
         `{}` where there is no float LiteRT file.
     """
@@ -50,7 +50,7 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
     for done, size in enumerate(BATCHES):
         bench.progress(done, len(BATCHES), "batch sizes")
         batches[str(size)] = _compare(runners, np.resize(examples[:size], (size, *examples.shape[1:])))
-    found = {"threads": 1, "batches": batches}
+    found = {"threads": {LITERT: 1, SAVED_MODEL: bench.threads}, "batches": batches}
     bench.measure("latency", found)
     return found
 
