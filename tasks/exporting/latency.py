@@ -34,8 +34,8 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
     """Time the variants on test examples: LiteRT on one thread, a SavedModel on those of the process.
 
     Returns (and measures as `latency`):
-        `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ...}, "milliseconds": {...}}}}`;
-        ratios are medians over rounds against the float LiteRT file, `litert_again` that file against itself.
+        `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ratio},
+        "milliseconds": {variant: ms}}, "32": ...}}`; ratios are medians over rounds against the float LiteRT file, `litert_again` that file against itself.
         `{}` where there is no float LiteRT file.
     """
     pin(bench.threads)
