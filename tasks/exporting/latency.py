@@ -35,8 +35,8 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
 
     Returns (and measures as `latency`):
         `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ratio},
-        "milliseconds": {variant: ms}}, "32": ...}}`; ratios are medians over rounds against the float LiteRT file, `litert_again` that file against itself.
-        `{}` where there is no float LiteRT file.
+        "milliseconds": {variant: ms}}, "32": ...}}`. Ratios are medians over rounds against the float LiteRT file;
+        `litert_again` is that file against itself. `{}` where there is no float LiteRT file.
     """
     pin(bench.threads)
     formats = {variant.name: variant.manifest["statistics"]["format"] for variant in variants}
