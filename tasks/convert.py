@@ -28,7 +28,7 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
             {"source": source, "records": config},
             parents={},
             code=Code(RECORDS_VERSION, RECORDS_LIBRARIES),
-            sources=fingerprint(source),
+            sources=lambda: fingerprint(source),
         ),
         work="tasks.data.records:build",
         arguments=(source, config),

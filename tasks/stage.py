@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prefect.artifacts import create_table_artifact
@@ -13,7 +15,7 @@ from prefect.context import FlowRunContext
 
 from tasks import console
 from tasks.artifacts import Artifact, Model
-from tasks.attempt import Attempt, current
+from tasks.attempt import current
 from tasks.config import ReleaseConfig, identity
 from tasks.errors import Failed, Refused
 from tasks.pages.words import describe
@@ -37,7 +39,8 @@ class Identity:
     config: Any
     parents: dict[str, Artifact]
     code: Code
-    sources: Iterable[tuple[str, str]] = field(default=())
+    sources: Callable[[], Sequence[tuple[str, str]]] = tuple
+    """(key, content hash) of every raw example or file, as they are when it is called."""
 
     def inputs(self, kind: type[Artifact]) -> dict[str, Any]:
         """What goes into the digest, in full."""
@@ -47,9 +50,17 @@ class Identity:
             "format": kind.format,
             "config": identity(self.config),
             "parents": {name: parent.digest for name, parent in sorted(self.parents.items())},
-            "sources": [list(source) for source in self.sources],
+            "sources": self._listed(),
             "code": {"version": self.code.version, "libraries": libraries},
         }
+
+    def check_sources(self, inputs: dict[str, Any]) -> None:
+        """Raise `Failed` if a source is no longer what went into the digest."""
+        if self._listed() != inputs["sources"]:
+            raise Failed("source", "it changed during the run", "a source stands still", "run again")
+
+    def _listed(self) -> list[list[str]]:
+        return [list(source) for source in self.sources()]
 
 
 def run_stage(
@@ -72,44 +83,31 @@ def run_stage(
     inputs = identity.inputs(kind)
     digest = digest_of(inputs)
     attempt.run.use(kind.kind, digest)
-    with console.stage(stage, name) as shown:
-        found = attempt.store.find(kind, digest, name)
-        cached = found is not None
-        if found is None:
-            found, cached = _make(attempt, stage, kind, digest, inputs, work, arguments, name, fresh, shown)
+    with console.stage(stage, name) as shown, machine_errors(stage, attempt.run.home.root):
+        with attempt.store.claim(kind, digest, name, waiting=shown.say) as claim:
+            found = claim.published()
+            cached = found is not None
+            if found is None:
+                outcome = attempt.work(stage, work, claim.staging, arguments, fresh=fresh, heard=shown.progress)
+                identity.check_sources(inputs)
+                found = claim.publish(inputs, outcome, attempt.produced_by())
         seconds = time.monotonic() - started
         shown.done(found, cached, seconds)
     attempt.run.made(stage, found, seconds, cached=cached)
     attempt.shipper.record(stage, found, cached, seconds)
     _show_in_prefect(stage, found, cached, seconds)
-    return found  # type: ignore[return-value]
+    return found
 
 
-def _make(
-    attempt: Attempt,
-    stage: str,
-    kind: type[Artifact],
-    digest: str,
-    inputs: dict[str, Any],
-    work: str,
-    arguments: tuple[Any, ...],
-    name: str,
-    fresh: bool,
-    shown: console.Stage,
-) -> tuple[Artifact, bool]:
+@contextmanager
+def machine_errors(stage: str, home: Path) -> Iterator[None]:
+    """An error of the machine (disk full, no permission) is the user's to mend: one line, nothing half-published."""
     try:
-        with attempt.store.claim(kind, digest, waiting=shown.say) as claim:
-            if found := attempt.store.find(kind, digest, name):  # made by whom we waited for
-                return found, True
-            outcome = attempt.work(stage, work, claim.staging, arguments, fresh=fresh, heard=shown.progress)
-            return claim.publish(name, inputs, outcome, attempt.produced_by()), False
+        yield
     except OSError as error:
-        raise Failed(
-            str(error.filename or attempt.run.home.root),
-            error.strerror or type(error).__name__,
-            f"stage {stage} needs to write there",
-            "mend it and run again: what was finished is kept",
-        ) from error
+        where, saw = str(error.filename or home), error.strerror or type(error).__name__
+        rule, remedy = f"stage {stage} needs to write there", "mend it and run again: what was finished is kept"
+        raise Failed(where, saw, rule, remedy) from error
 
 
 def _show_in_prefect(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
@@ -141,7 +139,7 @@ def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
         raise Failed(
             str(artifact), f"its {name} {digest[:12]} is not in the store", f"{name} is needed", "make it again"
         )
-    return found  # type: ignore[return-value]
+    return found
 
 
 def chosen_model(config: ReleaseConfig) -> Model:
@@ -154,7 +152,7 @@ def chosen_model(config: ReleaseConfig) -> Model:
     chosen = attempt.store.resolve(config.model, "model")
     attempt.run.use("model", chosen.digest)
     found = attempt.store.find(Model, chosen.digest, "model")
-    assert isinstance(found, Model)
+    assert found is not None
     return found
 
 

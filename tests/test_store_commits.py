@@ -22,11 +22,11 @@ INPUTS = {"kind": "records", "format": 1, "config": {"a": 1}, "parents": {}, "so
 
 
 def publish(store: Store, content: bytes = b"bytes", inputs: dict = INPUTS) -> Artifact:
-    with store.claim(Records, digest_of(inputs)) as claim:
+    with store.claim(Records, digest_of(inputs), "records") as claim:
         claim.staging.put("train/part", content, rows=3)
         claim.staging.put("checkpoints/step-1", b"on the way")
         (claim.staging.root / "debris").write_bytes(b"torn")
-        return claim.publish("records", inputs, Outcome(counts={"examples": 3}), {"run": "r"})
+        return claim.publish(inputs, Outcome(counts={"examples": 3}), {"run": "r"})
 
 
 def test_only_finished_pieces_are_published_and_the_manifest_names_them(tmp_path: Path) -> None:
@@ -48,11 +48,11 @@ def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_piece_is_adopted_only_while_it_is_whole(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with pytest.raises(RuntimeError), store.claim(Records, "d") as claim:
+    with pytest.raises(RuntimeError), store.claim(Records, "d", "records") as claim:
         claim.staging.put("a", b"first", rows=1)
         claim.staging.put("b", b"second", rows=2)
         raise RuntimeError("killed")
-    with store.claim(Records, "d") as claim:
+    with store.claim(Records, "d", "records") as claim:
         assert claim.staging.adopt("a") == {"rows": 1}
         (claim.staging.root / "b").write_bytes(b"secone")
         assert claim.staging.adopt("b") is None
@@ -97,14 +97,14 @@ def test_a_file_is_hashed_once_while_the_disk_says_it_is_the_same(
 
 def test_an_older_token_can_write_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store.claim(Records, "d") as old:
+    with store.claim(Records, "d", "records") as old:
         content = json.loads(old.staging.lock.read_bytes())
         old.staging.lock.write_text(json.dumps({**content, "token": content["token"] + 1}))
         with pytest.raises(Superseded):
             old.staging.put("late", b"late")
         assert not (old.staging.root / "late").exists()
         with pytest.raises(Superseded):
-            old.publish("records", INPUTS, Outcome(counts={}), {})
+            old.publish(INPUTS, Outcome(counts={}), {})
     assert store.artifacts() == []
 
 

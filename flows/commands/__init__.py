@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 
 from flows.commands import list_ as list_command
@@ -30,7 +29,7 @@ def main() -> None:
     """Entry point: usage errors too are one line and exit code 2."""
     try:
         sys.exit(app(standalone_mode=False))
-    except click.ClickException as error:
+    except typer.TyperException as error:
         sys.exit(usage_error(error, sys.argv[1:]))
-    except click.Abort:
+    except typer.Abort:
         sys.exit(130)

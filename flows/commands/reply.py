@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import click
 import typer
 
 from tasks.errors import Failed, Refused, Stopped, UserError
@@ -84,7 +83,7 @@ def stop_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def usage_error(error: click.ClickException, arguments: list[str]) -> int:
+def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     """A wrong command line, in the form of all errors."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "millrace"

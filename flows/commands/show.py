@@ -91,7 +91,8 @@ def _run_lines(run: Run) -> Iterator[str]:
     for stage, rows in record["stages"].items():
         for row in rows:
             where = "from the store" if row["cached"] else "made"
-            yield f"  {stage:<10}{row['kind']}/{row['digest'][:12]}  {row['name']}  {where} in {seconds(row['seconds'])}"
+            made = f"{row['kind']}/{row['digest'][:12]}"
+            yield f"  {stage:<10}{made}  {row['name']}  {where} in {seconds(row['seconds'])}"
     if record["error"]:
         yield "  error     " + "; ".join(record["error"].values())
     yield f"  mlflow    {record['mlflow_run_id']}"

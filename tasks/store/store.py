@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tasks.artifacts import KINDS, Artifact, Outcome
 from tasks.errors import Damaged, Refused
@@ -22,6 +22,8 @@ from tasks.store.staging import Staging
 
 FORMAT = 1
 
+Kind = TypeVar("Kind", bound=Artifact)
+
 
 def digest_of(inputs: dict[str, Any]) -> str:
     """SHA-256 over the canonical JSON of what decides an artifact's bytes."""
@@ -29,15 +31,20 @@ def digest_of(inputs: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Generic[Kind]):
     """The right to make one artifact."""
 
     store: Store
-    kind: type[Artifact]
+    kind: type[Kind]
     digest: str
+    name: str
     staging: Staging
 
-    def publish(self, name: str, inputs: dict[str, Any], outcome: Outcome, produced_by: dict[str, Any]) -> Artifact:
+    def published(self) -> Kind | None:
+        """The artifact, if it was made before or by whom we waited for; checked."""
+        return self.store.find(self.kind, self.digest, self.name)
+
+    def publish(self, inputs: dict[str, Any], outcome: Outcome, produced_by: dict[str, Any]) -> Kind:
         """Commit: everything durable, the manifest last, one rename. Already published is a success."""
         rows = self.staging.seal()
         manifest = {
@@ -59,11 +66,10 @@ class Claim:
         target.parent.mkdir(parents=True, exist_ok=True)
         self.staging.check()
         if not (target / "manifest.json").exists():
-            shutil.rmtree(target, ignore_errors=True)
             os.rename(self.staging.root, target)
             sync(target.parent)
-        checks.remember(self.store.root, self.kind.kind, self.digest, target, rows)
-        return self.kind(self.digest, target, name)
+            checks.remember(self.store.root, self.kind.kind, self.digest, target, rows)
+        return self.kind(self.digest, target, self.name)
 
 
 class Store:
@@ -76,7 +82,7 @@ class Store:
         """Where a published artifact lies."""
         return self.root / kind / digest
 
-    def find(self, kind: type[Artifact], digest: str, name: str) -> Artifact | None:
+    def find(self, kind: type[Kind], digest: str, name: str) -> Kind | None:
         """The published artifact, every file checked; None if there is none; `Damaged` if it is not whole."""
         path = self.path(kind.kind, digest)
         if not (path / "manifest.json").exists():
@@ -90,13 +96,13 @@ class Store:
 
     @contextmanager
     def claim(
-        self, kind: type[Artifact], digest: str, waiting: Callable[[str], None] = lambda line: None
-    ) -> Iterator[Claim]:
+        self, kind: type[Kind], digest: str, name: str, waiting: Callable[[str], None] = lambda line: None
+    ) -> Iterator[Claim[Kind]]:
         """Be the one writer of this digest, with the finished pieces of earlier attempts in the staging."""
         with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting) as lock:
             root = self.root / ".staging" / kind.kind / digest
             root.mkdir(parents=True, exist_ok=True)
-            yield Claim(self, kind, digest, Staging(root, lock.path, lock.token))
+            yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
             shutil.rmtree(root, ignore_errors=True)
 
     def artifacts(self, kind: str | None = None) -> list[Artifact]:
