@@ -23,7 +23,7 @@ check: setup
 	$(BIN)/lint-imports
 
 docs: setup
-	$(BIN)/python -m docs.reference
+	$(BIN)/python -m tasks.config.reference > docs/reference.md
 
 setup: $(VENV)/.ready-$(EXTRAS)
 

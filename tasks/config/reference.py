@@ -1,0 +1,110 @@
+"""The reference page, made from the config classes: `python -m tasks.config.reference > docs/reference.md`."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from types import UnionType
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from tasks.config import Config
+from tasks.config.base import NotIdentity
+
+HEAD = """# Config reference
+
+Made from the config classes by `make docs`; a test fails when it is not up to date. Every key is also a flag of
+`millrace run`: `--train.batch_size 32`. A key marked ○ cannot change a result, only how, where or how fast it is
+made, and stays out of every digest.
+"""
+
+
+def page() -> str:
+    """The whole page, Markdown."""
+    return "\n".join([HEAD, *_section("", Config)]) + "\n"
+
+
+def _section(path: str, section: type[BaseModel]) -> Iterator[str]:
+    yield f"## {path or 'The config'}\n"
+    yield f"{section.__doc__}\n"
+    yield "| key | type | default | meaning |\n| --- | --- | --- | --- |"
+    inner: list[tuple[str, type[BaseModel]]] = []
+    for name, field in section.model_fields.items():
+        key = f"{path}.{name}" if path else name
+        sections = _sections(field.annotation)
+        free = " ○" if any(isinstance(mark, NotIdentity) for mark in field.metadata) else ""
+        meaning = " ".join((field.description or "").split())
+        yield f"| `{key}`{free} | {_type(field)} | {_default(field)} | {meaning} |"
+        for found in sections:
+            kind = found.model_fields.get("kind")
+            several = len(sections) > 1 and kind is not None
+            inner.append((f"{key} ({kind.default})" if several and kind else key, found))
+    yield ""
+    for key, found in inner:
+        yield from _section(key, found)
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (typing.Union, UnionType, typing.Annotated):
+        return [found for part in typing.get_args(annotation) for found in _sections(part)]
+    return []
+
+
+def _type(field: FieldInfo) -> str:
+    return _spell(field.annotation) + _bounds(field.metadata)
+
+
+def _spell(annotation: Any) -> str:
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " \\| ".join(f"`{part}`" for part in parts)
+    if origin is typing.Annotated:
+        return _spell(parts[0]) + _bounds(list(parts[1:]))
+    if origin in (typing.Union, UnionType):
+        return " or ".join(_spell(part) for part in parts if part is not type(None)) or "nothing"
+    if origin is tuple:
+        return f"list of {_spell(parts[0])}"
+    if origin is dict:
+        return f"mapping to {_spell(parts[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        kind = annotation.model_fields.get("kind")
+        return f"`{kind.default}`" if kind else "section"
+    return {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}.get(
+        getattr(annotation, "__name__", ""), str(annotation)
+    )
+
+
+def _bounds(marks: list[Any]) -> str:
+    words = []
+    for mark in [inner for mark in marks for inner in getattr(mark, "metadata", [mark])]:
+        for name, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
+            if (value := getattr(mark, name, None)) is not None:
+                words.append(f"{sign} {_power(value)}")
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _power(value: Any) -> str:
+    if isinstance(value, int) and value > 10**6 and value & (value - 1) == 0:
+        return f"2^{value.bit_length() - 1}"
+    return f"{value:g}"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "needed"
+    if isinstance(value, BaseModel):
+        kind = getattr(value, "kind", None)
+        return f"`{kind}`" if kind else "see below"
+    if value is None:
+        return "none"
+    return f"`{list(value) if isinstance(value, tuple) else value}`"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
