@@ -81,7 +81,7 @@ def _spell(annotation: Any) -> str:
 
 def _bounds(marks: list[Any]) -> str:
     words = []
-    for mark in [inner for mark in marks for inner in getattr(mark, "metadata", [mark])]:
+    for mark in [inner for outer in marks for inner in getattr(outer, "metadata", [outer])]:
         for name, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
             if (value := getattr(mark, name, None)) is not None:
                 words.append(f"{sign} {_power(value)}")

@@ -62,3 +62,11 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes}:{rest:02d} min"
+
+
+def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:
+    """A metric's value and its 95 % interval, apart."""
+    if name not in metrics:
+        return None
+    low, high = metrics.get(f"{name}/low"), metrics.get(f"{name}/high")
+    return f"{metrics[name]:.4f}", "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
