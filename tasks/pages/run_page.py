@@ -22,7 +22,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     """
     facts = Facts(run)
     description = describe_run(facts)
-    made = {"page.html": render(facts), "config.yaml": sections.as_yaml(run.record["config"]) + "\n"}
+    made = {"page.html": render(facts), "config.yaml": sections.as_preset(run.config.model_dump(mode="json"))}
     for name, text in {**made, "description.md": description}.items():
         write(run.folder / name, text.encode())
     files = [(run.folder / name, "") for name in made]

@@ -1,0 +1,121 @@
+"""Training curves as SVG, drawn from the journal: no plotting library, no network, colours from the page's style."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+Points = list[tuple[int, float]]
+
+MOST = 400
+"""Points that a line of this width can show."""
+
+WIDTH, HEIGHT = 460, 210
+LEFT, RIGHT, TOP, BOTTOM = 52, 10, 22, 24
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture: its title and the curves in it by the names that the journal gives them."""
+
+    title: str
+    names: dict[str, str]
+    log: bool = False
+    """Whether to draw a wide range of values by their logarithm."""
+
+
+CHARTS = (
+    Chart("loss", {"train/loss": "train", "validation/loss": "validation"}, log=True),
+    Chart("accuracy", {"train/accuracy": "train", "validation/accuracy": "validation"}),
+    Chart("learning rate", {"train/learning_rate": "rate"}),
+    Chart("milliseconds per step", {"train/step_ms": "step"}, log=True),
+)
+
+
+def read(journal: Path) -> dict[str, Points]:
+    """Every finite point by name, without those of step 0, which belong to the whole run; a torn last line is none."""
+    found: dict[str, Points] = {}
+    if not journal.exists():
+        return found
+    for line in journal.read_bytes().splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        entry = json.loads(line)
+        for name, value in entry["metrics"].items():
+            if entry["step"] > 0 and math.isfinite(float(value)):
+                found.setdefault(name, []).append((entry["step"], float(value)))
+    return {name: sorted(points) for name, points in found.items()}
+
+
+def draw_all(journal: Path) -> list[tuple[str, str]]:
+    """Title and SVG of each chart that the journal has two points for."""
+    found = read(journal)
+    drawn = []
+    for chart in CHARTS:
+        curves = {label: found[name] for name, label in chart.names.items() if len(found.get(name, ())) > 1}
+        if curves:
+            drawn.append((chart.title, draw(chart.title, curves, chart.log)))
+    return drawn
+
+
+def draw(title: str, curves: dict[str, Points], log: bool = False) -> str:
+    """Lines over steps; by logarithm if asked for and the values span more than a factor of 10."""
+    values = [value for points in curves.values() for _, value in points]
+    last = max(step for points in curves.values() for step, _ in points)
+    log = log and min(values) > 0 and max(values) / min(values) > 10
+    scale = math.log10 if log else float
+    ticks = log_ticks(min(values), max(values)) if log else linear_ticks(min(values), max(values))
+    low, high = scale(min(*ticks, *values)), scale(max(*ticks, *values))
+
+    def x(step: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * step / last
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1)
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)} by step">']
+    for tick in ticks:
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{tick:g}</text>')
+    for tick in linear_ticks(0, last):
+        anchor = "end" if x(tick) > WIDTH - 30 else "middle"
+        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 7}" text-anchor="{anchor}">{tick:,.0f}</text>')
+    for number, points in enumerate(curves.values()):
+        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]
+        path = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in shown)
+        parts.append(f'<polyline class="curve c{number}" points="{path}"/>')
+        if len(points) <= 12:
+            parts += [f'<circle class="dot c{number}" cx="{x(s):.1f}" cy="{y(v):.1f}" r="2.5"/>' for s, v in points]
+    if len(curves) > 1:
+        parts += _legend(list(curves))
+    return "".join([*parts, "</svg>"])
+
+
+def _legend(labels: list[str]) -> Iterator[str]:
+    place = WIDTH - RIGHT
+    for number, label in reversed(list(enumerate(labels))):
+        place -= 7 * len(label) + 6
+        yield f'<rect class="key c{number}" x="{place - 14}" y="5" width="10" height="3"/>'
+        yield f'<text x="{place}" y="10">{escape(label)}</text>'
+        place -= 20
+
+
+def linear_ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers within a range (1, 2 or 5 times a power of ten apart)."""
+    if high <= low:
+        return [low]
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    apart = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first = math.ceil(low / apart - 1e-9)
+    return [round(number * apart, 12) for number in range(first, math.floor(high / apart + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten that hold a range, at most six of them."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    return [10.0**power for power in range(first, last + 1, math.ceil((last - first) / 5))]

@@ -1,0 +1,55 @@
+"""The same run in a few lines of Markdown: the description of an MLflow run, of a Prefect run and of a version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from tasks.pages.facts import Facts
+
+
+def describe_run(facts: Facts) -> str:
+    """Verdict, score, comparison, how to repeat it, links, digests."""
+    return "\n\n".join(_paragraphs(facts)) + "\n"
+
+
+def _paragraphs(facts: Facts) -> Iterator[str]:
+    word, _ = facts.verdict
+    yield f"**{word}** · {facts.summary}"
+    if error := facts.record["error"]:
+        yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
+    if facts.handed:
+        yield "\n".join(_table(facts))
+    yield f"repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"
+    yield " · ".join(_links(facts))
+
+
+def _table(facts: Facts) -> Iterator[str]:
+    """What each stage handed on."""
+    yield "| stage | handed on | store |"
+    yield "| --- | --- | --- |"
+    for row in facts.handed:
+        kind = "export" if row.kind == "release" else row.kind
+        where = ", from the store" if row.cached and row.kind != "release" else ""
+        yield f"| {row.stage} | {row.what.replace('|', '/')}{where} | `{kind}/{row.digest[:12]}` |"
+
+
+def _links(facts: Facts) -> Iterator[str]:
+    """To the page and to the other servers, by their addresses where they have one."""
+    yield "the whole story: `page.html` among the artifacts"
+    yield f"run `{facts.run.run_id}`"
+    if flow_run := facts.record["attempts"][-1]["prefect_flow_run_id"]:
+        base = prefect_ui()
+        yield f"[Prefect flow run]({base}/runs/flow-run/{flow_run})" if base else f"Prefect flow run `{flow_run}`"
+    if mlflow_run := facts.record["mlflow_run_id"]:
+        base = facts.run.home.mlflow_uri
+        served = base.startswith("http")
+        yield f"[MLflow run]({base.rstrip('/')}/#/runs/{mlflow_run})" if served else f"MLflow run `{mlflow_run}`"
+
+
+def prefect_ui() -> str | None:
+    """Where Prefect's pages are, if a server was named."""
+    if given := os.environ.get("PREFECT_UI_URL"):
+        return given.rstrip("/")
+    api = os.environ.get("PREFECT_API_URL", "")
+    return api.rstrip("/").removesuffix("/api") if api.startswith("http") else None

@@ -1,0 +1,166 @@
+"""What there is to tell of a run, read once from its folder and from the store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import KINDS, Artifact
+from tasks.evaluation import primary
+from tasks.pages.words import describe, kilobytes, score
+from tasks.store.runs import Run
+
+STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
+"""In the order they run; run.json, being JSON, knows no order."""
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a stage handed on in the last attempt."""
+
+    stage: str
+    name: str
+    kind: str
+    digest: str
+    cached: bool
+    seconds: float
+    what: str
+
+
+class Facts:
+    """A run, the artifacts that its stages handed on, and all those that they were made from."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.record, self.config = run, run.record, run.config
+        self.stages = {name: self.record["stages"][name] for name in STAGES if name in self.record["stages"]}
+        self.named: dict[str, Artifact] = {}
+        """What stages handed on, by digest, and their ancestors, nearest last."""
+        for rows in self.stages.values():
+            for row in rows:
+                if row["kind"] in KINDS:
+                    self._take(
+                        KINDS[row["kind"]](row["digest"], run.store.path(row["kind"], row["digest"]), row["name"])
+                    )
+
+    def _take(self, artifact: Artifact) -> None:
+        if artifact.digest in self.named or not (artifact.path / "manifest.json").exists():
+            return
+        for parent in self.run.store.parents_of(artifact).values():
+            self._take(type(parent)(parent.digest, parent.path, _name(parent)))
+        self.named[artifact.digest] = artifact
+
+    def one(self, kind: str) -> Artifact | None:
+        """The artifact of a kind, handed on or an ancestor of what was."""
+        return next((artifact for artifact in self.named.values() if artifact.kind == kind), None)
+
+    @property
+    def variants(self) -> list[Artifact]:
+        """The variants that `compress` handed on or kept out, in the order they were made."""
+        rows = self.stages.get("compress", [])
+        return [self.named[row["digest"]] for row in rows if row["digest"] in self.named]
+
+    @cached_property
+    def handed(self) -> list[Handed]:
+        """What the stages handed on, in their order."""
+        found = []
+        for stage, rows in self.stages.items():
+            for row in rows:
+                artifact = self.named.get(row["digest"])
+                if row["kind"] == "release":
+                    what = (self.release or {}).get("verdict", "")
+                else:
+                    what = describe(artifact) if artifact else "is no longer in the store"
+                fields = (row["name"], row["kind"], row["digest"], row["cached"], row["seconds"])
+                found.append(Handed(stage, *fields, what))
+        return found
+
+    @cached_property
+    def release(self) -> dict[str, Any] | None:
+        """release.json, if this attempt came so far."""
+        path = self.run.folder / "release.json"
+        return json.loads(path.read_bytes()) if "promote" in self.stages and path.exists() else None
+
+    @cached_property
+    def report(self) -> dict[str, Any] | None:
+        """report.json."""
+        found = self.one("report")
+        return json.loads((found.path / "report.json").read_bytes()) if found else None
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """All metrics of what stages handed on, by flat name."""
+        digests = [row.digest for row in self.handed]
+        return {name: value for d in digests if d in self.named for name, value in self.named[d].metrics.items()}
+
+    @property
+    def metric(self) -> str:
+        """The metric by which models of this task are compared."""
+        return primary(self.config.model.task)[0]
+
+    @property
+    def score(self) -> str | None:
+        """The score on the test split with its interval."""
+        name = f"test/{self.metric}"
+        return f"test {score(self.metrics, name)}" if name in self.metrics else None
+
+    @property
+    def made(self) -> list[Handed]:
+        """What was made in this attempt and not found in the store."""
+        return [row for row in self.handed if not row.cached and row.kind != "release"]
+
+    def maker(self, artifact: Artifact) -> Path | None:
+        """The folder of the run that made an artifact, as long as it is kept: curves and timings lie there."""
+        folder = self.run.home.runs / artifact.manifest["produced_by"]["run"]
+        return folder if folder.is_dir() else None
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """One word for the run, and whether that is `good`, `bad`, or between (`mixed`, `plain`)."""
+        status = self.record["status"]
+        if status == "failed":
+            return "failed", "bad"
+        if self.release is not None:
+            alias = self.release["alias"]
+            return alias, "good" if alias == "champion" else "mixed"
+        return status, "plain" if status == "completed" else "mixed"
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in one to three sentences."""
+        told = []
+        source, model, records = self.config.source.name, self.one("model"), self.one("records")
+        snapshot, report = self.one("snapshot"), self.report
+        if model is not None and snapshot is not None:
+            counts = model.manifest["counts"]
+            kind = model.manifest["inputs"]["config"]["model"]["kind"]
+            line = f"A {kind} of {counts['parameters']:,} weights, trained for {counts['steps']:,} steps on "
+            line += f"{snapshot.manifest['counts']['train']:,} examples of {source}"
+            if report is not None:
+                unseen = report["splits"]["test"]["examples"]
+                line += f", reaches {self.score} on {unseen:,} examples that it never saw"
+            told.append(line)
+        elif snapshot is not None:
+            told.append(f"{describe(snapshot)}: {source}, ready for training")
+        elif records is not None:
+            told.append(f"{describe(records)}, converted from {source}")
+        kept = [variant for variant in self.variants if variant.manifest["statistics"].get("accepted", True)]
+        smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
+        if smallest is not None:
+            size = kilobytes(smallest.manifest["statistics"]["bytes"])
+            told.append(f"Its smallest accepted form, {smallest.name}, takes {size}")
+        if self.release is not None:
+            told.append(str(self.release["verdict"]))
+        if self.record["status"] == "failed":
+            done = ", ".join(dict.fromkeys(row.stage for row in self.handed))
+            told.append(f"It failed after {done}" if done else "It failed before anything was handed on")
+        if self.record["status"] == "stopped":
+            told.append("It was stopped after saving; the same command goes on from there")
+        return ". ".join(told) + "." if told else "Nothing was made."
+
+
+def _name(artifact: Artifact) -> str:
+    config = artifact.manifest["inputs"]["config"]
+    return str(config.get("variant", artifact.kind)) if artifact.kind == "variant" else artifact.kind

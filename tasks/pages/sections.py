@@ -1,0 +1,321 @@
+"""The sections of a run's page, as plain rows for its template; one without content is empty."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tasks.artifacts import Artifact, Model
+from tasks.evaluation import TASKS, gates
+from tasks.pages import curves
+from tasks.pages.facts import Facts
+from tasks.pages.words import kilobytes, seconds, span
+from tasks.store.provenance import git_commit, packages
+
+PICTURES = {
+    "confusion": "Rows are labels, columns what the model said.",
+    "reliability": "How often it is right when it says how sure it is.",
+    "curves": "Precision against recall, and true against false positives.",
+    "most_wrong": "The examples it got most confidently wrong.",
+}
+CLASSES = 40
+"""Classes that a table shows; of more, the most frequent."""
+
+FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
+
+PROVABLE = 20_000_000
+"""Examples fed; of a longer training the proof takes more than a moment and is left to `millrace show`."""
+
+
+def attempts(facts: Facts) -> list[dict[str, Any]]:
+    """The lives of a run that had more than one."""
+    found: list[dict[str, Any]] = facts.record["attempts"]
+    return [] if len(found) < 2 else [{"status": "killed", **row} for row in found]
+
+
+def metrics(facts: Facts) -> list[dict[str, Any]]:
+    """A row per metric, with value and interval per split."""
+    task = TASKS[facts.config.model.task]
+    rows = []
+    for name in task.metrics:
+        found = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
+        if any(found):
+            better = "higher is better" if name in task.higher_is_better else "lower is better"
+            rows.append({"name": name.replace("_", " "), "better": better, "values": found})
+    return rows
+
+
+def classes(facts: Facts) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of each class on the test split."""
+    rows = facts.report["splits"]["test"]["classes"] if facts.report else []
+    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
+
+
+def pictures(facts: Facts) -> list[tuple[str, str, str]]:
+    """Name, caption and data URI of the report's pictures."""
+    report = facts.one("report")
+    folder = report.path / "pictures" if report else Path("nowhere")
+    known = [folder / f"{name}.png" for name in PICTURES]
+    others = sorted(set(folder.glob("*.png")) - set(known)) if report else []
+    return [
+        (path.stem.replace("_", " "), PICTURES.get(path.stem, ""), data_uri(path))
+        for path in [*known, *others]
+        if path.exists()
+    ]
+
+
+def data_uri(path: Path) -> str:
+    """A PNG inside the page."""
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def training(facts: Facts) -> dict[str, Any]:
+    """The curves, from the run that trained the model, and the ledger's proof."""
+    model = facts.one("model")
+    folder = facts.run.folder if model is None else facts.maker(model)
+    drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
+    elsewhere = folder.name if folder and folder != facts.run.folder else None
+    return {"curves": drawn, "by": elsewhere if drawn else None, "ledger": ledger(facts, model)}
+
+
+def ledger(facts: Facts, model: Artifact | None) -> str:
+    """What the ledger proves of the examples that were fed."""
+    snapshot = facts.one("snapshot")
+    if not isinstance(model, Model) or snapshot is None:
+        return ""
+    train = model.manifest["inputs"]["config"]["train"]
+    if model.manifest["counts"]["steps"] * train["batch_size"] > PROVABLE:
+        return f"Long: `millrace show {facts.run.run_id}` recomputes the order and proves what was fed."
+    from tasks.training.ledger import prove
+
+    return str(prove(model.path, snapshot.path)["text"])
+
+
+def variants(facts: Facts) -> dict[str, Any]:
+    """A row per variant, and what the latencies are worth."""
+    found = facts.variants
+    measured = _latency(facts, found)
+    batches = measured.get("batches", {})
+    rows = [_variant(facts, variant, batches) for variant in found]
+    again = [
+        {"batch": size, "ratio": row["ratios"]["litert_again"], "conclusive": row["conclusive"]}
+        for size, row in batches.items()
+    ]
+    return {"rows": rows, "batches": list(batches), "again": again, "threads": measured.get("threads")}
+
+
+def _latency(facts: Facts, found: list[Artifact]) -> dict[str, Any]:
+    """Measured by this run, or else by the one that made the variants."""
+    for folder in [facts.run.folder, *(facts.maker(variant) for variant in found)]:
+        path = folder / "measurements.json" if folder else None
+        if found and path and path.exists() and (latency := json.loads(path.read_bytes()).get("latency")):
+            return latency
+    return {}
+
+
+def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[str, Any]:
+    name, statistics, metrics = variant.name, variant.manifest["statistics"], variant.metrics
+    verdicts = list(statistics["gates"])
+    limit = facts.config.compress.max_latency_ratio
+    ratios = [row["ratios"].get(name) for row in batches.values()]
+    if limit is not None and name in facts.config.compress.methods and None not in ratios and ratios:
+        verdicts.append(gates.latency(max(ratios), limit).as_json())
+    ratio, lost = metrics.get(f"{name}/size_ratio"), metrics.get(f"{name}/test/{facts.metric}_loss")
+    bound = metrics.get(f"{name}/test/{facts.metric}_loss/high")
+    return {
+        "name": name,
+        "bytes": kilobytes(statistics["bytes"]),
+        "ratio": "" if ratio is None else f"{ratio:.2f}",
+        "score": span(metrics, f"{name}/test/{facts.metric}"),
+        "lost": "" if lost is None else f"{lost:.4f}",
+        "bound": "" if bound is None else f"at most {bound:.4f}",
+        "latency": [_speed(row, name) for row in batches.values()],
+        "gates": verdicts,
+        "accepted": all(verdict["passed"] for verdict in verdicts),
+    }
+
+
+def _speed(row: dict[str, Any], name: str) -> tuple[str, str]:
+    if name not in row["ratios"]:
+        return "", ""
+    took = row["milliseconds"][name]
+    return f"{row['ratios'][name]:.2f} x", f"{took:.3g} ms" if took >= 0.1 else f"{1000 * took:.3g} µs"
+
+
+def data(facts: Facts) -> dict[str, Any]:
+    """What the records hold: examples, classes and figures per split."""
+    records = facts.one("records")
+    if records is None:
+        return {}
+    splits: dict[str, Any] = records.manifest["statistics"].get("splits", {})
+    order: list[str] = [name for name in ("train", "validation", "test") if name in splits]
+    order += [name for name in splits if name not in order]
+    counts = {name: records.manifest["counts"][name] for name in order}
+    balance, figures = [], []
+    for feature in next(iter(splits.values()), {}):
+        columns = [splits[split].get(feature, {}) for split in order]
+        if any("classes" in column for column in columns):
+            balance.append({"feature": feature, **_balance(columns)})
+        for what, values in _figures(columns):
+            figures.append({"feature": feature, "what": what, "values": values})
+    return {
+        "splits": counts,
+        "total": sum(counts.values()),
+        "bad": records.manifest["counts"].get("bad", 0),
+        "balance": balance,
+        "figures": figures,
+    }
+
+
+def _balance(columns: list[dict[str, Any]]) -> dict[str, Any]:
+    total: Counter[str] = Counter()
+    for column in columns:
+        total.update(column.get("classes", {}))
+    names = list(total) if len(total) <= CLASSES else [name for name, _ in total.most_common(CLASSES)]
+    most = [max(column.get("classes", {}).values(), default=0) or 1 for column in columns]
+    rows = [
+        {
+            "class": name,
+            "counts": [
+                (column.get("classes", {}).get(name, 0), 100 * column.get("classes", {}).get(name, 0) / high)
+                for column, high in zip(columns, most, strict=True)
+            ],
+        }
+        for name in names
+    ]
+    return {"rows": rows, "left_out": len(total) - len(names)}
+
+
+def _figures(columns: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    found = []
+    if any("shapes" in column for column in columns):
+        found.append(("shapes", [_shapes(column.get("shapes", {})) for column in columns]))
+        for channels in {key: None for column in columns for key in column.get("pixels", {})}:
+            pixels = [column.get("pixels", {}).get(channels) for column in columns]
+            spread = [f"{_list(row['mean'])} ± {_list(row['std'])}" if row else "" for row in pixels]
+            found.append((f"pixels, {channels} channel{'s' if channels != '1' else ''}", spread))
+    if any("std" in column for column in columns):
+        found.append(("mean ± deviation", [f"{c['mean']:.4g} ± {c['std']:.3g}" if "std" in c else "" for c in columns]))
+        found.append(("range", [f"{c['min']:.4g} to {c['max']:.4g}" if "std" in c else "" for c in columns]))
+    if any("bytes" in column for column in columns):
+        sizes = [column.get("bytes") for column in columns]
+        found.append(("bytes, mean (range)", [_range(size) if size else "" for size in sizes]))
+    return found
+
+
+def _shapes(shapes: dict[str, int]) -> str:
+    shown = [shape.replace("x", " x ") for shape in list(shapes)[:3]]
+    return ", ".join(shown) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
+
+
+def _list(values: list[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def _range(size: dict[str, float]) -> str:
+    return f"{size['mean']:,.0f} ({size['min']:,} to {size['max']:,})"
+
+
+def lineage(facts: Facts) -> list[dict[str, Any]]:
+    """The tree from the raw data down, each artifact under the nearest of those that it was made from."""
+    depth: dict[str, int] = {}
+    under: dict[str | None, list[Artifact]] = {}
+    for artifact in facts.named.values():  # parents come before their children
+        parents = [digest for digest in artifact.manifest["parents"].values() if digest in depth]
+        if artifact.kind == "export":
+            parents = [digest for digest in parents if facts.named[digest].kind == "model"] or parents
+        nearest = max(parents, key=lambda digest: depth[digest], default=None)
+        depth[artifact.digest] = 0 if nearest is None else depth[nearest] + 1
+        under.setdefault(nearest, []).append(artifact)
+    roots = [_leaf(facts, artifact, under) for artifact in under.get(None, [])]
+    records = facts.one("records")
+    if records is None:
+        return roots
+    raw = len(records.manifest["inputs"]["sources"])
+    source = facts.config.source
+    what = f"{raw:,} raw examples or files of {source.name}, each by key and SHA-256"
+    return [{"kind": "source", "name": f"{source.kind} {source.name}", "what": what, "under": roots}]
+
+
+def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifact]]) -> dict[str, Any]:
+    children = [_leaf(facts, child, under) for child in under.get(artifact.digest, [])]
+    manifest = artifact.manifest
+    by = manifest["produced_by"]["run"]
+    what = kilobytes(sum(file["bytes"] for file in manifest["files"]))
+    if artifact.kind == "export":
+        held = [facts.named[d].name for d in manifest["parents"].values() if d in facts.named]
+        what += ", holds " + ", ".join(name for name in held if name not in ("model", "snapshot"))
+        release = facts.release
+        if release is not None:
+            told = {"kind": "release", "name": f"{release['name']} version {release['version']}"}
+            children.append({**told, "what": f"as {release['alias']}", "under": []})
+    return {
+        "kind": artifact.kind,
+        "name": artifact.name if artifact.kind == "variant" else "",
+        "digest": artifact.digest,
+        "what": what,
+        "by": None if by == facts.run.run_id else by,
+        "under": children,
+    }
+
+
+def config(facts: Facts) -> list[tuple[str, str]]:
+    """The config by section, as YAML."""
+    sections: dict[str, Any] = facts.config.model_dump(mode="json")
+    loose = {key: value for key, value in sections.items() if not isinstance(value, dict)}
+    grouped = {"run": loose, **{key: value for key, value in sections.items() if isinstance(value, dict)}}
+    return [(name, as_yaml(values)) for name, values in grouped.items()]
+
+
+def as_yaml(values: dict[str, Any]) -> str:
+    """A key per line in the order of the config's classes, what is deeper within its line."""
+    lines = [yaml.safe_dump({key: value}, **FLOW).strip()[1:-1] for key, value in values.items()]
+    return "\n".join(lines)
+
+
+def as_preset(values: dict[str, Any]) -> str:
+    """The whole config as a preset: sections, and in them a key per line."""
+    lines = []
+    for name, section in values.items():
+        if isinstance(section, dict):
+            lines += [f"{name}:", *(f"  {line}" for line in as_yaml(section).splitlines())]
+        else:
+            lines.append(as_yaml({name: section}))
+    return "\n".join(lines) + "\n"
+
+
+def environment(facts: Facts) -> dict[str, Any]:
+    """Where and with what this attempt ran, and who else knows of it."""
+    attempt = facts.record["attempts"][-1]
+    layouts = [
+        facts.named[row.digest].manifest["produced_by"]["layout"] for row in facts.made if row.digest in facts.named
+    ]
+    rows = {
+        "host": attempt["host"],
+        "threads": layouts[-1]["threads"] if layouts else facts.config.resources.threads or "",
+        "strategy": layouts[-1]["strategy"] if layouts else "",
+        "git commit": git_commit() or "",
+        "MLflow run": facts.record["mlflow_run_id"] or "",
+        "Prefect flow run": attempt["prefect_flow_run_id"] or "",
+    }
+    return {"rows": {key: value for key, value in rows.items() if value != ""}, "packages": packages()}
+
+
+def cost(facts: Facts) -> list[dict[str, Any]]:
+    """Seconds per stage, as bars against the longest."""
+    longest = max((row.seconds for row in facts.handed), default=0) or 1
+    return [
+        {
+            "stage": row.stage,
+            "name": row.name if row.kind == "variant" else "",
+            "cached": row.cached,
+            "seconds": seconds(row.seconds),
+            "percent": 100 * row.seconds / longest,
+        }
+        for row in facts.handed
+    ]
