@@ -96,6 +96,8 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
     """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
     with opened(find_home(), flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say) as run:
         ticket.run = run
+        if run.attempt > 1:
+            console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
         attempt = Attempt(run)
         token = current.set(attempt)
         try:
@@ -114,6 +116,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             run.end(1, "failed", bug.as_json())
             raise
         finally:
+            console.wait("writing the run's page, sending the rest to MLflow")
             attempt.crew.close()
             _publish_page(attempt)
             attempt.shipper.close()

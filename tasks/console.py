@@ -1,15 +1,22 @@
-"""What a person sees of a run while it goes: a line per stage on stderr, a bar for the one at work."""
+"""What a person sees of a run while it goes: a line per stage on stderr, and a sign of life from the one at work.
+
+On a terminal that is a spinner, a bar and figures; elsewhere a line every few seconds.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.status import Status
+from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Artifact
@@ -18,7 +25,13 @@ from tasks.pages.words import describe, seconds
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
 
+BAR = 14
+BESIDES = BAR + 22
+"""Columns that a stage's line takes besides its figures."""
+
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_waits: list[Status] = []
 
 
 def say(text: str, style: str = "dim") -> None:
@@ -26,26 +39,69 @@ def say(text: str, style: str = "dim") -> None:
     terminal.print(text, style=style, markup=False)
 
 
+def wait(text: str) -> None:
+    """Say what is waited for, with a spinner, until the next stage or `settle`."""
+    settle()
+    if lively():
+        _waits.append(Status(Text(text, style="dim"), console=terminal, spinner_style="cyan"))
+        _waits[-1].start()
+
+
+def settle() -> None:
+    """Nothing is waited for any more."""
+    while _waits:
+        _waits.pop().stop()
+
+
+def lively() -> bool:
+    """Whether stderr is a terminal that lines can be redrawn on."""
+    return terminal.is_terminal and os.environ.get("TERM") != "dumb"
+
+
+class Warnings(logging.Handler):
+    """Shows what our code logs as a warning (a variant kept out) where Prefect's own log is not shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"  ! {record.getMessage()}", style="yellow")
+
+
+logging.getLogger("tasks").addHandler(Warnings(logging.WARNING))
+
+
+class Elapsed(ProgressColumn):
+    """Seconds since the stage began."""
+
+    def render(self, task: Task) -> Text:
+        return Text(seconds(float(round(task.elapsed or 0))).replace(".0 s", " s").rjust(5), style="dim")
+
+
 class Stage:
     """The line of one stage."""
 
     def __init__(self, stage: str, name: str, bar: Progress | None) -> None:
-        self.stage, self.name, self.bar = stage, name, bar
-        self._task = bar.add_task("", total=None, stage=stage, figures="") if bar else None
-        self._said = time.monotonic()
+        self.stage, self.bar = stage, bar
+        self._figures = name if stage == "compress" else ""  # the one that makes several things
+        self._task = bar.add_task("", total=None, stage=stage, figures=self._figures) if bar else None
+        self._started = time.monotonic()
 
     def say(self, text: str) -> None:
         """Something the person should know now."""
         say(f"  … {self.stage:<9} {text}")
 
     def progress(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
-        """How far the stage is."""
-        told = " · ".join([f"{unit} {done:,}/{total:,}", *spell(figures)])
-        if self.bar is not None and self._task is not None:
-            self.bar.update(self._task, completed=done, total=total, figures=told)
-        elif time.monotonic() - self._said >= EVERY:
-            self._said = time.monotonic()
-            self.say(told)
+        """How far the stage is; on a narrow terminal without the last figures."""
+        told = [f"{unit} {done:,}/{total:,}", *spell(figures)]
+        if self.bar is None or self._task is None:
+            self._figures = " · ".join(told)
+            return
+        while len(told) > 1 and len(" · ".join(told)) > terminal.width - BESIDES:
+            told.pop()
+        self.bar.update(self._task, completed=done, total=total, figures=" · ".join(told))
+
+    def beat(self) -> None:
+        """A sign of life."""
+        spent = seconds(time.monotonic() - self._started)
+        self.say(f"{self._figures} · {spent}" if self._figures else spent)
 
     def done(self, artifact: Artifact, cached: bool, took: float) -> None:
         """The stage's last word."""
@@ -53,17 +109,23 @@ class Stage:
 
     def told(self, text: str, cached: bool, took: float) -> None:
         """The stage's last word, in other words."""
-        mark = ("=", "cyan") if cached else ("+", "green")
-        if terminal.is_terminal:
-            mark = ("●", "cyan") if cached else ("✓", "green")
-        line = Text.assemble("  ", mark, f" {self.stage:<9} {text}  ", (seconds(took), "dim"))
-        terminal.print(line)
+        mark = Text("=" if cached else "+", "cyan" if cached else "green")
+        if not lively():
+            terminal.print(Text.assemble("  ", mark, f" {self.stage:<9} {seconds(took):>8}  {text}"))
+            return
+        mark = Text("●" if cached else "✓", mark.style)
+        line = Table.grid(padding=(0, 1))
+        for width in (3, 9, 8):
+            line.add_column(width=width, justify="left" if width == 9 else "right", no_wrap=True)
+        line.add_column()
+        line.add_row(mark, self.stage, Text(seconds(took), "dim"), Text(f" {text}"))
+        terminal.print(line, soft_wrap=False)
 
 
 def spell(figures: dict[str, Any]) -> list[str]:
-    """Figures by the wording of their names: `examples/s`, `step_ms`, `input_share`, `seconds_left`, losses."""
+    """Figures in words, by the wording of their names: `examples/s`, `step_ms`, `input_share`, `seconds_left`, losses."""
     words = []
-    for name, value in figures.items():
+    for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):  # the first to be asked
         if name == "seconds_left":
             words.append(f"{seconds(value)} left")
         elif name == "step_ms":
@@ -80,16 +142,27 @@ def spell(figures: dict[str, Any]) -> list[str]:
 @contextmanager
 def stage(name: str, what: str) -> Iterator[Stage]:
     """Show one stage at work."""
-    if not terminal.is_terminal or os.environ.get("TERM") == "dumb":
-        yield Stage(name, what, None)
+    settle()
+    if not lively():
+        shown, over = Stage(name, what, None), threading.Event()
+        threading.Thread(target=_beat, args=(shown, over), daemon=True).start()
+        try:
+            yield shown
+        finally:
+            over.set()
         return
     columns = (
         TextColumn(" "),
-        SpinnerColumn(),
+        SpinnerColumn(style="cyan"),
         TextColumn("{task.fields[stage]:<9}"),
-        BarColumn(bar_width=24),
+        Elapsed(),
+        BarColumn(bar_width=BAR),
         TextColumn("{task.fields[figures]}", style="dim"),
-        TimeElapsedColumn(),
     )
     with Progress(*columns, console=terminal, transient=True) as bar:
         yield Stage(name, what, bar)
+
+
+def _beat(shown: Stage, over: threading.Event) -> None:
+    while not over.wait(EVERY):
+        shown.beat()

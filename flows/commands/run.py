@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,9 @@ def run(
         check_release(name, config.release.model, home)
         home.make()
         prepare(home)
-        shown = f" · {preset}" if preset else ""
-        console.say(f"millrace {name}{shown} · starting Prefect", style="bold")
+        console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
+        server = os.environ.get("PREFECT_API_URL")
+        console.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
         from flows.running import Ticket, ticket
 
         flow = getattr(importlib.import_module(f"flows.{name}"), name)
@@ -56,6 +58,7 @@ def run(
         try:
             flow(config)
         finally:
+            console.settle()
             ticket.reset(token)
             if mine.run is not None:
                 summarise(reply, mine.run, as_json)
@@ -135,5 +138,5 @@ def summarise(reply: Reply, run: Any, as_json: bool) -> None:
         metrics=metrics_of(run),
     )
     if not as_json and record["status"] in ("completed", "rejected"):
-        for line in lines(run):
+        for line in lines(run, shutil.get_terminal_size((200, 24)).columns):
             typer.echo(line)

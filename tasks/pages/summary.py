@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.pages.words import kilobytes, score, seconds
+from tasks.pages.facts import Facts
+from tasks.pages.words import kilobytes, seconds, span
 from tasks.store.runs import Run
 
 
 def metrics_of(run: Run) -> dict[str, float]:
     """All metrics that the stages of the last attempt found, by flat name."""
-    found: dict[str, float] = {}
-    for rows in run.record["stages"].values():
-        for row in rows:
-            manifest = Path(row["path"]) / "manifest.json"
-            if manifest.is_file():
-                found |= json.loads(manifest.read_bytes())["statistics"].get("metrics", {})
-    return found
+    return Facts(run).metrics
 
 
-def lines(run: Run) -> Iterator[str]:
-    """The summary, line by line."""
-    stages, metrics = run.record["stages"], metrics_of(run)
-    spent = sum(row["seconds"] for rows in stages.values() for row in rows)
-    made = sum(not row["cached"] for rows in stages.values() for row in rows)
+def lines(run: Run, width: int = 200) -> Iterator[str]:
+    """The summary, line by line, of at most `width` columns but for paths."""
+    facts = Facts(run)
+    spent = seconds(sum(row.seconds for row in facts.handed))
+    found = sum(row.cached for row in facts.handed)
     yield ""
-    yield f"{run.record['flow']} {run.record['status']} in {seconds(spent)}: {made} made, the rest from the store"
-    if "evaluate" in stages:
-        yield f"  quality   test {score(metrics, 'test/accuracy')}"
-    for row in stages.get("compress", []):
-        name = row["name"]
-        size, quality = (metrics.get(f"{name}/bytes"), metrics.get(f"{name}/test/accuracy"))
-        if size and quality is not None:
-            yield f"  {name:<14}{kilobytes(int(size)):>9}  accuracy {quality:.4f}"
-    if "promote" in stages:
-        release = json.loads((run.folder / "release.json").read_bytes())
-        yield f"  release   {release['verdict']}"
-    yield f"  page      {run.folder / 'page.html'}"
-    if "export" in stages:
-        digest = stages["export"][0]["digest"][:12]
-        yield f"  export    {stages['export'][0]['path']}"
-        yield f"  next      millrace predict {digest} IMAGE.png"
-    elif "train" in stages:
-        yield f"  next      millrace run release PRESET.yaml --release.model {stages['train'][0]['digest'][:12]}"
-    else:
-        yield f"  next      millrace show {run.run_id}"
+    stored = f", {found} of {len(facts.handed)} results from the store" if found else ""
+    yield f"{facts.record['flow']} {facts.record['status']}: {spent} of work{stored}"
+    yield ""
+    if facts.score:
+        yield f"  quality   {facts.score}"
+    if facts.variants:
+        yield from _variants(facts)
+    if facts.release:
+        first, *rest = textwrap.wrap(facts.release["verdict"], max(width - 12, 40))
+        yield f"  release   {first}"
+        yield from (f"            {line}" for line in rest)
+    yield f"  page      {_short(run.folder / 'page.html')}"
+    if export := facts.one("export"):
+        yield f"  export    {_short(export.path)}"
+    yield f"  next      {_next(facts)}"
+
+
+def _variants(facts: Facts) -> Iterator[str]:
+    longest = max(len(variant.name) for variant in facts.variants)
+    for number, variant in enumerate(facts.variants):
+        statistics, metrics, name = variant.manifest["statistics"], variant.metrics, variant.name
+        value = span(metrics, f"{name}/test/{facts.metric}")
+        ratio = metrics.get(f"{name}/size_ratio")
+        size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'x {ratio:.2f}':<6}"
+        kept = "" if statistics.get("accepted", True) else "  kept out by its gate"
+        score = f"  {facts.metric} {value[0]}" if value else ""
+        yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{kept}"
+
+
+def _next(facts: Facts) -> str:
+    """The command that goes on from here."""
+    preset = _short(facts.run.folder / "config.yaml")
+    if export := facts.one("export"):
+        return f"millrace predict {export.digest[:12]} IMAGE.png"
+    if model := facts.one("model"):
+        return f"millrace run release {preset} --release.model {model.digest[:12]}"
+    return f"millrace run training {preset}"
+
+
+def _short(path: Path) -> Path:
+    """As one would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
