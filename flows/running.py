@@ -12,6 +12,7 @@ from prefect import runtime
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
+from tasks.stage import show_run
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -27,7 +28,11 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         config = kwargs.get("config", args[0] if args else None)
         assert isinstance(config, Config)
         mine = ticket.get(Ticket())
-        return attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
+        try:
+            return attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
+        finally:
+            if mine.run is not None:
+                show_run(mine.run)
 
     return attempt
 

@@ -123,7 +123,7 @@ class Stage:
 
 
 def spell(figures: dict[str, Any]) -> list[str]:
-    """Figures in words, by the wording of their names: `examples/s`, `step_ms`, `input_share`, `seconds_left`, losses."""
+    """Figures in words, by the wording of their names: `examples/s`, `step_ms`, `input_share`, losses."""
     words = []
     for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):  # the first to be asked
         if name == "seconds_left":

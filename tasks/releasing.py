@@ -13,6 +13,8 @@ from tasks.attempt import Attempt, current
 from tasks.config import PromoteConfig
 from tasks.errors import Failed
 from tasks.evaluation import primary
+from tasks.pages.description import describe_version
+from tasks.pages.facts import Facts
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 
@@ -83,7 +85,8 @@ def _decide(
     alias, verdict = _gate(attempt, client, version, champion, score, metric, higher_is_better, records, config)
     assert attempt.run.lock is not None
     attempt.run.lock.check(attempt.run.run_id)
-    registry.move(client, name, alias, version, verdict)
+    note = describe_version(Facts(attempt.run), alias, verdict, exported.digest)
+    registry.move(client, name, alias, version, verdict, note)
     return Release(name, version, alias, exported.digest, f"{name} version {version}: {verdict}", changed=True)
 
 
@@ -108,9 +111,10 @@ def _gate(
         return ("candidate", f"not comparable: champion version {champion.version} cannot be scored on these records")
     ahead = score - before if higher_is_better else before - score
     told = f"test {metric} {score:.4f} against {before:.4f} of champion version {champion.version}"
+    by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {config.margin:.4f}"
     if ahead >= config.margin:
-        return ("champion", f"champion, with {told} (ahead by {ahead:+.4f}, margin {config.margin:+.4f})")
-    return ("candidate", f"candidate only: {told} (ahead by {ahead:+.4f}, promote.margin {config.margin:+.4f})")
+        return ("champion", f"champion, with {told} ({by})")
+    return ("candidate", f"candidate only: {told} ({by})")
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prefect.artifacts import create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.context import FlowRunContext
 
 from tasks import console
@@ -19,6 +19,7 @@ from tasks.attempt import current
 from tasks.config import ReleaseConfig, identity
 from tasks.errors import Failed, Refused
 from tasks.pages.words import describe
+from tasks.store.runs import Run
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
@@ -127,6 +128,17 @@ def _show_in_prefect(stage: str, artifact: Artifact, cached: bool, seconds: floa
         create_table_artifact([row], key=f"{stage}-{artifact.name}".replace("_", "-"), description=describe(artifact))
     except Exception as error:
         console.say(f"warning: Prefect did not take the table of {stage}: {error}", style="yellow")
+
+
+def show_run(run: Run) -> None:
+    """The run's description on the flow run's page, beside the tables of its stages."""
+    path = run.folder / "description.md"
+    if FlowRunContext.get() is None or not path.exists():
+        return
+    try:
+        create_markdown_artifact(path.read_text(), key="run", description=run.run_id)
+    except Exception as error:
+        console.say(f"warning: Prefect did not take the run's description: {error}", style="yellow")
 
 
 def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:

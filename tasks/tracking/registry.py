@@ -90,9 +90,10 @@ def register(bench: Workbench, uri: str, mlflow_id: str, name: str, export: Path
     return str(made.version)
 
 
-def move(client: MlflowClient, name: str, alias: str, version: str, gate: str) -> None:
-    """Point an alias at a version and say which gate it passed."""
+def move(client: MlflowClient, name: str, alias: str, version: str, gate: str, note: str) -> None:
+    """Point an alias at a version, say which gate it passed and, in Markdown, what it is."""
     client.set_model_version_tag(name, version, "millrace.gate", gate)
+    client.update_model_version(name, version, description=note)
     client.set_registered_model_alias(name, alias, version)
 
 

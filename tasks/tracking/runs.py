@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import logging
 import time
@@ -21,6 +22,9 @@ from tasks.tracking.journal import Point
 BATCH = 1000
 """MLflow takes at most this many metrics in one call."""
 
+EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
+"""Without it MLflow's pages take a run for one of a language model's prompts."""
+
 STATUS = {"completed": "FINISHED", "rejected": "FINISHED", "awaiting_approval": "FINISHED", "stopped": "KILLED"}
 
 
@@ -39,7 +43,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
     if experiment is None:
         served = client.tracking_uri.startswith("http")  # a server knows where its artifacts go
         location = None if served else run.home.mlartifacts.as_uri()
-        experiment_id = client.create_experiment(name, artifact_location=location)
+        experiment_id = client.create_experiment(name, artifact_location=location, tags=EXPERIMENT)
     else:
         experiment_id = experiment.experiment_id
     query = f"tags.`millrace.run` = '{run.run_id}'"
@@ -54,6 +58,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "millrace.preset": name,
             "mlflow.source.name": f"millrace run {run.record['flow']}",
             "mlflow.source.type": "JOB",
+            "mlflow.user": getpass.getuser(),
             "mlflow.source.git.commit": git_commit() or "unknown",
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
@@ -78,7 +83,8 @@ def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:
 def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artifact, cached: bool) -> None:
     """What a stage handed on: its digest, who made it, and for data an MLflow input."""
     manifest = artifact.manifest
-    tags = {f"millrace.{stage}.{artifact.name}": f"{artifact.kind}/{artifact.digest}"}
+    what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
+    tags = {f"millrace.{what}": f"{artifact.kind}/{artifact.digest[:12]}"}  # short enough to be seen whole
     if cached:
         tags[f"millrace.made_by.{stage}"] = manifest["produced_by"]["run"]
     client.log_batch(mlflow_id, tags=[RunTag(key, value) for key, value in tags.items()])

@@ -70,9 +70,14 @@ class Shipper:
 
         self._queue.put(send)
 
-    def metrics(self, metrics: dict[str, float], step: int = 0) -> None:
-        """Summary metrics of the run; the training's curves are written by its own process."""
-        JournalFile(self.journal).append(step, metrics)
+    def metrics(self, metrics: dict[str, float]) -> None:
+        """Summary metrics of the run, at step 0.
+
+        The training's own process writes the curves; a metric that has one (validation/accuracy) ends in the value
+        that the report found again, and must not also stand at its beginning.
+        """
+        curves = {name for point in read(self.journal) if point.step > 0 for name in point.metrics}
+        JournalFile(self.journal).append(0, {name: value for name, value in metrics.items() if name not in curves})
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
         """The run's last words: files for its artifact viewer, its description, its status."""
