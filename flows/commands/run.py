@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import shutil
@@ -50,6 +51,7 @@ def run(
         console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         server = os.environ.get("PREFECT_API_URL")
         console.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
+        reach_prefect(home)
         from flows.running import Ticket, ticket
 
         flow = getattr(importlib.import_module(f"flows.{name}"), name)
@@ -121,6 +123,22 @@ def prepare(home: Home) -> None:
     os.environ.setdefault("PREFECT_HOME", str(home.prefect))
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+
+
+def reach_prefect(home: Home) -> None:
+    """Use the server that the environment names, or one of our own until this process ends."""
+    if os.environ.get("PREFECT_API_URL"):
+        return
+    from infra.embedded import EmbeddedServer
+    from tasks.store.lock import locked
+
+    with locked(home.root / ".prefect.lock"):  # two first runs must not both make the database
+        server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
+        atexit.register(server.stop)  # before Prefect is imported: so it comes after Prefect has sent its last logs
+        os.environ["PREFECT_API_URL"] = server.url
+        import flows.running  # noqa: F401  the seconds of this import are those of the server's start
+
+        server.wait()
 
 
 def summarise(reply: Reply, run: Any, as_json: bool) -> None:

@@ -1,0 +1,91 @@
+"""Prefect's API for one command, when no server is up: a process of our own on loopback, gone when we are.
+
+Prefect would start one by itself, but in our process group, where a Ctrl-C ends it before the flow could say how it
+ended. This one has a group of its own, dies with its parent, and starts while Prefect is still being imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+PATIENCE = 120.0
+"""Seconds to wait for the server; a first start migrates the database."""
+
+PR_SET_PDEATHSIG = 1
+
+ENVIRONMENT = {
+    "PREFECT__SERVER_EPHEMERAL": "1",  # what Prefect sets for its own temporary server: no scheduler, no UI
+    "PREFECT__SERVER_FINAL": "1",
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+}
+
+
+class EmbeddedServer:
+    """Prefect's API on a free port, over the database of `PREFECT_HOME`."""
+
+    def __init__(self, prefect_home: Path, log: Path) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log = log
+        with contextlib.closing(socket.socket()) as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/api"
+        with open(log, "ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "infra.embedded", str(os.getpid()), str(self.port)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)},
+                process_group=0,
+            )
+
+    def wait(self) -> None:
+        """Return when it answers; `TimeoutError`, naming its log, if it does not."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"Prefect's embedded server did not start; see {self.log}")
+
+    def stop(self) -> None:
+        """End it; what it was told is in its database."""
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def main() -> None:
+    """The server's own process."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
+        return
+    import uvicorn
+
+    uvicorn.run(
+        "prefect.server.api.server:create_app",
+        factory=True,
+        host="127.0.0.1",
+        port=int(sys.argv[2]),
+        log_level="error",
+        lifespan="on",
+    )
+
+
+if __name__ == "__main__":
+    main()
