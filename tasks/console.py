@@ -101,7 +101,7 @@ class Stage:
     def beat(self) -> None:
         """A sign of life."""
         spent = seconds(time.monotonic() - self._started)
-        self.say(f"{self._figures} · {spent}" if self._figures else spent)
+        self.say(f"{spent:>8}  {self._figures}".rstrip())
 
     def done(self, artifact: Artifact, cached: bool, took: float) -> None:
         """The stage's last word."""
