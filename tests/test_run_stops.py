@@ -22,6 +22,7 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, code: 
     while not any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(0.01)
+    time.sleep(0.3)  # some steps past the checkpoint
     asked = time.monotonic()
     if number == signal.SIGINT:  # a terminal's Ctrl-C goes to the whole group
         os.killpg(process.pid, number)
@@ -34,7 +35,7 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, code: 
     assert "Traceback" not in stderr
     assert home.newest_run()["status"] == "stopped"
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
-    assert any(step % 500 for step in saved) or max(saved) > 500, f"only the regular checkpoints: {saved}"
+    assert max(saved) > 500, f"only the regular checkpoint: {saved}"
 
     answer = home("run", "training", DIGITS, *LONG, "--json")
     assert answer.code == 0, answer.stderr
