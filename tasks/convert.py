@@ -6,6 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.artifacts import Records
+from tasks.attempt import current
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.stage import Code, Identity, run_stage
 
@@ -21,6 +22,7 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
     from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
     from tasks.data.sources import fingerprint
 
+    memory = current.get().store.root / ".verified"
     return run_stage(
         "convert",
         Records,
@@ -28,8 +30,8 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
             {"source": source, "records": config},
             parents={},
             code=Code(RECORDS_VERSION, RECORDS_LIBRARIES),
-            sources=lambda: fingerprint(source),
+            sources=lambda: fingerprint(source, memory),
         ),
         work="tasks.data.records:build",
-        arguments=(source, config),
+        arguments=(source, config, memory),
     )

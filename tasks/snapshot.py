@@ -12,17 +12,18 @@ from tasks.stage import Code, Identity, run_stage
 
 @task(name="snapshot", cache_policy=NO_CACHE, persist_result=False)
 def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
-    """Records to fixed-layout arrays: images uint8 [rows, height, width, channels], labels int64 [rows].
+    """Records to fixed-layout arrays: images uint8 [rows, height, width, channels], labels int64 [rows]; or text as
+    tokens uint16 [rows, block + 1] of a vocabulary that is fitted on the train split.
 
     Each split is a set of `.npy` files that NumPy maps without us, with the way back from each row to its
     records. What turns raw input into an example lies in `transform/` and travels with every export.
     """
-    from tasks.data.snapshots import SNAPSHOT_LIBRARIES, SNAPSHOT_VERSION
+    from tasks.data.snapshots import CODE
 
     return run_stage(
         "snapshot",
         Snapshot,
-        Identity(config, parents={"records": records}, code=Code(SNAPSHOT_VERSION, SNAPSHOT_LIBRARIES)),
+        Identity(config, parents={"records": records}, code=Code(*CODE[config.kind])),
         work="tasks.data.snapshots:build",
         arguments=(records, config),
     )

@@ -15,7 +15,7 @@ import pytest
 from tasks import runtime
 from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.data.features import Example, Feature
-from tasks.data.sources import Item, Unreadable
+from tasks.data.sources import Item, Source, Unreadable
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.workbench import Outcome, Workbench
@@ -24,7 +24,7 @@ from tests.homes import DIGITS, SMALL, CommandHome
 Kind = TypeVar("Kind", bound=Artifact)
 
 
-class Rows:
+class Rows(Source):
     """A source: rows given in memory, some of them perhaps broken or about to change.
 
     `rows`: image payload and label by key; a payload of None cannot be read.

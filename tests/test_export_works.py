@@ -16,10 +16,10 @@ from PIL import Image
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
+from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.exporting import verify
-from tasks.exporting.images import prepare, read
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 

@@ -53,7 +53,7 @@ def parent(
 
 
 def test_bytes_are_those_of_this_code_version(parent: Records, bench: Workbench) -> None:
-    """Golden: where these change, RECORDS_VERSION or SNAPSHOT_VERSION must grow (or a library's version has)."""
+    """Golden: where these change, RECORDS_VERSION or the version in `snapshots.CODE` must grow (or a library has)."""
     snapshots.build(bench, parent, LAYOUT)
     made = contents(parent.path) | contents(bench.staging.root)
     assert {name: made[name] for name in GOLDEN} == GOLDEN

@@ -14,8 +14,8 @@ from tasks.config.model import ConvnetModel, MlpModel, ModelConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
-from tasks.config.snapshot import ImageSnapshot, SnapshotConfig
-from tasks.config.source import SklearnSource, SourceConfig
+from tasks.config.snapshot import ImageSnapshot, SnapshotConfig, TokensSnapshot
+from tasks.config.source import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
 from tasks.config.train import TrainConfig
 
 
@@ -68,6 +68,7 @@ __all__ = [
     "ConvnetModel",
     "EvaluateConfig",
     "ExportConfig",
+    "ImageFolderSource",
     "ImageSnapshot",
     "MlpModel",
     "ModelConfig",
@@ -79,6 +80,9 @@ __all__ = [
     "SklearnSource",
     "SnapshotConfig",
     "SourceConfig",
+    "TextFilesSource",
+    "TfdsSource",
+    "TokensSnapshot",
     "TrainConfig",
     "identity",
 ]

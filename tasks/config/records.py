@@ -30,7 +30,7 @@ class RecordsConfig(Section):
         missing = {"train", "validation", "test"} - set(splits)
         if missing:
             raise ValueError(f"must name the splits train, validation and test; add {', '.join(sorted(missing))}")
-        if taken := {"examples", "bad"} & set(splits):
+        if taken := {"examples", "bad", "skipped"} & set(splits):
             raise ValueError(f"a split must not be named {taken.pop()}, which counts use; choose another name")
         if abs(sum(splits.values()) - 1) > 1e-9:
             raise ValueError(f"shares must sum to 1, these sum to {sum(splits.values()):g}; change one of them")

@@ -27,11 +27,11 @@ def page() -> str:
     return "\n".join([HEAD, *_section("", Config)]) + "\n"
 
 
-def _section(path: str, section: type[BaseModel]) -> Iterator[str]:
-    yield f"## {path or 'The config'}\n"
+def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[str]:
+    yield f"## {title or path or 'The config'}\n"
     yield f"{section.__doc__}\n"
     yield "| key | type | default | meaning |\n| --- | --- | --- | --- |"
-    inner: list[tuple[str, type[BaseModel]]] = []
+    inner: list[tuple[str, type[BaseModel], str]] = []
     for name, field in section.model_fields.items():
         key = f"{path}.{name}" if path else name
         sections = _sections(field.annotation)
@@ -41,10 +41,10 @@ def _section(path: str, section: type[BaseModel]) -> Iterator[str]:
         for found in sections:
             kind = found.model_fields.get("kind")
             several = len(sections) > 1 and kind is not None
-            inner.append((f"{key} ({kind.default})" if several and kind else key, found))
+            inner.append((key, found, f"{key} ({kind.default})" if several and kind else ""))
     yield ""
-    for key, found in inner:
-        yield from _section(key, found)
+    for key, found, name in inner:
+        yield from _section(key, found, name)
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from tasks.config.base import Section
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]
+Shards = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class ImageSnapshot(Section):
@@ -26,8 +27,24 @@ class ImageSnapshot(Section):
     channels: Literal[1, 3] = 3
     """1: grey, 3: RGB; other images are converted."""
 
-    shards: Annotated[int, Field(ge=1, le=10_000)] = 1
+    shards: Shards = 1
     """Number of array files of each feature and split."""
 
 
-SnapshotConfig = ImageSnapshot
+class TokensSnapshot(Section):
+    """Text as rows of tokens: a byte-level BPE fitted on the train split, documents packed one after another."""
+
+    kind: Literal["tokens"] = "tokens"
+    """The layout of an example."""
+
+    vocabulary: Annotated[int, Field(ge=257, le=1_000_000)] = 4096
+    """Tokens at most, with the 256 bytes and the one that begins a document; fewer where the text has no more."""
+
+    block: Annotated[int, Field(ge=1, le=1_048_576)] = 256
+    """Tokens of a row that are predicted; a row holds one more, which the next one repeats."""
+
+    shards: Shards = 1
+    """Number of array files of each feature and split."""
+
+
+SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot, Field(discriminator="kind")]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from tasks.config.base import Name, Section
+from pydantic import Field, StringConstraints
+
+from tasks.config.base import NOT_IDENTITY, Name, Section
+
+Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class SklearnSource(Section):
@@ -20,4 +24,79 @@ class SklearnSource(Section):
     """`digits`: 1,797 handwritten digits, 8 x 8 pixels of 17 grey levels, ten classes."""
 
 
-SourceConfig = SklearnSource
+class TextFilesSource(Section):
+    """Text files of a folder, each an example of its raw bytes; its key is its path below the folder."""
+
+    kind: Literal["text_files"] = "text_files"
+    """How the source is read."""
+
+    name: Name = "text"
+    """Names the records' files."""
+
+    path: Annotated[Text, NOT_IDENTITY]
+    """The folder; `stdlib:` is Python's own standard library. What is found there enters digests, the path does not."""
+
+    glob: Text = "**/*.txt"
+    """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
+
+    exclude: tuple[Text, ...] = ("site-packages", "dist-packages", "test", "tests", "__pycache__")
+    """Names of folders and files that are left out at any depth."""
+
+    undecodable: Literal["error", "skip"] = "error"
+    """What a file that is not UTF-8 does: end the run, or be left out, counted and named."""
+
+
+class ImageFolderSource(Section):
+    """A folder for each class with its JPEG and PNG files, kept as they are; an example's key is its path."""
+
+    kind: Literal["image_folder"] = "image_folder"
+    """How the source is read."""
+
+    name: Name = "images"
+    """Names the records' files."""
+
+    path: Annotated[Text, NOT_IDENTITY]
+    """The folder that holds the class folders; what is found there enters digests, the path does not."""
+
+    glob: Text = "**/*"
+    """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""
+
+    exclude: tuple[Text, ...] = ()
+    """Names of folders and files that are left out at any depth."""
+
+
+class TfdsSource(Section):
+    """A data set of tensorflow-datasets, read from where it lies prepared (as TFRecord)."""
+
+    kind: Literal["tfds"] = "tfds"
+    """How the source is read."""
+
+    name: Name = "tfds"
+    """Names the records' files."""
+
+    dataset: Text
+    """`NAME`, `NAME/CONFIG` or `NAME/CONFIG:VERSION`; the newest prepared version where none is named."""
+
+    data_dir: Annotated[Text | None, NOT_IDENTITY] = None
+    """Where data sets lie prepared, or the folder of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
+
+    splits: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Which of its splits are read; all examples are then split anew by their keys. Default: all of them."""
+
+    key: Text | None = None
+    """The feature that is each example's key; default: its split and its place there, `train/0000007`."""
+
+    label: Text | None = None
+    """The feature that is the label; default: the only class label there is."""
+
+    group: Text | None = None
+    """The feature whose value keeps examples in one split (a patient, a writer); default: each stands alone."""
+
+    module: Annotated[Text | None, NOT_IDENTITY] = None
+    """A Python module that registers the builder, imported before `download` prepares it."""
+
+    download: Annotated[bool, NOT_IDENTITY] = False
+    """Prepare the data set if it is not there yet; only then is the network used, if its builder asks for it."""
+
+
+SourceConfig = Annotated[SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource, Field(discriminator="kind")]

@@ -115,6 +115,10 @@ class SnapshotReader:
         first, number = (int(value) for value in self._array(split, "origin")[row])
         return np.asarray(self._array(split, "pieces")[first : first + number])
 
+    def lineage(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The whole split's `origin` [rows, 2], first piece and number of pieces, and `pieces` [pieces, 4]."""
+        return np.asarray(self._array(split, "origin")), np.asarray(self._array(split, "pieces"))
+
     def keys(self, split: str, rows: NDArray[np.int64] | list[int], records: str | Path) -> list[str]:
         """For each row the key of the (first) record it was made from; `records` is the folder of its parent."""
         reader = RecordsReader(Path(records))

@@ -49,6 +49,10 @@ class RecordsReader:
         """The example's features: a list of bytes, int64 [k] or float32 [k] for each name."""
         return decode(self.raw(split, index))
 
+    def sizes(self, split: str) -> NDArray[np.int64]:
+        """The bytes of each record of a split as it lies in its shard."""
+        return self._split(split).sizes()
+
     def key(self, split: str, index: int) -> str:
         """The example's key."""
         value = self.example(split, index)[KEY]
@@ -88,6 +92,9 @@ class _Split:
         self._paths = [path.parent.parent / path.stem for path in indices]
         self._frames: dict[int, Frames] = {}
         self.ends: NDArray[np.int64] = np.cumsum([len(offsets) - 1 for offsets in self._offsets])
+
+    def sizes(self) -> NDArray[np.int64]:
+        return np.concatenate([np.diff(offsets).astype(np.int64) for offsets in self._offsets])
 
     def __getitem__(self, index: int) -> bytes:
         if not 0 <= index < self.ends[-1]:

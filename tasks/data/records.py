@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.data import tfds
 from tasks.data.features import KEY, KEY_FEATURE, Feature
-from tasks.data.sources import Item, Source, Unreadable, open_source
+from tasks.data.sources import Skipped, Source, Unreadable, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.wire import Frames, Offsets, RecordWriter, encode
@@ -39,20 +40,24 @@ class Written:
     bad: list[list[str]]
     """[key, reason] of each example left out."""
     statistics: dict[str, Any]
+    skipped: list[list[str]] = field(default_factory=list)
+    """[key, reason] of each example that the config leaves out."""
 
 
-def build(bench: Workbench, source: SourceConfig, config: RecordsConfig) -> Outcome:
+def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
     """Convert a source to records (contract 6).
 
-    Counts: `examples`, `bad` and each split; features by name as `Feature.as_json`; statistics per split and feature.
+    Counts: `examples`, `bad`, `skipped` where there are any, and each split: read = examples + bad + skipped; features
+    by name as `Feature.as_json`; statistics per split and feature.
     Raises `Failed`: more unreadable examples than `records.bad_budget`, a split without examples, labels of one class
     only, a source that changed while it was read.
     """
-    return convert(bench, source.name, open_source(source), config)
+    return convert(bench, source.name, open_source(source, memory), config)
 
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """`build` for any source, under the name that its files bear."""
+    before = source.fingerprint()
     items = source.listing()
     if len({item.key for item in items}) < len(items):
         raise Failed("source", "a key stands twice in the listing", "keys must be unique", "give each example its own")
@@ -72,7 +77,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bad, done = bad + found.bad, done + len(shard.items)
         bench.progress(done, len(items), "examples", bad=len(bad))
 
-    _refuse_changed(items, source.listing())
+    _refuse_changed(before, source.fingerprint())
     splits = {
         split: [found for shard, found in zip(shards, written, strict=True) if shard.split == split]
         for split in config.splits
@@ -86,12 +91,14 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bench.staging.put(path, content)
     counts = {split: sum(found.examples for found in parts) for split, parts in splits.items()}
     examples = sum(counts.values())
+    skipped = sorted(entry for found in written for entry in found.skipped)
     return Outcome(
-        counts={"examples": examples, "bad": len(bad), **counts},
+        counts={"examples": examples, "bad": len(bad), **({"skipped": len(skipped)} if skipped else {}), **counts},
         features={name: feature.as_json() for name, feature in sorted(features.items())},
         statistics={
             "splits": {split: summary(features, state) for split, state in statistics.items()},
             "bad": sorted(bad),
+            **({"skipped": skipped} if skipped else {}),
             "metrics": {"convert/examples": examples, "convert/bad": len(bad)},
         },
     )
@@ -131,6 +138,7 @@ def _write(
     path = shard_name(name, shard)
     statistics = ShardStatistics(features)
     bad: list[list[str]] = []
+    skipped: list[list[str]] = []
     with bench.staging.piece(path) as piece:
         with RecordWriter(piece.path) as writer:
             for number, item in enumerate(shard.items, start=1):
@@ -138,12 +146,14 @@ def _write(
                     example = {KEY: item.key.encode(), **source.read(item)}
                     statistics.add(example)
                     writer.write(encode(example))
+                except Skipped as reason:
+                    skipped.append([item.key, str(reason)])
                 except Unreadable as reason:
                     bad.append([item.key, str(reason)])
                     _refuse_bad(bad_before + bad, budget)
                 if number % PACE == 0:
                     progress(number)
-        found = Written(shard.digest, len(writer.offsets) - 1, int(writer.offsets[-1]), bad, statistics.state)
+        found = Written(shard.digest, len(writer.offsets) - 1, int(writer.offsets[-1]), bad, statistics.state, skipped)
         piece.note.update(vars(found))
     _write_index(bench, path, writer.offsets, shard)
     return found
@@ -176,8 +186,8 @@ def _refuse_bad(bad: list[list[str]], budget: int) -> None:
         )
 
 
-def _refuse_changed(before: list[Item], after: list[Item]) -> None:
-    changed = sorted(item.key for item in set(before) ^ set(after))
+def _refuse_changed(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> None:
+    changed = sorted(key for key, _ in set(before) ^ set(after))
     if changed:
         raise Failed(
             changed[0],

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+from tasks.data.images import prepare, read
 from tasks.errors import Failed
 from tasks.exporting import LITERT, SAVED_MODEL
-from tasks.exporting.images import prepare, read
 from tasks.exporting.run import Runner, open_variant
 from tasks.models.forward import batched
 from tasks.workbench import Workbench

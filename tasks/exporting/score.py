@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tasks.config import EvaluateConfig
+from tasks.data.images import prepare
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import TASKS
 from tasks.evaluation.intervals import intervals
 from tasks.evaluation.metrics import Answers
-from tasks.exporting.images import prepare
 from tasks.exporting.predict import float_model, read_transform
 from tasks.models.features import LABEL
 from tasks.models.forward import BATCH

@@ -1,16 +1,22 @@
-"""Sources: where raw data is and how to read it. One file per kind; each offers `open(config) -> Source`."""
+"""Sources: where raw data is and how to read it. One file per kind; each offers `open(config, memory) -> Source`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol
 
 from tasks.config import SourceConfig
 from tasks.data.features import Example, Feature
 
-KINDS = {"sklearn": "tasks.data.sources.sklearn"}
+KINDS = {
+    "sklearn": "tasks.data.sources.sklearn",
+    "text_files": "tasks.data.sources.text_files",
+    "image_folder": "tasks.data.sources.image_folder",
+    "tfds": "tasks.data.sources.tfds",
+}
 """The module of each `source.kind`; imported when it is asked for."""
 
 
@@ -32,6 +38,10 @@ class Unreadable(Exception):
     """This one item cannot be made an example; says why. Counted against `records.bad_budget`."""
 
 
+class Skipped(Exception):
+    """This one item is left out because the config says so; counted and named, against no budget."""
+
+
 class Source(Protocol):
     """Raw data, opened. Cheap to list, read item by item in any order."""
 
@@ -44,17 +54,31 @@ class Source(Protocol):
         """All items, sorted by key, with the content hashes of this moment."""
         ...
 
+    def fingerprint(self) -> list[tuple[str, str]]:
+        """What enters a digest: (key, sha256) of every item or of every file behind them, sorted, as of this moment."""
+        return [(item.key, item.sha256) for item in self.listing()]
+
     def read(self, item: Item) -> Example:
-        """One example, without the key. Raises `Unreadable`; `Failed` if the content is not `item.sha256`."""
+        """One example, without the key. Raises `Unreadable` or `Skipped`; `Failed` if the content is not
+        `item.sha256`."""
         ...
 
 
-def open_source(config: SourceConfig) -> Source:
-    """The source that the config describes. Raises `Refused` where path or listing show that it cannot be read."""
-    source: Source = import_module(KINDS[config.kind]).open(config)
+def open_source(config: SourceConfig, memory: Path | None = None) -> Source:
+    """The source that the config describes; nothing of it is read yet.
+
+    `memory` is a folder in which the content hashes of files are kept, so that an unchanged file costs a `stat`.
+    Raises `Refused` where path or listing show that it cannot be read.
+    """
+    source: Source = import_module(KINDS[config.kind]).open(config, memory)
     return source
 
 
-def fingerprint(config: SourceConfig) -> list[tuple[str, str]]:
-    """What of a source enters a digest: (key, sha256) of every item, sorted by key. Needs no TensorFlow."""
-    return [(item.key, item.sha256) for item in open_source(config).listing()]
+def check(config: SourceConfig) -> None:
+    """Raise `Refused` where `stat` and listing alone show that the source cannot be read; writes nothing."""
+    open_source(config)
+
+
+def fingerprint(config: SourceConfig, memory: Path | None = None) -> list[tuple[str, str]]:
+    """What of a source enters a digest (`Source.fingerprint`). Needs no TensorFlow."""
+    return open_source(config, memory).fingerprint()

@@ -21,8 +21,8 @@ from tasks.errors import Failed, Refused
 SIDE, LEVELS, CLASSES = 8, 16, 10
 
 
-def open(config: SklearnSource) -> Source:
-    """The data set named by `config.dataset`."""
+def open(config: SklearnSource, memory: Path | None = None) -> Source:
+    """The data set named by `config.dataset`; too small for a memory."""
     spec = find_spec("sklearn")
     path = Path(spec.origin).parent / "datasets/data/digits.csv.gz" if spec and spec.origin else Path("sklearn")
     if not path.is_file():
@@ -30,7 +30,7 @@ def open(config: SklearnSource) -> Source:
     return Digits(path)
 
 
-class Digits:
+class Digits(Source):
     """Handwritten digits: one CSV row of 64 grey levels from 0 to 16 and a label per item.
 
     Gives `image`, PNG of uint8 [8, 8, 1], grey level v as round(v * 255 / 16), and `label`, 0 to 9.

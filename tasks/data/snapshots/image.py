@@ -1,7 +1,4 @@
-"""Records to a snapshot: fixed-layout arrays (contract 7), made by a tf.data pipeline.
-
-TensorFlow is imported inside functions: the flow's process reads the constants here.
-"""
+"""Images to a snapshot: uint8 arrays of one size, and labels, made by a tf.data pipeline."""
 
 from __future__ import annotations
 
@@ -15,19 +12,18 @@ from numpy.typing import NDArray
 
 from tasks import runtime
 from tasks.artifacts import Records
-from tasks.config import SnapshotConfig
+from tasks.config import ImageSnapshot
 from tasks.data.arrays import ArrayWriter
 from tasks.data.features import Feature
+from tasks.data.images import decode, prepare, upright
 from tasks.data.reading import RecordsReader
+from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
 from tasks.errors import Failed
 from tasks.store.files import pretty
 from tasks.workbench import Outcome, Workbench
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-SNAPSHOT_VERSION = 1
-SNAPSHOT_LIBRARIES = ("numpy", "tensorflow")
 
 BATCH = 64
 """Records of one Python call, and examples of one write."""
@@ -48,21 +44,7 @@ class Column:
         return found if self.classes is None else {**found, "classes": list(self.classes)}
 
 
-@dataclass(frozen=True)
-class Part:
-    """One shard of a split: the rows [start, stop)."""
-
-    split: str
-    number: int
-    total: int
-    start: int
-    stop: int
-
-    def file(self, name: str) -> str:
-        return f"{self.split}/{name}-{self.number:05d}-of-{self.total:05d}.npy"
-
-
-def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome:
+def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
     """Preprocess records to images uint8 [height, width, channels] and labels int64 [].
 
     Counts: rows of each split; features: dtype, shape and classes by name. Row i is record i of its split, and
@@ -87,7 +69,7 @@ def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome
     )
 
 
-def columns_of(features: dict[str, Feature], config: SnapshotConfig) -> dict[str, Column]:
+def columns_of(features: dict[str, Feature], config: ImageSnapshot) -> dict[str, Column]:
     """The layout that the config gives to these records."""
     if (image := features.get("image")) is None or image.kind != "image":
         raise Failed(
@@ -102,14 +84,7 @@ def columns_of(features: dict[str, Feature], config: SnapshotConfig) -> dict[str
     return columns
 
 
-def parts_of(split: str, count: int, shards: int) -> list[Part]:
-    """The rows of a split in at most `shards` files, none empty, all but the last of equal length."""
-    each = -(-count // shards)
-    total = -(-count // each)
-    return [Part(split, number, total, number * each, min(count, (number + 1) * each)) for number in range(total)]
-
-
-def transform(columns: dict[str, Column], config: SnapshotConfig) -> dict[str, Any]:
+def transform(columns: dict[str, Column], config: ImageSnapshot) -> dict[str, Any]:
     """How raw input becomes the model's input and what its outputs mean; travels with every export."""
     return {
         "kind": config.kind,
@@ -123,20 +98,12 @@ def transform(columns: dict[str, Column], config: SnapshotConfig) -> dict[str, A
 
 
 def _write(
-    bench: Workbench, reader: RecordsReader, columns: dict[str, Column], config: SnapshotConfig, part: Part
+    bench: Workbench, reader: RecordsReader, columns: dict[str, Column], config: ImageSnapshot, part: Part
 ) -> None:
     """The files of one shard, but those that an earlier attempt finished."""
     rows = np.arange(part.start, part.stop, dtype=np.int64)
-    ones, zeros = np.ones_like(rows), np.zeros_like(rows)
-    lineage = {"origin": np.stack([rows, ones], axis=1), "pieces": np.stack([rows, zeros, ones, zeros], axis=1)}
-    for name, array in lineage.items():
-        if bench.staging.adopt(part.file(name)) is None:
-            with (
-                bench.staging.piece(part.file(name)) as piece,
-                ArrayWriter(piece.path, array.dtype, array.shape) as writer,
-            ):
-                writer.append(array)
-
+    for name, array in lineage_of(rows).items():
+        write_array(bench, part.file(name), array)
     missing = {name: column for name, column in columns.items() if bench.staging.adopt(part.file(name)) is None}
     if not missing:
         return
@@ -151,7 +118,7 @@ def _write(
 
 
 def preprocessed(
-    reader: RecordsReader, columns: dict[str, Column], config: SnapshotConfig, part: Part, threads: int
+    reader: RecordsReader, columns: dict[str, Column], config: ImageSnapshot, part: Part, threads: int
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """The part's rows in order, in batches of arrays by feature. Raises `Failed`, naming the example."""
     import tensorflow as tf
@@ -175,7 +142,7 @@ def preprocessed(
     dataset = (
         tf.data.Dataset.range(part.start, part.stop, BATCH)
         .map(fetch)
-        .map(lambda payloads: _parse(payloads, columns))
+        .map(lambda payloads: _turn(_parse(payloads, columns)))
         .unbatch()
         .map(lambda example: _example(example, config), num_parallel_calls=threads, deterministic=True)
         .batch(size)
@@ -200,41 +167,45 @@ def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tens
     return dict(tf.io.parse_example(payloads, {name: tf.io.FixedLenFeature([], stored[name]) for name in columns}))
 
 
-def _example(example: dict[str, tf.Tensor], config: SnapshotConfig) -> dict[str, tf.Tensor]:
-    """One example in the layout of the snapshot."""
+def _turn(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Images in a form that TensorFlow reads as it is meant: Pillow's work, where there is any."""
     import tensorflow as tf
 
+    if "image" not in batch:
+        return batch
+
+    def turn(images: NDArray[np.object_]) -> NDArray[np.object_]:
+        return np.array([upright(image) for image in images], dtype=object)
+
+    turned = tf.numpy_function(turn, [batch["image"]], tf.string, stateful=False)
+    turned.set_shape([None])
+    return {**batch, "image": turned}
+
+
+def _example(example: dict[str, tf.Tensor], config: ImageSnapshot) -> dict[str, tf.Tensor]:
+    """One example in the layout of the snapshot."""
     if "image" not in example:
         return example
-    shape = (config.height, config.width, config.channels)
-    image = tf.io.decode_image(example["image"], channels=config.channels, expand_animations=False)
-    image.set_shape([None, None, config.channels])
-
-    def resized() -> tf.Tensor:
-        pixels = tf.image.resize(image, shape[:2], method="bilinear", antialias=True)
-        return tf.saturate_cast(tf.round(pixels), tf.uint8)
-
-    # An image of the right size is passed on as it is: what is exact stays exact.
-    image = tf.cond(tf.reduce_all(tf.shape(image)[:2] == shape[:2]), lambda: image, resized)
-    return {**example, "image": tf.ensure_shape(image, shape)}
+    return {**example, "image": decode(example["image"], (config.height, config.width, config.channels))}
 
 
 def _blame(
     reader: RecordsReader,
     columns: dict[str, Column],
-    config: SnapshotConfig,
+    config: ImageSnapshot,
     part: Part,
     start: int,
     error: tf.errors.OpError,
 ) -> Failed:
     """The first example, from row `start` on, that the pipeline cannot take, as an error that names it."""
-    import tensorflow as tf
-
     for row in range(start, part.stop):
+        example = reader.example(part.split, row)
         try:
-            parsed = _parse(tf.constant([reader.raw(part.split, row)]), columns)
-            _example({name: values[0] for name, values in parsed.items()}, config)
-        except tf.errors.OpError as found:
-            saw = found.message.splitlines()[0]
-            return Failed(reader.key(part.split, row), saw, "TensorFlow must be able to decode it", "mend or remove it")
+            if any(len(example.get(name, ())) != 1 for name in columns):
+                saw, rule = f"not one value for each of {', '.join(columns)}", "every record must have them"
+                return Failed(reader.key(part.split, row), saw, rule, "convert again")
+            if "image" in columns:
+                prepare(bytes(example["image"][0]), transform(columns, config), reader.key(part.split, row))
+        except Failed as found:
+            return found
     return Failed(f"{reader.path} {part.split}", error.message, "the pipeline must run", "run again")

@@ -1,0 +1,65 @@
+"""Text files of a folder: each one an example, byte for byte."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from tasks.config import TextFilesSource
+from tasks.data.features import Example, Feature
+from tasks.data.sources import Item, Skipped, Source
+from tasks.data.sources.files import Hashes, find
+from tasks.errors import Failed, Refused
+
+STDLIB = "stdlib:"
+
+
+def open(config: TextFilesSource, memory: Path | None = None) -> Source:
+    """The files that the config takes. Raises `Refused` where there are none."""
+    return TextFiles(root(config.path), config, memory)
+
+
+def root(path: str) -> Path:
+    """The folder that `source.path` means; `stdlib:` is where this Python keeps its own library."""
+    if path == STDLIB:
+        return Path(sysconfig.get_path("stdlib"))
+    if path.startswith(STDLIB):
+        raise Refused("source.path", path, f"after {STDLIB} comes nothing", f"use {STDLIB} and choose by source.glob")
+    return Path(path).expanduser()
+
+
+class TextFiles(Source):
+    """Gives `text`, the raw bytes of a file that is UTF-8, under its relative path as key.
+
+    Nothing is converted: line ends, byte order marks and empty files stay, and a file that stands there twice is two
+    examples. Files that are not UTF-8 end the run or are skipped, as `undecodable` says.
+    """
+
+    def __init__(self, root: Path, config: TextFilesSource, memory: Path | None = None) -> None:
+        self._config = config
+        self._hashes = Hashes(root, memory)
+        self._find()
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        return {"text": Feature("bytes", "string")}
+
+    def listing(self) -> list[Item]:
+        paths = self._find()
+        return [Item(path, sha256) for path, sha256 in zip(paths, self._hashes.of(paths), strict=True)]
+
+    def read(self, item: Item) -> Example:
+        content = self._hashes.read(item.key, item.sha256)
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+            if self._config.undecodable == "skip":
+                raise Skipped(saw) from error
+            remedy = "convert it, name it in source.exclude, or set source.undecodable to skip"
+            raise Failed(item.key, saw, "text must be UTF-8", remedy) from error
+        return {"text": content}
+
+    def _find(self) -> list[str]:
+        return find(self._hashes.root, self._config.glob, self._config.exclude)
