@@ -115,10 +115,10 @@ class Stage:
             return
         mark = Text("●" if cached else "✓", mark.style)
         line = Table.grid(padding=(0, 1))
-        for width in (3, 9, 8):
+        for width in (3, 9, 8, 0):
             line.add_column(width=width, justify="left" if width == 9 else "right", no_wrap=True)
         line.add_column()
-        line.add_row(mark, self.stage, Text(seconds(took), "dim"), Text(f" {text}"))
+        line.add_row(mark, self.stage, Text(seconds(took), "dim"), "", Text(text))
         terminal.print(line, soft_wrap=False)
 
 

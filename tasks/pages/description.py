@@ -15,14 +15,13 @@ def describe_run(facts: Facts) -> str:
 
 def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str:
     """What a registered version is, how it came by its alias, which gates its forms passed and by how much."""
-    lines = [f"**{alias}** · {verdict}", facts.summary]
-    rows = ["| form | gate | found | limit | |", "| --- | --- | --- | --- | --- |"]
-    for variant in facts.variants:
-        for gate in variant.manifest["statistics"]["gates"]:
-            value = "not a number" if gate["value"] is None else f"{gate['value']:.3g}"
-            passed = "passed" if gate["passed"] else "kept out"
-            rows.append(f"| {variant.name} | {gate['gate']} | {value} | {gate['limit']:g} | {passed} |")
-    if len(rows) > 2:
+    lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
+    forms = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
+    if forms:
+        rows = (
+            f"- {name}, {gate['gate']} {'passed' if gate['passed'] else 'FAILED'}: {gate['text']}"
+            for name, gate in forms
+        )
         lines.append("\n".join(rows))
     lines.append(f"`millrace predict {facts.record['name']}@{alias} IMAGE.png`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(_links(facts))[1:]]))

@@ -45,7 +45,7 @@ def _variants(facts: Facts) -> Iterator[str]:
         statistics, metrics, name = variant.manifest["statistics"], variant.metrics, variant.name
         value = span(metrics, f"{name}/test/{facts.metric}")
         ratio = metrics.get(f"{name}/size_ratio")
-        size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'x {ratio:.2f}':<6}"
+        size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'{ratio:.2f} of float':<13}"
         kept = "" if statistics.get("accepted", True) else "  kept out by its gate"
         score = f"  {facts.metric} {value[0]}" if value else ""
         yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{kept}"

@@ -21,6 +21,9 @@ from tasks.workbench import Workbench
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
+ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back.
+Each version tells in its description how it was judged, and links to the run that made it."""
+
 
 @dataclass(frozen=True)
 class Registered:
@@ -94,6 +97,8 @@ def move(client: MlflowClient, name: str, alias: str, version: str, gate: str, n
     """Point an alias at a version, say which gate it passed and, in Markdown, what it is."""
     client.set_model_version_tag(name, version, "millrace.gate", gate)
     client.update_model_version(name, version, description=note)
+    if not client.get_registered_model(name).description:
+        client.update_registered_model(name, ABOUT)
     client.set_registered_model_alias(name, alias, version)
 
 

@@ -84,7 +84,7 @@ def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artif
     """What a stage handed on: its digest, who made it, and for data an MLflow input."""
     manifest = artifact.manifest
     what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
-    tags = {f"millrace.{what}": f"{artifact.kind}/{artifact.digest[:12]}"}  # short enough to be seen whole
+    tags = {f"millrace.{what}": artifact.digest[:12]}  # short enough to be seen whole
     if cached:
         tags[f"millrace.made_by.{stage}"] = manifest["produced_by"]["run"]
     client.log_batch(mlflow_id, tags=[RunTag(key, value) for key, value in tags.items()])
