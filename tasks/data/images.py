@@ -6,6 +6,7 @@ TensorFlow is imported inside functions.
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +93,17 @@ def _failed(name: str, error: Exception) -> Failed:
 
 
 def _orientation(image: Image.Image, payload: bytes) -> int:
-    """As EXIF has it. A PNG may say it after its pixels, so Pillow would decode all of them to look."""
+    """As EXIF has it; what is broken there says nothing.
+
+    A PNG may say it after its pixels, so Pillow would decode all of them to look.
+    """
     if image.format == "PNG" and b"eXIf" not in payload and b"Raw profile type exif" not in payload:
         return 1
-    return int(image.getexif().get(ORIENTATION, 1))
+    try:
+        found = image.getexif().get(ORIENTATION, 1)
+    except (*BROKEN, LookupError, struct.error):
+        return 1
+    return found if isinstance(found, int) else 1
 
 
 def _as_png(image: Image.Image, clear: bool) -> bytes:

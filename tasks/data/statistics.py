@@ -69,7 +69,8 @@ def _image(feature: Feature, name: str, value: Value) -> State:
     size = _bytes(name, value)
     try:
         with Image.open(io.BytesIO(value if isinstance(value, bytes) else b"")) as image:
-            pixels = np.asarray(image if image.mode in PLAIN else image.convert("RGB"))
+            colours = "RGBA" if image.has_transparency_data else "RGB"
+            pixels = np.asarray(image if image.mode in PLAIN else image.convert(colours))
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise Unreadable(f"{name}: not a whole image: {error}") from error
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels

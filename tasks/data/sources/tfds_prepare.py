@@ -10,12 +10,15 @@ import os
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 from tasks.config import TfdsSource
 
 PR_SET_PDEATHSIG = 1
 RETRIES = 1
-"""Of a download; the library's own ten take minutes to say that there is no network."""
+PATIENCE = (10, 60)
+"""Of a download, and seconds until it connects and between two answers; the library's own ten retries without a limit
+take minutes to say that there is no network."""
 
 
 def prepare(config: TfdsSource) -> None:
@@ -23,9 +26,16 @@ def prepare(config: TfdsSource) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     import tensorflow_datasets as tfds
+    from requests.adapters import HTTPAdapter
     from tensorflow_datasets.core.download import downloader
 
     downloader.MAX_RETRIES = RETRIES
+    send = HTTPAdapter.send
+
+    def patient(*told: Any, **more: Any) -> Any:
+        return send(*told, **{**more, "timeout": more.get("timeout") or PATIENCE})
+
+    HTTPAdapter.send = patient  # type: ignore[method-assign]
     tfds.disable_progress_bar()
     if config.module:
         import_module(config.module)

@@ -1,0 +1,213 @@
+"""A folder of images: kept as they are in the records, right in the snapshot, and broken ones named."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import ImageFolderSource, ImageSnapshot, RecordsConfig
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.images import prepare, read
+from tasks.data.reading import RecordsReader
+from tasks.data.sources import check, fingerprint
+from tasks.errors import Failed, Refused
+from tasks.workbench import Workbench
+
+CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1)
+SIDE = 16
+RED, GREEN, BLUE, WHITE = (220, 30, 30), (30, 200, 40), (20, 40, 210), (255, 255, 255)
+STORED = {  # how the pixels lie in a file whose EXIF says that a viewer must turn them
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+def flag() -> Image.Image:
+    """Four quarters of four colours: neither turned nor mirrored it looks the same."""
+    pixels = np.empty((SIDE, SIDE, 3), np.uint8)
+    half = SIDE // 2
+    pixels[:half, :half], pixels[:half, half:], pixels[half:, :half], pixels[half:, half:] = RED, GREEN, BLUE, WHITE
+    return Image.fromarray(pixels)
+
+
+def kinds() -> dict[str, tuple[Image.Image, dict]]:
+    """The same flag by file name, in every way that such files come."""
+    colour = flag()
+    clear = colour.convert("RGBA")
+    pixels = np.array(clear)
+    pixels[SIDE // 2 :, SIDE // 2 :] = (0, 0, 0, 0)  # what is white in the flag is transparent black here
+    found: dict[str, tuple[Image.Image, dict]] = {
+        "plain.png": (colour, {}),
+        "plain.JPG": (colour, {"quality": 98, "subsampling": 0}),
+        "progressive.jpeg": (colour, {"quality": 98, "subsampling": 0, "progressive": True}),
+        "cmyk.jpg": (colour.convert("CMYK"), {"quality": 98}),
+        "alpha.png": (Image.fromarray(pixels), {}),
+        "palette.png": (colour.convert("P", palette=Image.Palette.ADAPTIVE), {}),
+        "named_wrongly.png": (colour, {"format": "WEBP", "lossless": True}),
+    }
+    listed = clear.convert("P", palette=Image.Palette.ADAPTIVE)
+    index = listed.getpixel((SIDE - 1, SIDE - 1))
+    found["palette_alpha.png"] = (listed, {"transparency": bytes(0 if i == index else 255 for i in range(16))})
+    for orientation, method in STORED.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        stored = colour.transpose(method)
+        found[f"turned{orientation}.jpg"] = (stored, {"quality": 98, "subsampling": 0, "exif": exif})
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    found["turned.png"] = (colour.transpose(Image.Transpose.ROTATE_90), {"exif": exif})
+    return found
+
+
+def fill(root: Path, count: int = 30) -> Path:
+    """Two classes of plain images, so that no split is empty."""
+    for number in range(count):
+        path = root / ("dark" if number % 2 else "light") / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((5, 4, 3), 20 if number % 2 else 230, np.uint8)).save(path)
+    return root
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return fill(tmp_path / "pictures")
+
+
+def source(folder: Path, **more: object) -> ImageFolderSource:
+    return ImageFolderSource.model_validate({"path": str(folder), **more})
+
+
+def test_every_kind_of_file_comes_out_as_a_viewer_shows_it(
+    folder: Path, bench: Workbench, benches: Callable, publish: Callable
+) -> None:
+    for name, (image, options) in kinds().items():
+        image.save(folder / "dark" / name, **options)
+    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    bench = benches("snapshot")
+    layout = ImageSnapshot(height=SIDE, width=SIDE, channels=3)
+    snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
+    transform = json.loads((snapshot.path / "transform/image.json").read_bytes())
+    wanted = np.asarray(flag()).astype(int)
+    seen = set()
+    for split, count in snapshot.counts.items():
+        arrays = snapshot.arrays(split)
+        for row, key in enumerate(snapshot.keys(split, list(range(count)), made.path)):
+            pixels = arrays["image"][row]
+            np.testing.assert_array_equal(prepare(read(folder / key), transform, key), pixels, err_msg=key)
+            assert arrays["label"][row] == ["dark", "light"].index(key.partition("/")[0])
+            if (name := key.rpartition("/")[2]) in kinds():
+                seen.add(name)
+                inner = np.abs(pixels - wanted)[[2, 2, -3, -3], [2, -3, 2, -3]]
+                assert inner.max() <= (40 if name == "cmyk.jpg" else 8), (
+                    f"{name}: {pixels[[2, 2, -3, -3], [2, -3, 2, -3]]}"
+                )
+    assert seen == set(kinds())
+
+
+def test_grey_of_one_and_of_sixteen_bits_keeps_its_level(
+    folder: Path, bench: Workbench, benches: Callable, publish: Callable
+) -> None:
+    levels = np.arange(SIDE * SIDE, dtype=np.uint16).reshape(SIDE, SIDE)
+    Image.fromarray(levels << 8 | 255).save(folder / "dark/sixteen.png")
+    Image.fromarray(levels.astype(np.uint8) > 127).save(folder / "dark/one.png")
+    Image.fromarray(np.stack([levels, np.full_like(levels, 255)], -1).astype(np.uint8)).save(folder / "dark/alpha.png")
+    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    bench = benches("snapshot")
+    layout = ImageSnapshot(height=SIDE, width=SIDE, channels=1)
+    snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
+    found = {}
+    for split, count in snapshot.counts.items():
+        keys = snapshot.keys(split, list(range(count)), made.path)
+        found |= dict(zip(keys, np.asarray(snapshot.arrays(split)["image"])[..., 0], strict=True))
+    np.testing.assert_array_equal(found["dark/sixteen.png"], levels)
+    np.testing.assert_array_equal(found["dark/one.png"], np.where(levels > 127, 255, 0))
+    np.testing.assert_array_equal(found["dark/alpha.png"], levels)
+
+
+def test_records_hold_the_files_byte_for_byte_and_tfds_reads_them(
+    folder: Path, bench: Workbench, publish: Callable, tf: object
+) -> None:
+    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    reader = RecordsReader(made.path)
+    for split in reader.counts:
+        for example in reader.iterate(split):
+            key = example["key"][0].decode()
+            assert example["image"][0] == (folder / key).read_bytes()
+            assert reader.features["label"].classes[int(example["label"][0])] == key.partition("/")[0]
+
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(made.path))
+    [first] = builder.as_dataset(split="test[:1]")
+    assert first["image"].shape == (5, 4, 3)
+
+
+def test_classes_are_the_sorted_folders_that_hold_an_image(folder: Path, bench: Workbench) -> None:
+    (folder / "a_first_but_empty").mkdir()
+    (folder / "notes").mkdir()
+    (folder / "notes/readme.txt").write_text("no image")
+    deep = folder / "dark/of/night"
+    deep.mkdir(parents=True)
+    Image.new("L", (3, 3)).save(deep / "x.png")
+    outcome = records.build(bench, source(folder), CONFIG)
+    assert outcome.features["label"]["classes"] == ["dark", "light"]
+    assert outcome.counts["examples"] == 31
+    assert "dark/of/night/x.png" in dict(fingerprint(source(folder)))
+    assert "dark/of/night/x.png" not in dict(fingerprint(source(folder, exclude=["of"])))
+
+
+@pytest.mark.parametrize("name", ["truncated.png", "truncated.jpg", "empty.png", "text.jpg"])
+def test_a_broken_image_ends_the_run_by_name_or_is_left_out_within_the_budget(
+    name: str, folder: Path, bench: Workbench, benches: Callable
+) -> None:
+    whole = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
+    Image.fromarray(noise).save(whole, "PNG" if name.endswith("png") else "JPEG")
+    content = {"empty.png": b"", "text.jpg": b"not an image"}.get(name, whole.getvalue()[: len(whole.getvalue()) // 2])
+    (folder / "light" / name).write_bytes(content)
+    with pytest.raises(Failed, match=f"light/{name}") as failed:
+        records.build(bench, source(folder), CONFIG)
+    assert (failed.value.field, failed.value.exit_code) == ("records.bad_budget", 1)
+    assert "\n" not in str(failed.value)
+    outcome = records.build(benches("lenient"), source(folder), CONFIG.model_copy(update={"bad_budget": 1}))
+    assert (outcome.counts["examples"], outcome.counts["bad"]) == (30, 1)
+    assert outcome.statistics["bad"][0][0] == f"light/{name}"
+
+
+def test_a_broken_exif_turns_nothing(tmp_path: Path) -> None:
+    flag().save(tmp_path / "x.jpg", exif=b"Exif\0\0no such thing", quality=98, subsampling=0)
+    transform = {"height": SIDE, "width": SIDE, "channels": 3}
+    pixels = prepare(read(tmp_path / "x.jpg"), transform, "x")
+    assert np.abs(pixels[2, 2].astype(int) - RED).max() <= 8
+
+
+def test_one_class_only_fails(folder: Path, bench: Workbench) -> None:
+    with pytest.raises(Failed, match="one class only, dark") as failed:
+        records.build(bench, source(folder, glob="dark/*"), CONFIG)
+    assert failed.value.exit_code == 1
+
+
+def test_what_a_listing_shows_is_refused_before_anything_is_read(folder: Path) -> None:
+    (folder / "loose.png").write_bytes(b"")
+    for config, field, says in [
+        (source(folder / "nowhere"), "source.path", "no such folder"),
+        (source(folder / "dark/01.png"), "source.path", "not a folder"),
+        (source(folder, glob="*/*.gif"), "source.path", "no file of"),
+        (source(folder), "source.path", "loose.png; an image lies in the folder of its class"),
+    ]:
+        with pytest.raises(Refused, match=says) as refused:
+            check(config)
+        assert (refused.value.field, refused.value.exit_code) == (field, 2)
+    check(source(folder, exclude=["loose.png"]))

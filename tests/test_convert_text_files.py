@@ -1,0 +1,163 @@
+"""Text files: which are taken, that no byte of them is lost, and what is not UTF-8 named."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sysconfig
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import Records
+from tasks.config import RecordsConfig, TextFilesSource, identity
+from tasks.data import records
+from tasks.data.reading import RecordsReader
+from tasks.data.sources import check, fingerprint
+from tasks.data.sources.files import pattern
+from tasks.data.text import raw_bytes, raw_lengths
+from tasks.errors import Failed, Refused
+from tasks.workbench import Workbench
+
+CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=2)
+
+ODD = {
+    "empty.txt": b"",
+    "bom.txt": b"\xef\xbb\xbfmarked",
+    "lines.txt": b"a\r\nb\rc\nd\x0b\x0c\x00\x1a end without a newline",
+    "signs.txt": "naïve café, \u2028, \U0001f600, \ufffd, \ufeff, e\u0301 <bos> <|endoftext|>".encode(),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "texts"
+    for number in range(30):
+        path = root / f"shelf{number % 3}" / f"{number:02d}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text number {number}.\n" * number)
+    for name, content in ODD.items():
+        (root / name).write_bytes(content)
+    return root
+
+
+def source(folder: Path, **more: object) -> TextFilesSource:
+    return TextFilesSource.model_validate({"path": str(folder), **more})
+
+
+def test_every_byte_of_every_file_is_in_exactly_one_record(folder: Path, bench: Workbench, publish: Callable) -> None:
+    made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
+    reader = RecordsReader(made.path)
+    found = {}
+    for split in reader.counts:
+        examples = list(reader.iterate(split))
+        found |= {example["key"][0].decode(): example["text"][0] for example in examples}
+        assert raw_bytes(reader, split) == b"".join(example["text"][0] for example in examples)
+        assert raw_lengths(reader, split).tolist() == [len(example["text"][0]) for example in examples]
+    assert found == {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.txt")}
+    assert len(found) == 34 == sum(reader.counts.values())
+
+
+def test_a_file_that_is_not_utf8_ends_the_run_by_name_and_byte(folder: Path, bench: Workbench) -> None:
+    (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
+    with pytest.raises(Failed) as failed:
+        records.build(bench, source(folder), CONFIG)
+    assert str(failed.value).startswith("shelf1/latin.txt: byte 3 (0xe9) is not UTF-8; text must be UTF-8;")
+    assert failed.value.exit_code == 1
+
+
+def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None:
+    (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
+    (folder / "shelf2/utf16.txt").write_bytes("text".encode("utf-16"))
+    config = source(folder, undecodable="skip")
+    outcome = records.build(bench, config, CONFIG)
+    assert (outcome.counts["examples"], outcome.counts["bad"], outcome.counts["skipped"]) == (34, 0, 2)
+    assert len(fingerprint(config)) == 36
+    assert outcome.statistics["skipped"] == [
+        ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8"],
+        ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8"],
+    ]
+    assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
+
+
+def test_glob_and_exclude_choose_files(folder: Path) -> None:
+    for name in ("tests/in.txt", "a/tests/in.txt", "a/.hidden/in.txt", "a/.in.txt", "a/b/deep.txt", "a/tests.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / "outside.txt").symlink_to(folder / "a/b/deep.txt")
+    (folder / "link").symlink_to(folder / "a")
+    os.mkfifo(folder / "pipe.txt")
+    keys = {key for key, _ in fingerprint(source(folder)) if not key.startswith("shelf") and key not in ODD}
+    assert keys == {"a/b/deep.txt", "a/tests.txt", "outside.txt"}
+    assert {key for key, _ in fingerprint(source(folder, glob="a/*.txt", exclude=[]))} == {"a/tests.txt"}
+
+
+@pytest.mark.parametrize(
+    ("glob", "takes", "leaves"),
+    [
+        ("**/*.py", ["a.py", "a/b/c.py"], ["a.pyc", ".a.py", ".a/b.py", "a/.b.py"]),
+        ("*.py", ["a.py"], ["a/b.py"]),
+        ("a/**/b?.txt", ["a/b1.txt", "a/x/y/b2.txt"], ["b1.txt", "a/b.txt", "a/b/1.txt"]),
+        ("[!a]*/[0-9].txt", ["bc/1.txt"], ["ac/1.txt", "bc/x.txt"]),
+        ("(x).+", ["(x).+"], ["x..", "(x)...."]),
+    ],
+)
+def test_a_glob_means_what_it_means_in_a_shell(glob: str, takes: list[str], leaves: list[str]) -> None:
+    matches = pattern(glob)
+    assert all(matches(path) for path in takes)
+    assert not any(matches(path) for path in leaves)
+
+
+def test_the_digest_sees_keys_and_contents_and_not_where_the_folder_lies(folder: Path, tmp_path: Path) -> None:
+    before = fingerprint(source(folder))
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert fingerprint(source(moved)) == before
+    assert identity(source(moved)) == identity(source(folder))
+    assert dict(before)["bom.txt"] == hashlib.sha256(ODD["bom.txt"]).hexdigest()
+
+
+def test_an_unchanged_file_is_hashed_once(folder: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    time.sleep(0.15)  # files as young as these are not trusted to have settled
+    before = fingerprint(source(folder), memory)
+    [kept] = memory.glob("sources/*.json")
+    kept.write_text(kept.read_text().replace(dict(before)["bom.txt"], "f" * 64))
+    assert dict(fingerprint(source(folder), memory))["bom.txt"] == "f" * 64, "the memory was not used"
+    (folder / "bom.txt").write_bytes(ODD["bom.txt"])
+    assert fingerprint(source(folder), memory) == before
+    kept.write_text("not json")
+    assert fingerprint(source(folder), memory) == before
+
+
+def test_a_file_that_changes_while_it_is_read_ends_the_run(folder: Path, bench: Workbench) -> None:
+    def meddle(*_: object, **__: object) -> None:
+        (folder / "shelf0/00.txt").write_text("other")
+
+    with pytest.raises(Failed, match=r"shelf0/00\.txt"):
+        records.build(replace(bench, progress=meddle), source(folder), CONFIG)
+
+
+def test_what_a_listing_shows_is_refused(folder: Path) -> None:
+    for config, says in [
+        (source(folder / "nowhere"), "no such folder"),
+        (source(folder / "bom.txt"), "not a folder"),
+        (source(folder, glob="**/*.md"), r"no file of .* matches; source.glob is \*\*/\*.md"),
+        (source(folder, exclude=["texts", "shelf0", "shelf1", "shelf2", *ODD]), "no file of"),
+        (source(Path("stdlib:json")), "after stdlib: comes nothing"),
+    ]:
+        with pytest.raises(Refused, match=says):
+            check(config)
+    (folder / "broken.txt").symlink_to(folder / "nowhere")
+    with pytest.raises(Refused, match=r"broken.txt: No such file"):
+        check(source(folder))
+
+
+def test_stdlib_is_this_pythons_own_library(tmp_path: Path) -> None:
+    listed = dict(fingerprint(TextFilesSource(path="stdlib:", glob="**/*.py"), tmp_path))
+    decoder = Path(sysconfig.get_path("stdlib"), "json/decoder.py").read_bytes()
+    assert listed["json/decoder.py"] == hashlib.sha256(decoder).hexdigest()
+    assert len(listed) > 500
+    assert not any({"site-packages", "test", "tests"} & set(key.split("/")) for key in listed)

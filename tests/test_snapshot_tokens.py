@@ -1,0 +1,256 @@
+"""Text as rows of tokens: lossless, every token a target once, and the way back to its document."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import RecordsConfig, TextFilesSource, TokensSnapshot
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.pipeline import SnapshotReader
+from tasks.data.reading import RecordsReader
+from tasks.data.snapshots.tokens import lineage
+from tasks.data.sources import open_source
+from tasks.data.text import Codec, document_of_targets, fit, raw_lengths, read_layout
+from tasks.errors import Failed
+from tasks.workbench import Workbench
+from tests.test_convert_text_files import ODD
+from tests.test_snapshot_repeats import contents
+
+SPLITS = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, shards=2)
+LAYOUT = TokensSnapshot(vocabulary=600, block=32, shards=3)
+
+
+GOLDEN = {
+    "train/tokens-00001-of-00002.npy": "e8c02006caf076315f3256c4c1e362c1c2e5510f62d78203d09b47ab6567f628",
+    "test/origin-00000-of-00002.npy": "5b911bbbb120db4a9c118259404ab25df905442d292e21905095efdf4a6e46b8",
+    "test/pieces-00001-of-00002.npy": "f9281204ce4b42d1c3b418bfb6d1dc59fcbf3df09d41ebdc6d617b4e933b1de0",
+    "transform/tokenizer.json": "7b5da9d677554e2ebce788a143fa77be37d86e0654b810ddaa0b36f76a08ac98",
+    "transform/tokens.json": "b418dac5e3e79faa36a5ae51343b249f9abeb4f7a2cb5d98c98e363919afbcca",
+}
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Records:
+    """Forty modules of the standard library, and what is odd; some documents are shorter than a row, some longer."""
+    root = tmp_path_factory.mktemp("texts")
+    stdlib = TextFilesSource(path="stdlib:", glob="[a-d]*.py")
+    library = open_source(stdlib)
+    for item in library.listing()[:40]:
+        content: Any = library.read(item)["text"]
+        (root / f"{item.key}.txt").write_bytes(content)
+    for name, content in ODD.items():
+        (root / name).write_bytes(content)
+    bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
+    return publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+
+
+@pytest.fixture(scope="module")
+def snapshot(
+    parent: Records, tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable
+) -> SnapshotReader:
+    bench = workbench_at(tmp_path_factory.mktemp("snapshot") / "staging")
+    return open_snapshot(publish(Snapshot, bench, snapshots.build(bench, parent, LAYOUT)).path)
+
+
+def test_targets_spell_every_document_byte_for_byte(parent: Records, snapshot: SnapshotReader) -> None:
+    reader, codec = RecordsReader(parent.path), Codec.open(snapshot.path / "transform")
+    for split, rows in snapshot.counts.items():
+        tokens = np.asarray(snapshot.arrays(split)["tokens"])
+        assert tokens.shape == (rows, 33)
+        targets, owners = tokens[:, 1:], document_of_targets(snapshot, split)
+        scored = targets != codec.bos
+        assert (owners[scored] >= 0).all()
+        sizes = raw_lengths(reader, split)
+        for number in range(reader.counts[split]):
+            content = reader.example(split, number)["text"][0]
+            assert codec.decode(targets[scored & (owners == number)]) == content
+            assert sizes[number] == len(content)
+
+
+def test_rows_overlap_by_one_token_and_end_in_bos(snapshot: SnapshotReader) -> None:
+    bos = snapshot.features["tokens"]["bos"]
+    for split in snapshot.counts:
+        tokens = np.asarray(snapshot.arrays(split)["tokens"])
+        np.testing.assert_array_equal(tokens[:-1, -1], tokens[1:, 0])
+        assert tokens[0, 0] == bos
+        owners = document_of_targets(snapshot, split)
+        padding = owners == -1
+        assert not padding[:-1].any()
+        assert (tokens[:, 1:][padding] == bos).all()
+        documents = int((tokens[:, 1:] == bos).sum() - padding.sum()) + 1
+        assert documents == snapshot.manifest["statistics"]["splits"][split]["documents"]
+
+
+def test_pieces_lead_from_a_row_to_its_records(parent: Records, snapshot: SnapshotReader) -> None:
+    reader, codec = RecordsReader(parent.path), Codec.open(snapshot.path / "transform")
+    for split in snapshot.counts:
+        documents = [
+            [codec.bos, *codec.encode([example["text"][0].decode()])[0].tolist()] for example in reader.iterate(split)
+        ]
+        tokens = snapshot.arrays(split)["tokens"]
+        for row in range(snapshot.counts[split]):
+            built = np.full(33, codec.bos)
+            for record, begin, length, column in snapshot.pieces(split, row):
+                built[column : column + length] = documents[record][begin : begin + length]
+            np.testing.assert_array_equal(tokens[row], built)
+
+
+def test_features_and_transform_say_what_a_model_needs(snapshot: SnapshotReader) -> None:
+    feature = snapshot.features["tokens"]
+    assert feature == {"dtype": "uint16", "shape": [33], "vocabulary": 600, "bos": 599}
+    found = read_layout(snapshot.path / "transform")
+    assert found == {
+        "kind": "tokens", "tokenizer": "tokenizer.json", "vocabulary": 600, "bos": 599, "block": 32, "dtype": "uint16"
+    }  # fmt: skip
+    assert sorted(path.name for path in (snapshot.path / "transform").iterdir()) == ["tokenizer.json", "tokens.json"]
+
+    from tokenizers import Tokenizer
+
+    alone = Tokenizer.from_file(str(snapshot.path / "transform/tokenizer.json"))
+    text = "def f(x):\n\treturn 'naïve' # <bos>\r\n"
+    assert alone.decode(alone.encode(text).ids) == text
+    assert alone.encode(text).ids == Codec.open(snapshot.path / "transform").encode([text])[0].tolist()
+
+
+def test_no_text_spells_bos_and_every_text_is_spelt(snapshot: SnapshotReader) -> None:
+    codec = Codec.open(snapshot.path / "transform")
+    random.seed(0)
+    strange = "".join(chr(c) for c in random.sample([*range(0xD800), *range(0xE000, 0x110000)], 3000))
+    texts = [
+        "",
+        "<bos>",
+        "Ġ",
+        "Ā<|endoftext|>",
+        "".join(map(chr, range(0x250))),
+        strange,
+        *map(bytes.decode, ODD.values()),
+    ]
+    for text, tokens in zip(texts, codec.encode(texts), strict=True):
+        assert codec.bos not in tokens
+        assert codec.decode(tokens) == text.encode()
+
+
+def test_the_tokenizer_is_fitted_on_the_train_split_alone(
+    benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
+) -> None:
+    """Other texts in the test split make the same tokenizer."""
+
+    def fitted(name: str, tail: str) -> str:
+        root = tmp_path / name
+        root.mkdir()
+        for number in range(40):
+            (root / f"{number}.txt").write_text(f"some text {number} that is the same {number}\n")
+        bench = benches(f"{name}-records")
+        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+        reader = RecordsReader(made.path)
+        for row in range(reader.counts["test"]):
+            (root / reader.key("test", row)).write_text(tail * 50)
+        bench = benches(f"{name}-again")
+        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+        bench = benches(f"{name}-snapshot")
+        snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
+        return (bench.staging.root / "transform/tokenizer.json").read_text()
+
+    assert fitted("one", "aaaa ") == fitted("two", "quite other words ")
+
+
+def test_few_texts_make_a_small_vocabulary() -> None:
+    codec = Codec(fit(["aaaa"], 4096))
+    assert codec.bos + 1 == codec.vocabulary < 270
+    assert codec.dtype == "uint16"
+
+
+def test_a_killed_snapshot_goes_on_with_what_was_whole(parent: Records, bench: Workbench) -> None:
+    root = bench.staging.root
+    first = snapshots.build(bench, parent, LAYOUT)
+    before = contents(root)
+    born = {name: (root / name).stat().st_ino for name in before}
+    assert "train/tokens-00002-of-00003.npy" in before
+    assert any(name.startswith("checkpoints/train-") for name in before)
+    lost = {"train/tokens-00001-of-00003.npy", "test/origin-00000-of-00003.npy", "validation/pieces-00002-of-00003.npy"}
+    for name in lost | {"checkpoints/test-00000.npy"}:
+        (root / name).unlink()
+    damaged = "test/tokens-00000-of-00003.npy"
+    (root / damaged).write_bytes(b"\0" + (root / damaged).read_bytes()[1:])
+
+    assert snapshots.build(bench, parent, LAYOUT) == first
+    assert contents(root) == before
+    kept = {name for name in before if name.endswith(".npy") and not name.startswith("checkpoints/")} - lost - {damaged}
+    assert all((root / name).stat().st_ino == born[name] for name in kept)
+    assert not any("checkpoints" in row["path"] for row in bench.staging.seal())
+
+
+def test_bytes_repeat_in_another_process_with_one_thread(parent: Records, bench: Workbench, tmp_path: Path) -> None:
+    snapshots.build(bench, parent, LAYOUT)
+    code = f"""
+import sys
+from pathlib import Path
+from dataclasses import replace
+from tests.conftest import workbench
+from tasks.artifacts import Records
+from tasks.config import TokensSnapshot
+from tasks.data import snapshots
+bench = replace(workbench(Path({str(tmp_path / "other")!r})), threads=1)
+layout = TokensSnapshot.model_validate_json({LAYOUT.model_dump_json()!r})
+snapshots.build(bench, Records("0", Path({str(parent.path)!r}), "records"), layout)
+assert not {{"tensorflow", "keras"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
+    assert contents(tmp_path / "other") == contents(bench.staging.root)
+
+
+def test_bytes_are_those_of_this_code_version(
+    bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
+) -> None:
+    """Golden: where these change, the version in `snapshots.CODE` must grow (or a library's version has)."""
+    (tmp_path / "texts").mkdir()
+    for number in range(40):
+        (tmp_path / f"texts/{number}.txt").write_text(f"for i in range({number}):\n    print(i, 'is', {number} - i)\n")
+    config = TextFilesSource(path=str(tmp_path / "texts"))
+    made = publish(Records, bench, records.build(bench, config, SPLITS))
+    bench = benches("snapshot")
+    snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=16, shards=2))
+    found = contents(bench.staging.root)
+    assert {name: found[name] for name in GOLDEN} == GOLDEN
+
+
+def test_lineage_by_arithmetic_is_lineage_by_hand() -> None:
+    generator = np.random.default_rng(3)
+    for block in (1, 2, 5, 64):
+        lengths = generator.integers(1, 12, 30)
+        owner = np.repeat(np.arange(30), lengths)
+        place = np.concatenate([np.arange(length) for length in lengths])
+        rows = -(-(len(owner) - 1) // block)
+        origin, pieces = lineage(lengths, block, rows)
+        assert origin[-1].sum() == len(pieces)
+        for row, (first, number) in enumerate(origin):
+            here = slice(row * block, row * block + block + 1)
+            mine = pieces[first : first + number]
+            np.testing.assert_array_equal(np.repeat(mine[:, 0], mine[:, 2]), owner[here])
+            spelt = np.concatenate([np.arange(begin, begin + length) for _, begin, length, _ in mine])
+            np.testing.assert_array_equal(spelt, place[here])
+            np.testing.assert_array_equal(mine[:, 3], np.cumsum(mine[:, 2]) - mine[:, 2])
+
+
+def test_records_without_text_or_with_an_empty_split_fail(
+    bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
+) -> None:
+    for number in range(40):
+        (tmp_path / f"{number}.txt").write_text("")
+    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path), glob="*.txt"), SPLITS))
+    with pytest.raises(Failed, match="no text in it"):
+        snapshots.build(benches("snapshot"), made, LAYOUT)
+    features = json.loads(json.dumps(made.manifest["features"]).replace('"text"', '"words"'))
+    (made.path / "manifest.json").write_text(json.dumps({**made.manifest, "features": features}))
+    with pytest.raises(Failed, match="tokens are made of a feature text"):
+        snapshots.build(benches("other"), Records("0", made.path, "records"), LAYOUT)
