@@ -156,12 +156,20 @@ def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
 
 def chosen_model(config: ReleaseConfig) -> Model:
     """The model that `release.model` names, from the store."""
-    attempt = current.get()
     if config.model is None:
         raise Refused(
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
         )
-    chosen = attempt.store.resolve(config.model, "model")
+    return model_of_store(config.model, "release.model")
+
+
+def model_of_store(reference: str, field: str) -> Model:
+    """The model that a field of the config names, checked before its use."""
+    attempt = current.get()
+    try:
+        chosen = attempt.store.resolve(reference, "model")
+    except Refused as unknown:
+        raise Refused(field, unknown.saw, unknown.rule, unknown.remedy) from None
     attempt.run.use("model", chosen.digest)
     found = attempt.store.find(Model, chosen.digest, "model")
     assert found is not None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.artifacts import Model, Snapshot
-from tasks.config import ModelConfig, TrainConfig
-from tasks.stage import Code, Identity, run_stage
+from tasks.artifacts import Artifact, Model, Snapshot
+from tasks.config import ModelConfig, TrainConfig, identity
+from tasks.errors import Refused
+from tasks.stage import Code, Identity, model_of_store, run_stage
 
 
 @task(name="train", cache_policy=NO_CACHE, persist_result=False)
@@ -19,15 +22,43 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     """
     from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
 
+    base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
+    parents: dict[str, Artifact] = {"snapshot": examples}
     return run_stage(
         "train",
         Model,
         Identity(
             {"model": model, "train": config, "seed": seed},
-            parents={"snapshot": examples},
+            parents={**parents, "extends": base} if base else parents,
             code=Code(MODEL_VERSION, MODEL_LIBRARIES),
         ),
         work="tasks.training.fit:fit",
-        arguments=(examples, model, config, seed),
+        arguments=(examples, model, config, seed, base),
         fresh=True,
     )
+
+
+def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:
+    """The model that `train.extend` names; `Refused` where going on from it would be another training."""
+    if config.extend is None:
+        return None
+    base = model_of_store(config.extend, "train.extend")
+    if base.manifest["parents"]["snapshot"] != examples.digest:
+        rule = "a training goes on with the snapshot it began with"
+        raise Refused("train.extend", f"{base} was trained on another snapshot", rule, "leave train.extend out")
+    ours, theirs = identity(sections), base.manifest["inputs"]["config"]
+    free = {"steps", "stop", "select", "evaluate_every"}
+    for section, ours_of, theirs_of in (
+        ("model", ours["model"], theirs["model"]),
+        ("seed", {"": ours["seed"]}, {"": theirs["seed"]}),
+        ("train", ours["train"], theirs["train"]),
+    ):
+        for name in sorted(ours_of.keys() | theirs_of.keys()):
+            if name not in free and ours_of.get(name) != theirs_of.get(name):
+                rule = f"the model that is extended has {theirs_of.get(name)}"
+                field = f"{section}.{name}".rstrip(".")
+                raise Refused(field, ours_of.get(name), rule, "use the same, or leave train.extend out")
+    if (config.steps or 0) <= base.manifest["steps"]:
+        rule = f"must pass the {base.manifest['steps']} steps that the extended model has taken"
+        raise Refused("train.steps", config.steps, rule, "raise it")
+    return base

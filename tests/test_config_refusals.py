@@ -23,13 +23,14 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.batch_size", "many", "train.batch_size", "valid integer"),
         ("train.batch_size", "0", "train.batch_size", "greater than or equal to 1"),
         ("train.epochs", "3", "train", "exactly one of steps and epochs"),
-        ("train.schedule.warmup", "601", "train", "must not pass steps"),
+        ("train.schedule.warmup", "601", "train.schedule.warmup", "must not pass the 600 steps"),
         ("model.kind", "transformer", "model.kind", "'convnet', 'mlp'"),
         ("records.splits", "{train: 0.9}", "records.splits", "sum to 1"),
         ("name", "Digits!", "name", "pattern"),
         ("seed", "-1", "seed", "greater than or equal to 0"),
-        ("train.optimizer", "{kind: sgd, nesterov: true}", "train.optimizer", "ignored without momentum"),
-        ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule", "ignored by a constant schedule"),
+        ("train.optimizer", "{kind: sgd, nesterov: true}", "train.optimizer.nesterov", "ignored without momentum"),
+        ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule.end", "ignored by a constant schedule"),
+        ("train.accumulate", "24", "train.batch_size", "must divide by replicas x accumulate = 24; use 48 or 72"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(flag: str, value: str, field: str, says: str) -> None:

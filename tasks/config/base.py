@@ -14,22 +14,38 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    def decides(self, name: str) -> bool:
+        """Whether a field, as it is set here, can change a result."""
+        field = type(self).model_fields[name]
+        marks = {type(mark) for mark in field.metadata}
+        return NotIdentity not in marks and not (Later in marks and getattr(self, name) == field.default)
+
+
+class Conflict(ValueError):
+    """A field that cannot be what it is beside the others of its section."""
+
+    def __init__(self, field: str, saw: Any, rule: str, remedy: str) -> None:
+        super().__init__(f"{field} ({saw}) {rule}; {remedy}")
+        self.field, self.saw, self.rule, self.remedy = field, saw, rule, remedy
+
 
 class NotIdentity:
     """Marks a field that cannot change any result, only how, where or how fast it is made."""
 
 
+class Later:
+    """Marks a field that came after digests were published: it stays out of them while it has its default."""
+
+
 NOT_IDENTITY = NotIdentity()
+LATER = Later()
 
 
 def identity(value: Any) -> Any:
-    """The JSON value of a config that goes into a digest: every field but those marked `NOT_IDENTITY`."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields
+    """The JSON value of a config that goes into a digest: every field that can change a result."""
+    if isinstance(value, Section):
         return {
-            name: identity(getattr(value, name))
-            for name, field in sorted(fields.items())
-            if not any(isinstance(mark, NotIdentity) for mark in field.metadata)
+            name: identity(getattr(value, name)) for name in sorted(type(value).model_fields) if value.decides(name)
         }
     if isinstance(value, dict):
         return {str(key): identity(item) for key, item in sorted(value.items())}

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.config import Config
+from tasks.config.base import Conflict
 from tasks.errors import Refused
 
 
@@ -102,6 +103,9 @@ def explain(error: ValidationError) -> Refused:
         choices = found["ctx"].get("expected_tags", "") or _tags(section, path)
         saw = found["ctx"].get("tag", "nothing")
         return Refused(f"{field}.kind", saw, f"must be one of {choices}", "choose one of them")
+    conflict = found.get("ctx", {}).get("error")
+    if isinstance(conflict, Conflict):
+        return Refused(f"{field}.{conflict.field}", conflict.saw, conflict.rule, conflict.remedy)
     rule, _, remedy = found["msg"].removeprefix("Value error, ").partition("; ")
     saw = found["input"]
     if isinstance(saw, dict | BaseModel) and kind == "value_error":

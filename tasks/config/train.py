@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import NOT_IDENTITY, Section
+from tasks.config.base import LATER, NOT_IDENTITY, Conflict, Section
 
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
@@ -48,7 +48,7 @@ class Sgd(Section):
     @model_validator(mode="after")
     def nesterov_needs_momentum(self) -> Sgd:
         if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov is ignored without momentum; set momentum above 0 or nesterov to false")
+            raise Conflict("nesterov", True, "is ignored without momentum", "set momentum above 0 or nesterov to false")
         return self
 
 
@@ -67,7 +67,9 @@ class Schedule(Section):
     @model_validator(mode="after")
     def constant_has_no_end(self) -> Schedule:
         if self.kind == "constant" and self.end:
-            raise ValueError("end is ignored by a constant schedule; leave it out or choose linear or cosine")
+            raise Conflict(
+                "end", self.end, "is ignored by a constant schedule", "leave it out, or choose linear or cosine"
+            )
         return self
 
 
@@ -76,6 +78,26 @@ class OneDevice(Section):
 
     kind: Literal["one_device"] = "one_device"
     """How a step is spread over devices."""
+
+
+class Mirrored(Section):
+    """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
+
+    kind: Literal["mirrored"] = "mirrored"
+    """How a step is spread over devices."""
+    devices: Annotated[int, Field(ge=2, le=64)] = 2
+    """Devices; without that many accelerators, logical ones of the CPU."""
+
+
+class StopConfig(Section):
+    """Ends a training early when the validation score no longer gets better."""
+
+    metric: Literal["loss", "primary"] = "loss"
+    """What is watched on the validation split: the loss, or the task's primary metric."""
+    patience: Annotated[int, Field(ge=1)] = 5
+    """Evaluations (every `train.evaluate_every` steps) without a better score after which training ends."""
+    delta: Annotated[float, Field(ge=0)] = 0.0
+    """By how much a score must be better to count as better."""
 
 
 class CheckpointConfig(Section):
@@ -99,11 +121,23 @@ class TrainConfig(Section):
     batch_size: Annotated[int, Field(ge=1, le=2**24)] = 64
     """Examples of a global step, over all replicas."""
 
-    precision: Literal["float32"] = "float32"
-    """Type of activations and gradients."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Type of activations and of the multiplications; weights, sums and the update stay float32."""
 
-    loss: Literal["cross_entropy"] | None = None
-    """The loss; default: the task's."""
+    accumulate: Annotated[int, NOT_IDENTITY, Field(ge=1, le=4096)] = 1
+    """Micro-batches of a step, one after the other: less memory for the same global batch."""
+
+    jit: Annotated[bool, LATER] = False
+    """Compile forward and backward by XLA: slower to start, often faster to run, other last bits."""
+
+    loss: Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"] | None = None
+    """The loss; default: the task's. The errors are for regression."""
+
+    label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0
+    """Share of a label's weight that is spread over all classes (Szegedy et al., arXiv 1512.00567)."""
+
+    class_weights: Annotated[Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None, LATER] = None
+    """Weight of an example by its class: a mapping for every class, or `balanced`: N / (classes x examples of it)."""
 
     optimizer: Annotated[Adam | AdamW | Sgd, Field(discriminator="kind")] = Adam()
     """The update rule."""
@@ -114,7 +148,17 @@ class TrainConfig(Section):
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     """Largest global norm of the gradient; larger ones are scaled down to it."""
 
-    strategy: Annotated[OneDevice, NOT_IDENTITY] = OneDevice()
+    select: Annotated[Literal["last", "best"], LATER] = "last"
+    """Which weights become the model: the last ones, or those with the best validation loss at an evaluation."""
+
+    stop: Annotated[StopConfig | None, LATER] = None
+    """When to end before the last step; default: never."""
+
+    extend: Annotated[str | None, LATER] = None
+    """A finished model in the store to go on from: its state, its order of examples, its ledger. `steps` counts from
+    its first step. Equal to having trained longer where the schedule does not look ahead: `constant`."""
+
+    strategy: Annotated[OneDevice | Mirrored, NOT_IDENTITY, Field(discriminator="kind")] = OneDevice()
     """The layout of a step over devices."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
@@ -126,12 +170,31 @@ class TrainConfig(Section):
     evaluate_every: Annotated[Steps, NOT_IDENTITY] = 100
     """Steps between evaluations on the validation split."""
 
+    def decides(self, name: str) -> bool:
+        """Evaluations decide where the choice or the end hangs on them; `extend` enters as a parent."""
+        if name == "evaluate_every":
+            return self.select == "best" or self.stop is not None
+        return name != "extend" and super().decides(name)
+
+    @model_validator(mode="after")
+    def batch_divides(self) -> TrainConfig:
+        replicas = self.strategy.devices if isinstance(self.strategy, Mirrored) else 1
+        share = replicas * self.accumulate
+        if self.batch_size % share:
+            below = self.batch_size // share * share
+            nearest = f"use {below} or {below + share}" if below else f"use {share}"
+            raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
+        if self.extend is not None and self.steps is None:
+            raise Conflict("extend", self.extend, "counts steps from the model's first one", "set steps, not epochs")
+        return self
+
     @model_validator(mode="after")
     def steps_or_epochs(self) -> TrainConfig:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("needs exactly one of steps and epochs; set one and leave the other out")
         if self.steps is not None and self.schedule.warmup > self.steps:
-            raise ValueError(
-                f"schedule.warmup ({self.schedule.warmup}) must not pass steps ({self.steps}); lower it or raise steps"
+            rule = f"must not pass the {self.steps} steps"
+            raise Conflict(
+                "schedule.warmup", self.schedule.warmup, rule, f"lower it to {self.steps} or raise train.steps"
             )
         return self

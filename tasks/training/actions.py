@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tasks.data.pipeline import SnapshotReader, batches
 from tasks.errors import Failed
-from tasks.evaluation.metrics import METRICS, Answers
 from tasks.training.checkpoints import StagedCheckpoints
+from tasks.training.choice import Choice
 from tasks.training.engine import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
@@ -43,6 +41,7 @@ class Log:
     every: int
     journal: Journal
     batch_size: int
+    right: str
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last = meter.last
@@ -50,7 +49,7 @@ class Log:
             return
         metrics = {
             "train/loss": meter.loss / meter.weight,
-            "train/accuracy": meter.correct / meter.weight,
+            f"train/{self.right}": meter.correct / meter.weight,
             "train/learning_rate": last.rate,
             "train/gradient_norm": last.gradient_norm,
         }
@@ -66,18 +65,21 @@ class Log:
 
 @dataclass
 class Evaluate:
-    """The validation split in stored order, whole."""
+    """The validation split in stored order, whole; what it shows may choose the weights and end the training."""
 
     every: int
     snapshot: SnapshotReader
     journal: Journal
+    choice: Choice
+    right: str
+    """What rightness is called in this task: `accuracy`, or for regression `squared_error`."""
     batch_size: int = 256
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        logits = engine.predict(batches(self.snapshot, "validation", batch_size=self.batch_size, order="stored"))
-        labels = np.asarray(self.snapshot.arrays("validation")["label"])
-        answers = Answers.of(logits[: len(labels)], labels)
-        self.journal.append(step, {f"validation/{name}": METRICS[name](answers) for name in ("loss", "accuracy")})
+        stored = batches(self.snapshot, "validation", batch_size=self.batch_size, order="stored")
+        loss, right = engine.score(stored)
+        self.journal.append(step, {"validation/loss": loss, f"validation/{self.right}": right})
+        meter.ended = self.choice.see(loss, right, engine)
 
 
 @dataclass

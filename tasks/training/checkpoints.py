@@ -10,12 +10,14 @@ import io
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tasks.store.files import canonical
 from tasks.store.staging import PASSING, Staging
+from tasks.training.choice import Choice
 from tasks.training.engine import Arrays, Engine
 from tasks.training.meter import Meter
 
@@ -25,8 +27,16 @@ STATE = "state/state.npz"
 class StagedCheckpoints:
     """Checkpoints `checkpoints/step-000000000100.npz` of one training."""
 
-    def __init__(self, staging: Staging, keep: int, measure: Callable[[str, Any], None] = lambda *timed: None) -> None:
-        self.staging, self.keep, self.measure = staging, keep, measure
+    def __init__(
+        self,
+        staging: Staging,
+        keep: int,
+        choice: Choice,
+        measure: Callable[[str, Any], None] = lambda *timed: None,
+        base: Path | None = None,
+    ) -> None:
+        """`base` is the state of a finished training to go on from where there is no checkpoint yet."""
+        self.staging, self.keep, self.choice, self.measure, self.base = staging, keep, choice, measure, base
         self.spent = 0.0
         self.saved: int | None = None
 
@@ -37,18 +47,26 @@ class StagedCheckpoints:
                 self.staging.drop(name)
                 continue
             step, told, state = unpack((self.staging.root / name).read_bytes())
+            self.choice.load(told["choice"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
             engine.load(state)
             meter.load(told)
             self.saved = step
             return step
-        return 0
+        if self.base is None:
+            return 0
+        step, told, state = unpack(self.base.read_bytes())
+        engine.load(state)
+        meter.load({**told, "ended": False})
+        return step
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
         """Commit the state at `step`, once; then let the oldest go."""
         if step == self.saved:
             return
         started = time.monotonic()
-        self.staging.put(f"{PASSING}step-{step:012d}.npz", pack(step, meter.state(), engine.state()), step=step)
+        told = {**meter.state(), "choice": self.choice.state()}
+        content = pack(step, told, {**engine.state(), **self.choice.weights})
+        self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
         self.saved = step
         for name in list(self.staging.pieces(PASSING))[: -self.keep]:
             self.staging.drop(name)

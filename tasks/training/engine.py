@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +23,16 @@ class Engine(Protocol):
         """Take n global steps in one compiled call."""
         ...
 
-    def predict(self, batches: Iterable[Arrays]) -> NDArray[np.float32]:
-        """The model's outputs, [rows, ...], for batches of features, without touching the state."""
+    def predict(self, batches: Iterable[Arrays]) -> Iterator[NDArray[np.float32]]:
+        """The model's outputs for batches of features, batch by batch, without touching the state."""
+        ...
+
+    def score(self, batches: Iterable[Arrays]) -> tuple[float, float]:
+        """Mean loss and mean rightness over batches, without smoothing, class weights or dropout."""
+        ...
+
+    def weights(self) -> Arrays:
+        """What the model answers with, by a stable name: the state without the optimizer's part."""
         ...
 
     def state(self) -> Arrays:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from tasks.artifacts import Snapshot
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig
+from tasks.config.train import Mirrored
 from tasks.data import open_snapshot
 from tasks.errors import Stopped
+from tasks.evaluation import primary
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.checkpoints import STATE, StagedCheckpoints, pack
+from tasks.training.choice import Choice
 from tasks.training.feeding import Feed
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
@@ -15,47 +21,88 @@ from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.workbench import Outcome, Workbench
 
+POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
-def fit(bench: Workbench, examples: Snapshot, model_config: ModelConfig, config: TrainConfig, seed: int) -> Outcome:
-    """Train from the newest checkpoint in the staging, or from the start; write the model when all steps are taken.
+
+@contextmanager
+def policy(name: str) -> Iterator[None]:
+    """Build layers under a dtype policy of Keras'."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def fit(
+    bench: Workbench,
+    examples: Snapshot,
+    model_config: ModelConfig,
+    config: TrainConfig,
+    seed: int,
+    base: Model | None = None,
+) -> Outcome:
+    """Train from the newest checkpoint in the staging, from `base`'s state, or from the start; write the model.
 
     Raises `Stopped` after a signal, the state saved; `Failed` on a loss that is not finite.
     """
     from tasks import runtime
-    from tasks.models import build, keras_file
-    from tasks.training.optimizers import make_optimizer
-    from tasks.training.step import OBJECTIVES
-    from tasks.training.tensorflow_engine import TensorFlowEngine
+    from tasks.training.strategies import split_cpu
 
     runtime.pin(bench.threads)
+    split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
+
+    from tasks.models import build, keras_file
+    from tasks.training.objectives import make_objective, rightness
+    from tasks.training.optimizers import make_optimizer
+    from tasks.training.step import Step
+    from tasks.training.strategies import make_strategy
+    from tasks.training.tensorflow_engine import TensorFlowEngine, first_copy
+
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
+    objective = make_objective(model_config.task, config, snapshot)
+    right = rightness(model_config.task)
 
-    model = build(model_config, snapshot.features, seed)
-    optimizer = make_optimizer(config.optimizer, model)
     feed = Feed(snapshot, plan, seed)
-    engine = TensorFlowEngine(model, optimizer, OBJECTIVES[model_config.task], feed, config.clip_norm)
+    strategy = make_strategy(config)
+    with strategy.scope():
+        with policy(POLICY[config.precision]):
+            model = build(model_config, snapshot.features, seed)
+        optimizer = make_optimizer(config.optimizer, model)
+        step_of = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
+        engine = TensorFlowEngine(step_of, strategy, feed)
+    engine.part_seeds()
 
-    checkpoints = StagedCheckpoints(bench.staging, config.checkpoint.keep, bench.measure)
+    choice = Choice(config, primary(model_config.task)[1])
+    start = base.path / STATE if base is not None else None
+    checkpoints = StagedCheckpoints(bench.staging, config.checkpoint.keep, choice, bench.measure, start)
     meter = Meter()
     actions: list[Action] = [
         Guard(),
         Progress(plan, bench.progress, bench.measure),
-        Log(config.log_every, bench.journal, config.batch_size),
-        Evaluate(config.evaluate_every, snapshot, bench.journal),
+        Log(config.log_every, bench.journal, config.batch_size, right),
+        Evaluate(config.evaluate_every, snapshot, bench.journal, choice, right),
         Save(config.checkpoint.every, checkpoints),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     feed.close()
-    if step < plan.steps:
+    if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping())
 
-    saved = keras_file.save(model, bench.staging, model_config, snapshot.features, seed)
+    meter.clear()  # sums since the last point hang on how often points are made
     bench.staging.put(STATE, pack(step, meter.state(), engine.state()))
     bench.staging.put(LEDGER, meter.ledger.text())
+    engine.load({**engine.state(), **choice.best()})
+    finished = build(model_config, snapshot.features, seed)  # in float32, outside of any strategy
+    finished.set_weights([first_copy(weight) for weight in model.weights])
+    saved = keras_file.save(finished, bench.staging, model_config, snapshot.features, seed)
     return Outcome(
-        counts={"steps": step, "parameters": int(model.count_params()), "examples": plan.examples},
+        counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},
         features=snapshot.features,
         also={**saved, "steps": step},
     )

@@ -36,11 +36,12 @@ def train(
 ) -> int:
     """Take the plan's global steps, going on from the newest whole checkpoint; returns the step reached.
 
-    That is the last one unless `stopping` asked to leave, in which case the state is saved where it stands.
+    That is the last one unless an action ended the training, or `stopping` asked to leave, in which case the state is
+    saved where it stands.
     """
     step = checkpoints.restore(engine, meter)
     engine.seek(step)
-    while step < plan.steps and not stopping():
+    while step < plan.steps and not meter.ended and not stopping():
         until = plan.next_stop(step)  # the nearest step at which an action is due
         meter.add(engine.step(until - step))  # one compiled call; sums over examples, not means
         step = until

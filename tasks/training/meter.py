@@ -45,6 +45,8 @@ class Meter:
     seconds: float = 0.0
     waited: float = 0.0
     steps: int = 0
+    ended: bool = False
+    """Whether the training has decided to end before the last step."""
 
     def add(self, sums: Sums) -> None:
         """Take in one call."""
@@ -64,10 +66,12 @@ class Meter:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: nothing timed."""
-        return {"ledger": self.ledger.state(), "loss": self.loss, "weight": self.weight, "correct": self.correct}
+        sums = {"loss": self.loss, "weight": self.weight, "correct": self.correct}
+        return {"ledger": self.ledger.state(), "ended": self.ended, **sums}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.ledger = Ledger.from_state(state["ledger"])
         self.clear()
+        self.ended = state["ended"]
         self.loss, self.weight, self.correct = state["loss"], state["weight"], state["correct"]

@@ -3,60 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import keras
 import tensorflow as tf
 
+from tasks.training.objectives import Batch, Objective
+
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
-Objective = Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""From a batch and the model's outputs to the loss and the rightness of each example, both float32 [batch]."""
 
 
-def classification(batch: dict[str, tf.Tensor], logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cross-entropy straight from the logits [batch, classes]; right where the largest one is the label's."""
-    label = batch["label"]
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
-    correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
-    return losses, correct
+@dataclass(frozen=True)
+class Step:
+    """One global step of a model: what is computed, in which order, and by what it is divided."""
 
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    objective: Objective
+    clip_norm: float | None = None
+    accumulate: int = 1
+    jit: bool = False
 
-OBJECTIVES: dict[str, Objective] = {"classification": classification}
+    def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
+        """Forward, backward and update on this replica's slice of a global batch; returns sums over all of it."""
+        sums = self.accumulated(batch)
+        # one all-reduce of everything, so that all replicas decide on the same numbers from here on
+        loss, weight, right, *gradients = reduce(sums)
+        gradients = [gradient / tf.maximum(weight, 1e-9) for gradient in gradients]
+        # the norm of the whole gradient: clipped before the reduce, it would be that of a slice
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        if self.clip_norm is not None:
+            gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+        return {"loss": loss, "weight": weight, "correct": right, "norm": norm, "finite": finite}
 
+    def accumulated(self, batch: Batch) -> list[tf.Tensor]:
+        """Sums of loss, weight, rightness and gradients over the micro-batches, one after the other."""
+        compute = tf.function(self.sums, jit_compile=True) if self.jit else self.sums
+        size = batch["weight"].shape[0] // self.accumulate
+        total: list[tf.Tensor] = []
+        for k in range(self.accumulate):
+            micro = {name: values[k * size : (k + 1) * size] for name, values in batch.items()}
+            if total:  # not before the last one is done: the point is to hold one micro-batch's activations at a time
+                with tf.control_dependencies(total):
+                    micro = {name: tf.identity(values) for name, values in micro.items()}
+            found = compute(micro)
+            total = [have + new for have, new in zip(total, found, strict=True)] if total else found
+        return total
 
-def replica_step(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    objective: Objective,
-    clip_norm: float | None,
-    reduce: Reduce,
-    batch: dict[str, tf.Tensor],
-) -> dict[str, tf.Tensor]:
-    """Forward, backward and update on this replica's slice of one global batch; returns sums over the whole batch."""
-    weight = batch["weight"]
-    variables = model.trainable_variables
-    with tf.GradientTape() as tape:
-        outputs = model(features_of(model, batch), training=True)
-        losses, correct = objective(batch, tf.cast(outputs, tf.float32))
-        # a sum, not a mean: slices of unequal weight then add up to the gradient of the whole batch
-        loss = tf.reduce_sum(weight * losses)
-    gradients = tape.gradient(loss, [v.value for v in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO)
-    # densify before anything is squared or added: an embedding's rows may come twice
-    gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
-    sums = [loss, tf.reduce_sum(weight), tf.reduce_sum(weight * correct)]
-    # one all-reduce of everything, so that all replicas decide on the same numbers from here on
-    *gradients, loss, total, right = reduce([*gradients, *sums])
-    gradients = [gradient / tf.maximum(total, 1e-9) for gradient in gradients]
-    # the norm of the whole gradient: clipped before the reduce, it would be that of a slice
-    norm = tf.linalg.global_norm(gradients)
-    finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-    if clip_norm is not None:
-        gradients = [gradient * (clip_norm / tf.maximum(norm, clip_norm)) for gradient in gradients]
-    optimizer.apply(gradients, variables)
-    return {"loss": loss, "weight": total, "correct": right, "norm": norm, "finite": finite}
+    def sums(self, batch: Batch) -> list[tf.Tensor]:
+        """Loss, weight, rightness, then the gradient of the loss by variable: sums over a micro-batch, float32.
 
-
-def features_of(model: keras.Model, batch: dict[str, Any]) -> Any:
-    """What of a batch the model takes, by its inputs' names."""
-    names = [tensor.name for tensor in model.inputs]
-    return batch[names[0]] if len(names) == 1 else {name: batch[name] for name in names}
+        Sums, not means: those of slices of unequal weight add up to that of the whole batch.
+        """
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            outputs = self.model(self.objective.inputs(self.model, batch), training=True)
+            scored = self.objective(batch, tf.cast(outputs, tf.float32))
+            loss = tf.reduce_sum(scored.weights * scored.losses)
+        gradients = tape.gradient(
+            loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        # densify before anything is squared or added: an embedding's rows may come twice
+        gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
+        return [loss, tf.reduce_sum(scored.weights), tf.reduce_sum(scored.weights * scored.right), *gradients]

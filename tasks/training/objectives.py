@@ -1,0 +1,126 @@
+"""What is minimised, by task: losses and weights of everything that is scored in a batch, and whether it was right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.data.pipeline import SnapshotReader
+from tasks.errors import Refused
+
+Batch = dict[str, tf.Tensor]
+
+DEFAULT_LOSS = {
+    "classification": "cross_entropy",
+    "multilabel": "binary_cross_entropy",
+    "regression": "squared_error",
+    "language_model": "cross_entropy",
+}
+LOSSES = {
+    "classification": {"cross_entropy"},
+    "multilabel": {"binary_cross_entropy"},
+    "regression": {"squared_error", "absolute_error"},
+    "language_model": {"cross_entropy"},
+}
+
+
+def rightness(task: str) -> str:
+    """What the mean of `Scored.right` is called."""
+    return "squared_error" if task == "regression" else "accuracy"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Float32 tensors of one shape, [batch] or [batch, targets]."""
+
+    losses: tf.Tensor
+    weights: tf.Tensor
+    right: tf.Tensor
+    """1 where the answer was right; for regression the squared error, whose mean says as much."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A task's loss with its options; `__call__` scores a batch, `inputs` is what of it the model reads."""
+
+    task: str
+    loss: str
+    smoothing: float = 0.0
+    class_weights: np.ndarray | None = None
+    bos: int = 0
+
+    def inputs(self, model: Any, batch: Batch) -> Any:
+        """The model's inputs by their names; a language model does not see the last token, which it only predicts."""
+        names = [tensor.name for tensor in model.inputs]
+        values = {name: batch[name][:, :-1] if self.task == "language_model" else batch[name] for name in names}
+        return values[names[0]] if len(names) == 1 else values
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score outputs (float32) against the batch; the batch's own `weight` [batch] is part of the weights."""
+        if self.task == "classification":
+            label = batch["label"]
+            return self._classes(label, outputs, batch["weight"] * self._of_class(label))
+        if self.task == "language_model":
+            target = tf.cast(batch["tokens"][:, 1:], tf.int32)
+            scored = tf.cast(target != self.bos, tf.float32)  # a document's beginning is given, not predicted
+            return self._classes(target, outputs, batch["weight"][:, None] * scored)
+        target = tf.cast(batch["target"], tf.float32)
+        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
+        if self.task == "multilabel":
+            smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
+            return Scored(losses, weights, tf.cast((outputs > 0) == (target > 0.5), tf.float32))
+        target = tf.reshape(target, tf.shape(outputs))
+        squared = tf.square(outputs - target)
+        return Scored(squared if self.loss == "squared_error" else tf.abs(outputs - target), weights, squared)
+
+    def _classes(self, label: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> Scored:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
+        if self.smoothing:
+            even = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
+            losses = (1 - self.smoothing) * losses + self.smoothing * even
+        right = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
+        return Scored(losses, weights, right)
+
+    def _of_class(self, label: tf.Tensor) -> tf.Tensor:
+        if self.class_weights is None:
+            return tf.ones(tf.shape(label), tf.float32)
+        return tf.gather(tf.constant(self.class_weights, tf.float32), label)
+
+
+def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
+    """The objective of a config over a snapshot; `Refused` for options that the task would ignore."""
+    loss = config.loss or DEFAULT_LOSS[task]
+    if loss not in LOSSES[task]:
+        choices = ", ".join(sorted(LOSSES[task]))
+        raise Refused("train.loss", loss, f"the losses of {task} are {choices}", f"set {DEFAULT_LOSS[task]}")
+    if config.label_smoothing and task == "regression":
+        raise Refused("train.label_smoothing", config.label_smoothing, "is ignored by regression", "leave it out")
+    weights = None
+    if config.class_weights is not None:
+        weights = class_weights(task, config, snapshot)
+    bos = snapshot.features["tokens"]["bos"] if task == "language_model" else 0
+    return Objective(task, loss, config.label_smoothing, weights, bos)
+
+
+def class_weights(task: str, config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
+    """Weight of each class, float32 [classes], by class id."""
+    if task != "classification":
+        raise Refused("train.class_weights", "given", f"are ignored by {task}", "leave them out")
+    classes = snapshot.features["label"]["classes"]
+    if config.class_weights == "balanced":
+        counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
+        if not counts.all():
+            empty = classes[int(np.flatnonzero(counts == 0)[0])]
+            rule = f"class {empty} has no example in the train split"
+            raise Refused("train.class_weights", "balanced", rule, "give the weights as a mapping")
+        return (counts.sum() / (len(classes) * counts)).astype(np.float32)
+    assert isinstance(config.class_weights, dict)
+    if set(config.class_weights) != set(classes):
+        saw = ", ".join(sorted(set(config.class_weights) ^ set(classes)))
+        raise Refused("train.class_weights", saw, f"must name every class: {', '.join(classes)}", "add or remove these")
+    return np.array([config.class_weights[name] for name in classes], np.float32)

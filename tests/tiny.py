@@ -1,0 +1,60 @@
+"""A training of seconds: ten images, a model of two small layers, seven steps."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+
+from tasks.artifacts import Outcome
+from tasks.config import MlpModel, TrainConfig
+from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.training.ledger import LEDGER
+from tasks.workbench import Workbench
+
+STEPS = 7
+MODEL = MlpModel(units=(8, 8), dropout=0.5)
+CONFIG = TrainConfig(
+    steps=STEPS,
+    batch_size=4,
+    optimizer=AdamW(),
+    schedule=Schedule(rate=0.01, warmup=2),
+    clip_norm=1.0,
+    checkpoint=CheckpointConfig(every=3),
+    log_every=2,
+    evaluate_every=4,
+)
+FILES = ("model.keras", "model.weights.h5", "architecture.json", "state/state.npz", LEDGER)
+
+
+def write_snapshot(bench: Workbench) -> Outcome:
+    """Ten training images of two classes, in the layout of contract 7."""
+    random = np.random.default_rng(1)
+    counts = {"train": 10, "validation": 5, "test": 5}
+    for split, count in counts.items():
+        arrays = {
+            "image": random.integers(0, 256, (count, 4, 4, 1), np.uint8),
+            "label": np.arange(count, dtype=np.int64) % 2,
+            "origin": np.stack([np.arange(count), np.ones(count, np.int64)], 1),
+            "pieces": np.stack([np.arange(count), np.zeros(count, np.int64), np.ones(count, np.int64)] * 1, 1),
+        }
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array)
+            bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+    features = {
+        "image": {"dtype": "uint8", "shape": [4, 4, 1]},
+        "label": {"dtype": "int64", "shape": [], "classes": ["even", "odd"]},
+    }
+    return Outcome(counts=counts, features=features)
+
+
+def files(bench: Workbench) -> dict[str, bytes]:
+    return {name: (bench.staging.root / name).read_bytes() for name in FILES}
+
+
+def stopping_after(calls: int) -> Callable[[], int]:
+    """A signal that comes before the call number `calls` of the loop."""
+    left = iter([0] * calls)
+    return lambda: next(left, 15)
