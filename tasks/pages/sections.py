@@ -106,7 +106,7 @@ def variants(facts: Facts) -> dict[str, Any]:
         {"batch": size, "ratio": row["ratios"]["litert_again"], "conclusive": row["conclusive"]}
         for size, row in batches.items()
     ]
-    return {"rows": rows, "batches": list(batches), "again": again, "threads": measured.get("threads")}
+    return {"rows": rows, "batches": list(batches), "again": again, "threads": _threads(measured.get("threads"))}
 
 
 def _latency(facts: Facts, found: list[Artifact]) -> dict[str, Any]:
@@ -116,6 +116,18 @@ def _latency(facts: Facts, found: list[Artifact]) -> dict[str, Any]:
         if found and path and path.exists() and (latency := json.loads(path.read_bytes()).get("latency")):
             return latency
     return {}
+
+
+def _threads(measured: Any) -> str:
+    """`1 thread`, or by format where they differ: `1 thread (litert), 2 threads (saved_model)`."""
+    counts = measured if isinstance(measured, dict) else {"": measured or 1}
+    by_count: dict[int, list[str]] = {}
+    for name, count in counts.items():
+        by_count.setdefault(count, []).append(name)
+    told = {count: f"{count} thread{'' if count == 1 else 's'}" for count in by_count}
+    if len(by_count) == 1:
+        return next(iter(told.values()))
+    return ", ".join(f"{told[count]} ({', '.join(names)})" for count, names in sorted(by_count.items()))
 
 
 def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""A run's page and its MLflow run tell all of it: to a person, and to whoever asks MLflow's own client."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.config import Config
+from tasks.config.load import load
+from tasks.errors import Failed
+from tasks.pages import curves, run_page
+from tasks.store.home import Home
+from tasks.store.runs import find_runs, opened
+from tests.homes import ROOT, CommandHome
+
+STAGES = ["convert", "snapshot", "train", "evaluate", "compress", "export", "promote"]
+
+
+class Loads(HTMLParser):
+    """What a browser would fetch for a page, and the text that it shows."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        fetching = {"src", "srcset", "data", "poster"} | ({"href", "xlink:href"} if tag != "a" else set())
+        self.addresses += [value or "" for name, value in attrs if name in fetching]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(finished: CommandHome) -> str:
+    """The finished run's page, as the run left it."""
+    [path] = finished.root.glob("runs/*/page.html")
+    return path.read_text(encoding="utf-8")
+
+
+def manifest(row: dict[str, Any]) -> dict[str, Any]:
+    return json.loads((Path(row["path"]) / "manifest.json").read_bytes())
+
+
+def test_the_page_needs_nothing_but_itself(page: str) -> None:
+    loads = Loads(page)
+    assert loads.addresses, "there are pictures"
+    assert all(address.startswith("data:image/png;base64,") for address in loads.addresses)
+    assert not loads.tags & {"script", "link", "iframe", "object", "embed"}
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: CommandHome) -> None:
+    run, text = finished.newest_run(), Loads(page).text
+    [report] = run["stages"]["evaluate"]
+    metrics = manifest(report)["statistics"]["metrics"]
+    low, high = metrics["test/accuracy/low"], metrics["test/accuracy/high"]
+    assert f"test accuracy {metrics['test/accuracy']:.4f} [{low:.4f}, {high:.4f}]" in text
+    assert f"{low:.4f} to {high:.4f}" in text
+    for stage in STAGES:
+        assert stage in text
+        for row in run["stages"][stage]:
+            assert row["digest"] in page
+    for row in run["stages"]["compress"]:
+        assert row["name"] in text
+        for gate in manifest(row)["statistics"]["gates"]:
+            assert gate["text"] in text
+    for word in ("Training", "Variants", "Data", "Lineage", "Config", "Environment", "Cost", "0 missing, 0 repeated"):
+        assert word in text
+    assert "1,797 raw examples" in text
+    assert page.count("<polyline") == 4  # loss, accuracy, learning rate, step time: too short for validation
+    assert page.count("data:image/png") == 4
+
+
+def test_the_page_changes_nothing_when_made_again(page: str, finished: CommandHome) -> None:
+    [run] = find_runs(Home(finished.root))
+    files, description = run_page.publish(run)
+    assert (run.folder / "page.html").read_text(encoding="utf-8") == page
+    assert 4 <= len(description.split("\n\n")) <= 6
+    names = [path.name for path, _ in files]
+    assert names[:3] == ["page.html", "config.yaml", "report.json"]
+
+
+def test_the_config_beside_the_page_is_a_preset_of_the_run(finished: CommandHome) -> None:
+    [run] = find_runs(Home(finished.root))
+    assert load(run.folder / "config.yaml") == run.config
+
+
+def test_a_failed_run_has_a_page_that_escapes_what_it_tells(tmp_path: Path) -> None:
+    config = load(ROOT / "flows/presets/digits.yaml")
+    run_folder = fail(config, Home(tmp_path), Failed("a<b", "<script>alert(1)</script>", 'rule & "law"', "mend <it>"))
+    page = (run_folder / "page.html").read_text()
+    assert "<script>alert" not in page
+    shown = Loads(page)
+    for part in ("a<b", "<script>alert(1)</script>", 'rule & "law"', "mend <it>", "failed"):
+        assert part in shown.text
+    for absent in ("Quality", "Training", "Variants", "Lineage", "Cost"):
+        assert f"<h2>{absent}" not in page
+
+
+def fail(config: Config, home: Home, error: Failed) -> Path:
+    """A run that failed before its first stage."""
+    with opened(home, "pipeline", config, new=True, prefect_id=None, waiting=print) as run:
+        run.end(error.exit_code, error.status, error.as_json())
+        files, description = run_page.publish(run)
+        assert [path.name for path, _ in files] == ["page.html", "config.yaml"]
+        assert "**failed**" in description
+        return run.folder
+
+
+def test_curves_leave_out_what_cannot_be_drawn(tmp_path: Path) -> None:
+    journal = tmp_path / "metrics.jsonl"
+    points = [
+        {"step": step, "time": 0.0, "metrics": {"train/loss": loss}} for step, loss in enumerate([9, 2, "nan", 1])
+    ]
+    journal.write_text("".join(json.dumps(point) + "\n" for point in points) + '{"step": 4, "ti')
+    assert curves.read(journal) == {"train/loss": [(1, 2.0), (3, 1.0)]}
+    [(title, svg)] = curves.draw_all(journal)
+    assert title == "loss"
+    assert svg.startswith("<svg") and "nan" not in svg
+    assert curves.draw_all(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (2.5, 2.5), (0.0, 600.0), (1e-5, 3e-5), (-4.0, 1234.5)])
+def test_ticks_are_few_and_within(low: float, high: float) -> None:
+    ticks = curves.linear_ticks(low, high)
+    assert 1 <= len(ticks) <= 8
+    assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in ticks)
+
+
+# What MLflow holds ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tracked(finished: CommandHome) -> Iterator[tuple[Any, Any]]:
+    """MLflow's client on the finished home, and the MLflow run in it."""
+    from tasks.tracking.runs import connect
+
+    client = connect(f"sqlite:///{finished.root}/mlflow.db")
+    yield client, client.get_run(finished.newest_run()["mlflow_run_id"])
+
+
+def leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from leaves(value, (*path, key))
+    else:
+        yield ".".join(path), values
+
+
+def test_every_leaf_of_the_config_is_a_parameter(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+    params = tracked[1].data.params
+    wanted = dict(leaves(finished.newest_run()["config"]))
+    assert params.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert params[name] == (value if isinstance(value, str) else json.dumps(value)), name
+
+
+def test_metrics_by_step_are_the_journals_points(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+    client, run = tracked
+    [journal] = finished.root.glob("runs/*/metrics.jsonl")
+    wanted: dict[str, list[tuple[int, float]]] = {}
+    for line in journal.read_text().splitlines():
+        point = json.loads(line)
+        for name, value in point["metrics"].items():
+            wanted.setdefault(name, []).append((point["step"], float(value)))
+    assert run.data.metrics.keys() == wanted.keys()
+    for name, points in wanted.items():
+        found = [(metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name)]
+        assert sorted(found) == sorted(points), name
+    for name, points in wanted.items():
+        assert len(points) == 1 or min(step for step, _ in points) > 0, f"{name}: a curve begins with its own end"
+    assert "test/accuracy" in wanted and "seconds/train" in wanted
+
+
+def test_page_report_pictures_and_manifests_are_artifacts(tracked: tuple[Any, Any]) -> None:
+    client, run = tracked
+    listed = {
+        item.path for folder in ("", "pictures", "manifests") for item in client.list_artifacts(run.info.run_id, folder)
+    }
+    assert {"page.html", "report.json", "config.yaml"} <= listed
+    for name in ("confusion", "reliability", "curves", "most_wrong"):
+        assert f"pictures/{name}.png" in listed
+    for name in ("convert-records", "snapshot-snapshot", "train-model", "compress-int8_dynamic", "export-export"):
+        assert f"manifests/{name}.json" in listed
+
+
+def test_inputs_tags_and_description_lead_back(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+    _, run = tracked
+    record = finished.newest_run()
+    inputs = {item.dataset.name: item.dataset.digest for item in run.inputs.dataset_inputs}
+    for stage, kind in (("convert", "records"), ("snapshot", "snapshot")):
+        [row] = record["stages"][stage]
+        assert inputs[kind] == row["digest"][:36]
+    tags = run.data.tags
+    assert tags["millrace.run"] == record["run_id"]
+    assert tags["millrace.outcome"] == "completed"
+    [export] = record["stages"]["export"]
+    assert tags["millrace.export"] == export["digest"][:12]
+    description = tags["mlflow.note.content"]
+    assert description.startswith("**champion**")
+    assert record["attempts"][0]["prefect_flow_run_id"] in description
+    for row in (row for rows in record["stages"].values() for row in rows):
+        assert row["digest"][:12] in description
+
+
+def test_the_version_says_which_gates_it_passed(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+    client, run = tracked
+    version = client.get_model_version_by_alias("digits", "champion")
+    [export] = finished.newest_run()["stages"]["export"]
+    assert version.run_id == run.info.run_id
+    assert version.tags["millrace.export"] == export["digest"]
+    assert version.tags["millrace.run"] == run.data.tags["millrace.run"]
+    assert version.tags["millrace.gate"].startswith("champion")
+    for words in (
+        "Champion, with test",
+        "int8_dynamic, size passed",
+        "int8_dynamic, quality passed",
+        "litert, parity passed",
+    ):
+        assert words in version.description
+
+
+def test_the_registered_version_answers_without_our_code(finished: CommandHome, tmp_path: Path) -> None:
+    [export] = finished.newest_run()["stages"]["export"]
+    packages = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    script = (
+        "import importlib.util, sys\n"
+        f"sys.path.extend({packages!r})\n"
+        "assert not any(importlib.util.find_spec(name) for name in ('tasks', 'flows', 'infra'))\n"
+        "import mlflow, numpy as np\n"
+        f"mlflow.set_tracking_uri({f'sqlite:///{finished.root}/mlflow.db'!r})\n"
+        f"golden = np.load({str(Path(export['path']) / 'golden.npz')!r})\n"
+        "model = mlflow.pyfunc.load_model('models:/digits@champion')\n"
+        "found = model.predict(golden['inputs'])\n"
+        "assert found.shape == golden['outputs'].shape and found.dtype == golden['outputs'].dtype\n"
+        "np.testing.assert_allclose(found, golden['outputs'], atol=1e-4)\n"
+        "print('answered', len(found))\n"
+    )
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script],  # without the .pth by which an editable install lets our code in
+        cwd=tmp_path,
+        env={**os.environ, **quiet},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip().endswith("answered 32")
