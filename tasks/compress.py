@@ -5,9 +5,10 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.artifacts import Artifact, Model, Snapshot, Variant
+from tasks import identities
+from tasks.artifacts import Model, Snapshot, Variant
 from tasks.config import CompressConfig
-from tasks.stage import Code, Identity, measure_stage, run_stage
+from tasks.stage import measure_stage, run_stage
 
 
 @task(name="compress", cache_policy=NO_CACHE, persist_result=False)
@@ -17,16 +18,13 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[V
     Each is measured for size and for quality on the test split, and its latency against float, interleaved. One
     that a gate keeps out is made and shown, with a warning, and not handed on.
     """
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION, keep_accepted
+    from tasks.compression import keep_accepted
 
     def variant(name: str, parent: Variant | None) -> Variant:
-        parents: dict[str, Artifact] = {"model": model, "snapshot": examples}
-        if parent is not None:
-            parents["float"] = parent
         return run_stage(
             "compress",
             Variant,
-            Identity({"variant": name, "compress": config}, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES)),
+            identities.variant(name, model, examples, parent, config),
             work="tasks.compression.variants:build",
             arguments=(name, model, examples, parent, config),
             name=name,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from tasks import identities
 from tasks.artifacts import Records
 from tasks.attempt import current
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.stage import Code, Identity, run_stage
+from tasks.stage import run_stage
 
 
 @task(name="convert", cache_policy=NO_CACHE, persist_result=False)
@@ -19,19 +20,11 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
     metadata by which `tfds.builder_from_directory` reads them. Refused: a source that has no examples. Fails on
     more unreadable examples than `records.bad_budget`, one class only, an empty split, a file that changes.
     """
-    from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
-    from tasks.data.sources import fingerprint
-
     memory = current.get().store.root / ".verified"
     return run_stage(
         "convert",
         Records,
-        Identity(
-            {"source": source, "records": config},
-            parents={},
-            code=Code(RECORDS_VERSION, RECORDS_LIBRARIES),
-            sources=lambda: fingerprint(source, memory),
-        ),
+        identities.records(source, config, memory),
         work="tasks.data.records:build",
         arguments=(source, config, memory),
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from tasks import identities
 from tasks.artifacts import Export, Model, Snapshot, Variant
 from tasks.config import ExportConfig
-from tasks.stage import Code, Identity, parent_of, run_stage
+from tasks.stage import parent_of, run_stage
 
 
 @task(name="export", cache_policy=NO_CACHE, persist_result=False)
@@ -17,17 +18,11 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
     Fails where a float variant's outputs, in a process that imports none of our code, differ from Keras' by more
     than `export.tolerance`.
     """
-    from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
-
     examples = parent_of(model, "snapshot", Snapshot)
     return run_stage(
         "export",
         Export,
-        Identity(
-            config,
-            parents={"model": model, "snapshot": examples, **{variant.name: variant for variant in variants}},
-            code=Code(EXPORT_VERSION, EXPORT_LIBRARIES),
-        ),
+        identities.export(model, examples, variants, config),
         work="tasks.exporting.export:build",
         arguments=(model, examples, variants, config),
         fresh=True,

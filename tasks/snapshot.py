@@ -5,9 +5,10 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from tasks import identities
 from tasks.artifacts import Records, Snapshot
 from tasks.config import SnapshotConfig
-from tasks.stage import Code, Identity, run_stage
+from tasks.stage import run_stage
 
 
 @task(name="snapshot", cache_policy=NO_CACHE, persist_result=False)
@@ -18,12 +19,10 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
     Each split is a set of `.npy` files that NumPy maps without us, with the way back from each row to its
     records. What turns raw input into an example lies in `transform/` and travels with every export.
     """
-    from tasks.data.snapshots import CODE
-
     return run_stage(
         "snapshot",
         Snapshot,
-        Identity(config, parents={"records": records}, code=Code(*CODE[config.kind])),
+        identities.snapshot(records, config),
         work="tasks.data.snapshots:build",
         arguments=(records, config),
     )

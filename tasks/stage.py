@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,52 +14,14 @@ from prefect.context import FlowRunContext
 from tasks import console
 from tasks.artifacts import Artifact, Model
 from tasks.attempt import current
-from tasks.config import ReleaseConfig, identity
+from tasks.config import ReleaseConfig
 from tasks.errors import Failed, Refused
+from tasks.identities import Identity
 from tasks.pages.words import describe
 from tasks.store.runs import Run
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
-
-
-@dataclass(frozen=True)
-class Code:
-    """The stage's own version, an integer beside its code, and the libraries that decide its bytes."""
-
-    version: int
-    libraries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Everything that can change a stage's result, and nothing else."""
-
-    config: Any
-    parents: dict[str, Artifact]
-    code: Code
-    sources: Callable[[], Sequence[tuple[str, str]]] = tuple
-    """(key, content hash) of every raw example or file, as they are when it is called."""
-
-    def inputs(self, kind: type[Artifact]) -> dict[str, Any]:
-        """What goes into the digest, in full."""
-        libraries = {name: version(name) for name in sorted(self.code.libraries)}
-        return {
-            "kind": kind.kind,
-            "format": kind.format,
-            "config": identity(self.config),
-            "parents": {name: parent.digest for name, parent in sorted(self.parents.items())},
-            "sources": self._listed(),
-            "code": {"version": self.code.version, "libraries": libraries},
-        }
-
-    def check_sources(self, inputs: dict[str, Any]) -> None:
-        """Raise `Failed` if a source is no longer what went into the digest."""
-        if self._listed() != inputs["sources"]:
-            raise Failed("source", "it changed during the run", "a source stands still", "run again")
-
-    def _listed(self) -> list[list[str]]:
-        return [list(source) for source in self.sources()]
 
 
 def run_stage(

@@ -7,10 +7,11 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.artifacts import Artifact, Model, Snapshot
+from tasks import identities
+from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig, identity
 from tasks.errors import Refused
-from tasks.stage import Code, Identity, model_of_store, run_stage
+from tasks.stage import model_of_store, run_stage
 
 
 @task(name="train", cache_policy=NO_CACHE, persist_result=False)
@@ -20,18 +21,11 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     The order of examples, the initial weights and dropout are arithmetic in (seed, step): killed anywhere and run
     again, the weights are those of an unbroken run, bit for bit. Fails on a loss that is not finite.
     """
-    from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
-
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
-    parents: dict[str, Artifact] = {"snapshot": examples}
     return run_stage(
         "train",
         Model,
-        Identity(
-            {"model": model, "train": config, "seed": seed},
-            parents={**parents, "extends": base} if base else parents,
-            code=Code(MODEL_VERSION, MODEL_LIBRARIES),
-        ),
+        identities.model(examples, model, config, seed, base),
         work="tasks.training.fit:fit",
         arguments=(examples, model, config, seed, base),
         fresh=True,

@@ -6,8 +6,8 @@ import sys
 
 import typer
 
+from flows.commands import diff, gc, predict, run, show, verify, why
 from flows.commands import list_ as list_command
-from flows.commands import predict, run, show, verify
 from flows.commands.reply import usage_error
 
 app = typer.Typer(
@@ -23,6 +23,9 @@ app.command("predict")(predict.predict)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)
+app.command("diff")(diff.diff)
+app.command("why", context_settings=run.SETTINGS)(why.why)
+app.command("gc")(gc.gc)
 
 
 def main() -> None:

@@ -67,8 +67,8 @@ def run(
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
-    """FLOW, PRESET and the dotted flags (`--a.b VALUE` or `--a.b=VALUE`)."""
-    name, preset, flags, rest = "pipeline", None, [], list(words)
+    """FLOW, PRESET and the flags."""
+    name, preset, rest = "pipeline", None, list(words)
     if rest and rest[0] in FLOWS:
         name = rest.pop(0)
     if rest and not rest[0].startswith("--"):
@@ -77,6 +77,12 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
             raise Refused(
                 str(preset), "neither a flow nor a preset", f"FLOW is one of {', '.join(FLOWS)}", "PRESET ends in .yaml"
             )
+    return name, preset, read_flags(rest)
+
+
+def read_flags(words: list[str]) -> list[tuple[str, str]]:
+    """The dotted flags: `--a.b VALUE` or `--a.b=VALUE`."""
+    rest, flags = list(words), []
     while rest:
         word = rest.pop(0)
         if not word.startswith("--"):
@@ -92,7 +98,7 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
                 raise Refused(word, "no value", "a flag is --dotted.key VALUE", f"{word} VALUE")
             value = rest.pop(0)
         flags.append((dotted, value))
-    return name, preset, flags
+    return flags
 
 
 def check_release(name: str, model: str | None, home: Home) -> None:

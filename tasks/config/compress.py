@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.config.base import Section
+from tasks.config.base import NOT_IDENTITY, Section
 
 
 class CompressConfig(Section):
     """The float SavedModel and the float LiteRT file are always made; methods add to them."""
 
-    methods: tuple[Literal["int8_dynamic"], ...] = ("int8_dynamic",)
+    methods: Annotated[tuple[Literal["int8_dynamic"], ...], NOT_IDENTITY] = ("int8_dynamic",)
     """`int8_dynamic`: int8 weights per channel, activations quantised as they pass (LiteRT)."""
 
     max_size_ratio: Annotated[float, Field(gt=0, le=1)] = 0.35
@@ -21,5 +21,5 @@ class CompressConfig(Section):
     max_quality_loss: Annotated[float, Field(ge=0, le=1)] = 0.02
     """Largest accepted upper 95 % bound of the paired loss of test accuracy against float."""
 
-    max_latency_ratio: Annotated[float, Field(gt=0)] | None = None
+    max_latency_ratio: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IDENTITY] = None
     """Largest accepted latency against float LiteRT; default: measured and reported, not judged."""

@@ -1,0 +1,120 @@
+"""What decides each stage's result, and nothing else: from these an artifact's digest is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import Artifact
+from tasks.config import (
+    CompressConfig,
+    EvaluateConfig,
+    ExportConfig,
+    ModelConfig,
+    RecordsConfig,
+    SnapshotConfig,
+    SourceConfig,
+    TrainConfig,
+    identity,
+)
+from tasks.errors import Failed
+
+
+@dataclass(frozen=True)
+class Code:
+    """The stage's own version, an integer beside its code, and the libraries that decide its bytes."""
+
+    version: int
+    libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Everything that can change a stage's result, and nothing else."""
+
+    config: Any
+    parents: dict[str, Artifact]
+    code: Code
+    sources: Callable[[], Sequence[tuple[str, str]]] = tuple
+    """(key, content hash) of every raw example or file, as they are when it is called."""
+
+    def inputs(self, kind: type[Artifact]) -> dict[str, Any]:
+        """What goes into the digest, in full."""
+        libraries = {name: version(name) for name in sorted(self.code.libraries)}
+        return {
+            "kind": kind.kind,
+            "format": kind.format,
+            "config": identity(self.config),
+            "parents": {name: parent.digest for name, parent in sorted(self.parents.items())},
+            "sources": self._listed(),
+            "code": {"version": self.code.version, "libraries": libraries},
+        }
+
+    def check_sources(self, inputs: dict[str, Any]) -> None:
+        """Raise `Failed` if a source is no longer what went into the digest."""
+        if self._listed() != inputs["sources"]:
+            raise Failed("source", "it changed during the run", "a source stands still", "run again")
+
+    def _listed(self) -> list[list[str]]:
+        return [list(source) for source in self.sources()]
+
+
+def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
+    """Of records: the source's content, how it is read and split; `memory` keeps what files hashed to."""
+    from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
+    from tasks.data.sources import fingerprint
+
+    return Identity(
+        {"source": source, "records": config},
+        {},
+        Code(RECORDS_VERSION, RECORDS_LIBRARIES),
+        sources=lambda: fingerprint(source, memory),
+    )
+
+
+def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
+    """Of a snapshot: the records and the layout."""
+    from tasks.data.snapshots import CODE
+
+    return Identity({"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]))
+
+
+def model(
+    examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, extends: Artifact | None = None
+) -> Identity:
+    """Of a model: the examples and the arithmetic of its training; not its layout over devices."""
+    from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
+
+    parents = {"snapshot": examples} if extends is None else {"snapshot": examples, "extends": extends}
+    return Identity({"model": config, "train": train, "seed": seed}, parents, Code(MODEL_VERSION, MODEL_LIBRARIES))
+
+
+def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
+    """Of a report: the model, the examples and how it is judged."""
+    from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
+
+    parents = {"model": trained, "snapshot": examples}
+    return Identity({"evaluate": config}, parents, Code(REPORT_VERSION, REPORT_LIBRARIES))
+
+
+def variant(
+    name: str, trained: Artifact, examples: Artifact, made_from: Artifact | None, config: CompressConfig
+) -> Identity:
+    """Of a variant: its method, the model, the float form it is made from, and what it must keep."""
+    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+
+    parents = {"model": trained, "snapshot": examples}
+    if made_from is not None:
+        parents["float"] = made_from
+    return Identity({"variant": name, "compress": config}, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
+
+
+def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
+    """Of an export: the accepted variants and what is checked."""
+    from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
+
+    parents = {"model": trained, "snapshot": examples, **{found.name: found for found in variants}}
+    return Identity({"export": config}, parents, Code(EXPORT_VERSION, EXPORT_LIBRARIES))

@@ -1,0 +1,112 @@
+"""In what two artifacts' inputs, two configs or two listings differ, down to the field and the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.artifacts import KINDS, Artifact
+from tasks.store.store import Store, digest_of
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same."""
+
+    where: str
+    """A config field, a library, a file."""
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.where}: added" if self.after is True else f"{self.where}: none → {self.after}"
+        if self.after is None:
+            return f"{self.where}: removed" if self.before is True else f"{self.where}: {self.before} → none"
+        return f"{self.where}: {self.before} → {self.after}"
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """An artifact that a config asks for, made or not: the inputs that its digest is made of."""
+
+    name: str
+    inputs: dict[str, Any]
+    parents: dict[str, Foreseen]
+
+    @property
+    def kind(self) -> str:
+        """The artifact's kind."""
+        return self.inputs["kind"]
+
+    @property
+    def digest(self) -> str:
+        """The artifact's digest, also where it is not made yet."""
+        return digest_of(self.inputs)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested mappings by dotted path."""
+    if isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from leaves(value[key], f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def between(before: Any, after: Any) -> list[Difference]:
+    """The leaves that differ between two nested mappings."""
+    old, new = dict(leaves(before)), dict(leaves(after))
+    return [
+        Difference(path, old.get(path), new.get(path))
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    ]
+
+
+def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
+    """Files or examples that were added, removed or changed, by key."""
+    old, new = {key: content for key, content in before}, {key: content for key, content in after}
+    found = [Difference(key, None, True) for key in sorted(new.keys() - old.keys())]
+    found += [Difference(key, True, None) for key in sorted(old.keys() - new.keys())]
+    changed = sorted(key for key in old.keys() & new.keys() if old[key] != new[key])
+    return found + [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in changed]
+
+
+def explain(store: Store, before: Artifact, after: Foreseen) -> list[Difference]:
+    """Why `after` is not `before`: their own inputs, and where a parent differs, that parent's, up to the sources."""
+    old, new = before.manifest["inputs"], after.inputs
+    found = between(old["config"], new["config"]) + between_sources(old["sources"], new["sources"])
+    found += [Difference(f"{after.name}: code {d.where}", d.before, d.after) for d in between(old["code"], new["code"])]
+    held = store.parents_of(before)
+    for name, parent in after.parents.items():
+        was = old["parents"].get(name)
+        if was == parent.digest:
+            continue
+        if name in held:
+            found += explain(store, held[name], parent)
+        else:
+            found.append(Difference(f"{after.name}: parent {name}", was and was[:12], parent.digest[:12]))
+    gone = sorted(set(old["parents"]) - set(after.parents))
+    found += [Difference(f"{after.name}: parent {name}", old["parents"][name][:12], None) for name in gone]
+    return list(dict.fromkeys(found))
+
+
+def nearest(store: Store, wanted: Foreseen) -> tuple[Artifact, list[Difference]] | None:
+    """The artifact of the same kind (and of the same variant) whose inputs differ least; the newest of equals."""
+    same = [
+        artifact
+        for artifact in store.artifacts(wanted.kind)
+        if artifact.manifest["inputs"]["config"].get("variant") == wanted.inputs["config"].get("variant")
+    ]
+    judged = [(explain(store, artifact, wanted), artifact) for artifact in reversed(same)]
+    if not judged:
+        return None
+    differences, artifact = min(judged, key=lambda pair: len(pair[0]))
+    return artifact, differences
+
+
+def handle(store: Store, wanted: Foreseen) -> Artifact:
+    """A handle of what is foreseen, whether or not it lies in the store."""
+    return KINDS[wanted.kind](wanted.digest, store.path(wanted.kind, wanted.digest), wanted.name)

@@ -1,0 +1,113 @@
+"""What nobody needs any more: artifacts, staging and damaged goods; safe beside running runs.
+
+Needed is what the last runs, unfinished runs and releases use, and everything that was made from. A run writes what
+it uses before it uses it; gc takes an artifact's lock, looks once more, and only then removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.store.home import Home
+from tasks.store.runs import FINISHED, Run, find_runs
+from tasks.store.store import Store, read_manifest
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Something that was, or with a dry run would be, removed."""
+
+    what: str
+    path: Path
+    bytes: int
+
+
+def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
+    """Remove what no run of the last `keep`, no unfinished run and no release needs."""
+    store = Store(home.store)
+    dropped = []
+    for artifact in store.artifacts():
+        name = f"{artifact.kind}/{artifact.digest}"
+        if name in needed(home, keep):
+            continue
+        with held(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as mine:
+            if not mine or name in needed(home, keep):  # somebody has come to need it meanwhile
+                continue
+            dropped.append(Dropped(name, artifact.path, size(artifact.path)))
+            if not dry_run:
+                remove(artifact.path)
+                (home.store / ".verified" / artifact.kind / f"{artifact.digest}.json").unlink(missing_ok=True)
+    for path in sorted((home.store / ".staging").glob("*/*")):
+        name = f"{path.parent.name}/{path.name}"
+        with held(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as mine:
+            if mine and name not in needed(home, keep):
+                dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))
+                if not dry_run:
+                    remove(path)
+    for path in sorted((home.store / ".damaged").glob("*")):
+        dropped.append(Dropped(f"damaged {path.name[:40]}", path, size(path)))
+        if not dry_run:
+            remove(path)
+    return dropped
+
+
+def needed(home: Home, keep: int) -> set[str]:
+    """`kind/digest` of everything that must stay, with all its ancestors."""
+    runs = find_runs(home)
+    wanted: set[str] = set()
+    for run in [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))]:
+        uses = run.folder / "uses"
+        wanted |= set(uses.read_text().split()) if uses.exists() else set()
+    found: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        path = home.store / name
+        if (path / "manifest.json").exists():
+            parents = set(read_manifest(path)["parents"].values())
+            wanted |= {f"{p.parent.name}/{p.name}" for d in parents for p in home.store.glob(f"[!.]*/{d}")} - found
+    return found
+
+
+def unfinished(run: Run) -> bool:
+    """Whether the same command would go on with it."""
+    return run.exit_code not in FINISHED
+
+
+def released(run: Run) -> bool:
+    """Whether it made or kept a champion."""
+    return (run.folder / "release.json").exists() and run.exit_code == 0
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[bool]:
+    """Hold an artifact's lock if nobody else does; says whether it is held."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Out of the readers' way by one rename first, so that no half of it is ever seen."""
+    away = path.with_name(f".gone-{path.name}")
+    os.rename(path, away)
+    shutil.rmtree(away)
+
+
+def size(path: Path) -> int:
+    """Bytes of a folder's files."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
