@@ -67,7 +67,7 @@ def between(before: Any, after: Any) -> list[Difference]:
 
 def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
     """Files or examples that were added, removed or changed, by key."""
-    old, new = {key: content for key, content in before}, {key: content for key, content in after}
+    old, new = {row[0]: row[1] for row in before}, {row[0]: row[1] for row in after}
     found = [Difference(key, None, True) for key in sorted(new.keys() - old.keys())]
     found += [Difference(key, True, None) for key in sorted(old.keys() - new.keys())]
     changed = sorted(key for key in old.keys() & new.keys() if old[key] != new[key])
@@ -90,7 +90,7 @@ def explain(store: Store, before: Artifact, after: Foreseen) -> list[Difference]
             found.append(Difference(f"{after.name}: parent {name}", was and was[:12], parent.digest[:12]))
     gone = sorted(set(old["parents"]) - set(after.parents))
     found += [Difference(f"{after.name}: parent {name}", old["parents"][name][:12], None) for name in gone]
-    return list(dict.fromkeys(found))
+    return list({str(difference): difference for difference in found}.values())
 
 
 def nearest(store: Store, wanted: Foreseen) -> tuple[Artifact, list[Difference]] | None:
