@@ -6,7 +6,11 @@ import sys
 
 import typer
 
+<<<<<<< ours
 from flows.commands import diff, gc, predict, run, show, verify, why
+=======
+from flows.commands import init as init_command
+>>>>>>> theirs
 from flows.commands import list_ as list_command
 from flows.commands.reply import usage_error
 
@@ -20,6 +24,7 @@ app = typer.Typer(
 )
 app.command("run", context_settings=run.SETTINGS)(run.run)
 app.command("predict")(predict.predict)
+app.command("init")(init_command.init)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)

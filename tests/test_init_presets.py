@@ -1,0 +1,162 @@
+"""`millrace init`: raw data in, a preset out that runs as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.commands.init import language_model, preset_of
+from tasks.config.load import load
+from tasks.data.guess import look
+from tasks.data.sources import check, open_source
+from tasks.data.split import bounds, split_of
+from tasks.errors import Refused
+from tests.homes import MILLRACE, ROOT, Answer, CommandHome
+from tests.test_docs_are_true import blocks
+
+
+def pictures(root: Path, count: int = 24, side: int = 20) -> Path:
+    random = np.random.default_rng(0)
+    for number in range(count):
+        path = root / ("round", "square")[number % 2] / f"{number}.{('png', 'JPG')[number % 3 == 0]}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = random.integers(0, 120, (side + number % 4, 30, 3), np.uint8) + np.uint8(120 * (number % 2))
+        Image.fromarray(pixels).save(path)
+    return root
+
+
+def texts(root: Path, count: int = 12) -> Path:
+    for number in range(count):
+        path = root / f"part{number % 3}/{number}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# Chapter {number}\n\n" + "Words, words, words. " * 20)
+    (root / "table.csv").write_text("a,b\n1,2\n")
+    return root
+
+
+def init(path: Path, folder: Path, *flags: str) -> Answer:
+    done = subprocess.run(
+        [str(MILLRACE), "init", str(path), *flags], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "My Shapes")
+    answer = init(folder, tmp_path, "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["preset"] == str(tmp_path / "my_shapes.yaml")
+    assert answer.json["source"] == {"kind": "image_folder", "name": "my_shapes", "path": str(folder)}
+    assert answer.json["counts"] == {"round": 12, "square": 12}
+    config = load(tmp_path / "my_shapes.yaml")
+    assert (config.snapshot.kind, config.model.kind, config.train.batch_size) == ("image", "convnet", 8)
+    assert (config.snapshot.height, config.snapshot.width, config.snapshot.channels) == (20, 32, 3)
+
+    home = CommandHome(tmp_path / "home")
+    ran = home("run", "dataset", tmp_path / "my_shapes.yaml", "--json")
+    assert ran.code == 0, ran.stderr
+    assert ran.json["metrics"]["convert/examples"] == 24
+
+    again = init(folder, tmp_path, "--json")
+    assert again.code == 2
+    assert again.json["error"]["saw"] == "it is there already"
+
+
+@pytest.mark.parametrize("count", [3, 6, 20])
+def test_no_split_of_few_examples_is_empty(tmp_path: Path, count: int) -> None:
+    found = look(pictures(tmp_path / "few", count))
+    (tmp_path / "few.yaml").write_text(preset_of(found, Path("few.yaml")))
+    config = load(tmp_path / "few.yaml")
+    ends = bounds(config.records.splits)
+    items = open_source(config.source).listing()
+    assert len(items) == count
+    assert len({split_of(item, ends, config.records.split_seed) for item in items}) == 3
+
+
+def test_sizes_are_those_of_the_images_within_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "large"
+    for number in range(6):
+        path = folder / f"class{number % 2}/{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (600, 300), number).save(path)
+    (folder / "class0/broken.png").write_bytes(b"broken")
+    found = look(folder)
+    assert found.shape == (32, 64, 1)
+    assert found.sizes == "300 x 600"
+
+
+def test_text_is_known_by_its_content(tmp_path: Path) -> None:
+    found = look(texts(tmp_path / "book"))
+    assert (found.what, found.source["glob"], found.counts) == ("text", "**/*.md", {".md": 12})
+    if language_model() is None:
+        with pytest.raises(Refused, match="no model here learns from text yet"):
+            preset_of(found, Path("book.yaml"))
+        return
+    (tmp_path / "book.yaml").write_text(preset_of(found, Path("book.yaml")))
+    config = load(tmp_path / "book.yaml")
+    assert config.snapshot.kind == "tokens"
+    check(config.source)
+
+
+def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path) -> None:
+    """Records lie as tensorflow-datasets lays them, so they can be a source again."""
+    from tasks.config import ImageFolderSource, RecordsConfig
+    from tasks.data import records
+    from tests.conftest import workbench
+
+    bench = workbench(tmp_path / "staging")
+    source = ImageFolderSource(name="shapes", path=str(pictures(tmp_path / "shapes")))
+    records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
+    found = look(bench.staging.root)
+    assert (found.what, found.examples, found.classes) == ("images", 24, ["round", "square"])
+    (tmp_path / "again.yaml").write_text(preset_of(found, Path("again.yaml")))
+    assert len(open_source(load(tmp_path / "again.yaml").source).listing()) == 24
+
+
+def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/x.csv").write_text("a,b\n")
+    (tmp_path / "tables/y.bin").write_bytes(os.urandom(99))
+    one = pictures(tmp_path / "one")
+    for path in (one / "round").iterdir():
+        path.unlink()
+    splits = tmp_path / "splits"
+    pictures(splits)
+    (splits / "round").rename(splits / "train")
+    (splits / "square").rename(splits / "test")
+    loose = pictures(tmp_path / "loose")
+    (loose / "extra.png").write_bytes((loose / "square/1.png").read_bytes())
+    for path, says in [
+        (tmp_path / "nowhere", "no such file or folder"),
+        (tmp_path / "empty", "no files; understood are: a folder with a folder of JPEG"),
+        (tmp_path / "tables", "1 .csv, 1 .bin; understood are"),
+        (tmp_path / "tables/x.csv", "a single file; understood are"),
+        (one, "one class only, square"),
+        (loose, "1 images in no class folder"),
+        (splits, "Millrace splits by itself"),
+        (pictures(tmp_path / "two", 2), "2 examples; train, validation and test need one each"),
+    ]:
+        with pytest.raises(Refused, match=says):
+            look(path)
+    answer = init(tmp_path / "tables", tmp_path, "--json")
+    assert (answer.code, answer.json["status"]) == (2, "refused")
+    assert len(answer.stderr.splitlines()) == 1
+    assert json.loads(answer.stdout)["error"]["field"] == "PATH"
+    assert not list(tmp_path.glob("*.yaml"))
+
+
+@pytest.mark.slow
+def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
+    [block] = blocks("docs/how-to-start.md")
+    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home" TMPDIR="{tmp_path}"\n{block}'
+    found = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert "wrote shapes.yaml" in found.stdout
+    assert "Traceback" not in found.stderr
