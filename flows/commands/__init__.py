@@ -6,11 +6,8 @@ import sys
 
 import typer
 
-<<<<<<< ours
 from flows.commands import diff, gc, predict, run, show, verify, why
-=======
 from flows.commands import init as init_command
->>>>>>> theirs
 from flows.commands import list_ as list_command
 from flows.commands.reply import usage_error
 
