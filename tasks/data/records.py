@@ -99,7 +99,11 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
             "splits": {split: summary(features, state) for split, state in statistics.items()},
             "bad": sorted(bad),
             **({"skipped": skipped} if skipped else {}),
-            "metrics": {"convert/examples": examples, "convert/bad": len(bad)},
+            "metrics": {
+                "convert/examples": examples,
+                "convert/bad": len(bad),
+                **({"convert/skipped": len(skipped)} if skipped else {}),
+            },
         },
     )
 

@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,9 @@ Mark = list[int]
 
 CHUNK = 1 << 20
 THREADS = 8
+
+PACE = 30.0
+"""Seconds of hashing that a kill loses at most."""
 
 SETTLED_NS = 100_000_000
 """A file changed less long ago may change again within the clock's grain: its hash is not kept."""
@@ -90,15 +94,22 @@ class Hashes:
     def of(self, paths: list[str]) -> list[str]:
         """The hashes, in order. Raises `Failed` for a file that is gone, unreadable or changes while it is read."""
         known = self._recall()
+        found: list[str] = []
+        kept, saved = dict(known), time.monotonic()
         with ThreadPoolExecutor(THREADS) as pool:
-            found = list(pool.map(lambda path: self._look(path, known.get(path)), paths))
-        now = time.time_ns() - SETTLED_NS
-        # What other listings of this folder know is kept, except of files that this one found changed.
-        kept = known | {path: [*mark, sha256] for path, (mark, sha256) in zip(paths, found, strict=True)}
-        kept = {path: row for path, row in kept.items() if max(row[1], row[2]) < now}
-        if self._file is not None and kept != known:
-            write(self._file, canonical(kept))
-        return [sha256 for _, sha256 in found]
+            for path, (mark, sha256) in zip(
+                paths, pool.map(lambda path: self._look(path, known.get(path)), paths), strict=True
+            ):
+                found.append(sha256)
+                kept.pop(path, None)
+                if max(mark[1], mark[2]) < time.time_ns() - SETTLED_NS:
+                    kept[path] = [*mark, sha256]
+                if time.monotonic() - saved > PACE:
+                    self._keep(kept)
+                    saved = time.monotonic()
+        if kept != known:
+            self._keep(kept)
+        return found
 
     def read(self, path: str, sha256: str) -> bytes:
         """The file's bytes. Raises `Failed` where they are not those that were listed."""
@@ -121,6 +132,11 @@ class Hashes:
             return mark, sha.hexdigest()
 
         return _reading(path, look)
+
+    def _keep(self, known: dict[str, list]) -> None:
+        if self._file is not None:
+            with suppress(OSError):  # what cannot be remembered is hashed again
+                write(self._file, canonical(known))
 
     def _recall(self) -> dict[str, list]:
         try:
