@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from flows.commands import diff, gc, predict, run, show, verify, why
+from flows.commands import diff, doctor, gc, predict, run, show, verify, why
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
 from flows.commands.reply import usage_error
@@ -28,6 +28,7 @@ app.command("verify")(verify.verify)
 app.command("diff")(diff.diff)
 app.command("why", context_settings=run.SETTINGS)(why.why)
 app.command("gc")(gc.gc)
+app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

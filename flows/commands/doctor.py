@@ -1,0 +1,24 @@
+"""millrace doctor: what is wrong with this machine, this home and these versions, and how to mend it."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from infra import health
+from tasks.store.home import find_home
+
+MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Versions, ports, disk, memory, accelerators, home, clock, servers. Exit code 1 if anything is at fault."""
+    with replying("doctor", as_json) as reply:
+        home = find_home()
+        findings = health.examine(home.root)
+        reply.add(findings=[finding.as_json() for finding in findings])
+        if not as_json:
+            for finding in findings:
+                remedy = f"; {finding.remedy}" if finding.remedy else ""
+                typer.echo(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
+        reply.exit_code = 1 if any(finding.verdict == "fault" for finding in findings) else 0
