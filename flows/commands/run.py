@@ -46,6 +46,7 @@ def run(
         config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
         home = find_home()
         check_release(name, config.release.model, home)
+        check_source(name, config)
         home.make()
         prepare(home)
         console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
@@ -112,6 +113,14 @@ def check_release(name: str, model: str | None, home: Home) -> None:
             rule = "the flow release works on a model in the store"
             raise Refused("release.model", "nothing", rule, "give it by --release.model; see `millrace list model`")
         Store(home.store).resolve(model, "model")
+
+
+def check_source(name: str, config: Any) -> None:
+    """What stat and listing alone can tell of the source, before anything is written."""
+    from tasks.data.sources import check
+
+    if name != "release":
+        check(config.source)
 
 
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""The digests that the digits preset leads to. A change here throws away what users have in their stores: it must be
+meant, and said in the changelog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.commands.why import foresee
+from tasks.config.load import load
+from tasks.store.store import Store
+from tests.homes import DIGITS
+
+GOLDEN = {
+    "convert/records": "2499f51e32f160a4",
+    "snapshot/snapshot": "3c33f88a974bf5e4",
+    "train/model": "332d67558ce8e9e0",
+    "evaluate/report": "a655e3f53649ce65",
+    "compress/saved_model": "125af22a1b5b215f",
+    "compress/litert": "51c6391379e9f52b",
+    "compress/int8_dynamic": "03ecd18fe569d45d",
+    "export/export": "19177c5cb5761dc3",
+}
+
+
+def digests(store: Path, **flags: str) -> dict[str, str]:
+    config = load(DIGITS, [(name.replace("__", "."), value) for name, value in flags.items()])
+    found = foresee(Store(store), config)
+    return {f"{stage}/{wanted.name}": wanted.digest[:16] for stage, rows in found.items() for wanted in rows}
+
+
+def test_the_digits_presets_digests(tmp_path: Path) -> None:
+    assert digests(tmp_path) == GOLDEN
+
+
+def test_layout_and_intervals_change_no_digest(tmp_path: Path) -> None:
+    flags = {
+        "train__accumulate": "4",
+        "train__strategy": "{kind: mirrored, devices: 2}",
+        "train__checkpoint__every": "7",
+        "train__log_every": "3",
+        "train__evaluate_every": "9",
+        "resources__threads": "1",
+        "name": "other",
+    }
+    assert digests(tmp_path, **flags) == GOLDEN
+
+
+def test_a_new_field_with_its_default_changes_no_digest_and_with_another_value_does(tmp_path: Path) -> None:
+    assert digests(tmp_path, train__label_smoothing="0.0", train__select="last") == GOLDEN
+    changed = digests(tmp_path, train__label_smoothing="0.1")
+    assert [stage for stage in GOLDEN if changed[stage] == GOLDEN[stage]] == ["convert/records", "snapshot/snapshot"]
