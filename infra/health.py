@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -77,8 +78,10 @@ def packages() -> Iterator[Finding]:
 def place(home: Path) -> Finding:
     """The home can be written, and its locks mean something."""
     folder = next(path for path in (home, *home.parents) if path.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("home", "fault", f"{home} cannot be written", "set MILLRACE_HOME to a folder that can")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return Finding("home", "fault", f"{home}: {error.strerror}", "set MILLRACE_HOME to a folder that can be written")
     kind = filesystem(folder)
     if kind in NETWORK_FILESYSTEMS:
         remedy = "locks do not hold over a network: set MILLRACE_HOME to a folder on a local disk"

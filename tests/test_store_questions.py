@@ -73,8 +73,7 @@ def test_doctor_finds_this_machine_fit(tmp_path: Path) -> None:
     assert answer.code == (1 if any(found["verdict"] == "fault" for found in findings.values()) else 0)
 
 
-def test_doctor_refuses_a_home_that_cannot_be_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_doctor_refuses_a_home_that_cannot_be_one() -> None:
     answer = CommandHome(Path("/proc/home"))("doctor", "--json")
     assert answer.code == 1
     [place] = [finding for finding in answer.json["findings"] if finding["what"] == "home"]
