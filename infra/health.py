@@ -81,7 +81,7 @@ def place(home: Path) -> Finding:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        return Finding("home", "fault", f"{home}: {error.strerror}", "set MILLRACE_HOME to a folder that can be written")
+        return Finding("home", "fault", f"{home}: {error.strerror}", "set MILLRACE_HOME to one that can be written")
     kind = filesystem(folder)
     if kind in NETWORK_FILESYSTEMS:
         remedy = "locks do not hold over a network: set MILLRACE_HOME to a folder on a local disk"

@@ -55,6 +55,14 @@ def test_a_preset_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> No
         load(tmp_path / "bad.yaml")
 
 
+def test_a_preset_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
+    (tmp_path / "new.yaml").write_text("format: 2\n" + DIGITS.read_text())
+    with pytest.raises(Refused, match="reads presets of format 1"):
+        load(tmp_path / "new.yaml")
+    (tmp_path / "now.yaml").write_text("format: 1\n" + DIGITS.read_text())
+    assert load(tmp_path / "now.yaml") == load(DIGITS)
+
+
 def test_flags_win_and_a_new_kind_drops_the_old_kinds_fields_aloud() -> None:
     said: list[str] = []
     config = load(DIGITS, [("model.kind", "mlp"), ("train.steps", "70")], said.append)

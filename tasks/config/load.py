@@ -17,6 +17,10 @@ from tasks.config.base import Conflict
 from tasks.errors import Refused
 
 
+FORMAT = 1
+"""Of presets; one may say `format: 1`."""
+
+
 def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
     """Defaults < preset < flags (`("train.steps", "200")`); raises `Refused` for whatever is wrong with them."""
     values = read_preset(preset)
@@ -36,6 +40,10 @@ def read_preset(preset: Path) -> dict[str, Any]:
         raise Refused(str(preset), " ".join(str(error).split()), "a preset is a YAML file", "mend that line") from None
     if not isinstance(values, dict):
         raise Refused(str(preset), type(values).__name__, "a preset is a mapping of sections", "see docs/reference.md")
+    made_for = values.pop("format", FORMAT)
+    if made_for != FORMAT:
+        rule = f"this Millrace reads presets of format {FORMAT}"
+        raise Refused(f"{preset}: format", made_for, rule, "use the Millrace that it was made for, or write it anew")
     return values
 
 
