@@ -16,7 +16,6 @@ from tasks.config import Config
 from tasks.config.base import Conflict
 from tasks.errors import Refused
 
-
 FORMAT = 1
 """Of presets; one may say `format: 1`."""
 
