@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tasks.config.base import NOT_IDENTITY, Name, Section, identity
+from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section, identity
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.model import ConvnetModel, MlpModel, ModelConfig
+from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerModel
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
@@ -61,6 +61,18 @@ class Config(Section):
     resources: ResourcesConfig = ResourcesConfig()
     """What the machine gives: never part of an identity."""
 
+    @model_validator(mode="after")
+    def sections_fit_the_task(self) -> Config:
+        self.evaluate.fit(self.model.task)
+        read, made = isinstance(self.model, TransformerModel), isinstance(self.snapshot, TokensSnapshot)
+        if read != made and "model" in self.model_fields_set:  # the flow `dataset` needs none
+            rule = "only a transformer reads tokens, and it reads nothing else"
+            fitting = "transformer" if made else "convnet or mlp"
+            raise Conflict(
+                "model.kind", self.model.kind, rule, f"use {fitting} with snapshot.kind {self.snapshot.kind}"
+            )
+        return self
+
 
 __all__ = [
     "CompressConfig",
@@ -84,5 +96,6 @@ __all__ = [
     "TfdsSource",
     "TokensSnapshot",
     "TrainConfig",
+    "TransformerModel",
     "identity",
 ]

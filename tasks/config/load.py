@@ -112,7 +112,7 @@ def explain(error: ValidationError) -> Refused:
         return Refused(f"{field}.kind", saw, f"must be one of {choices}", "choose one of them")
     conflict = found.get("ctx", {}).get("error")
     if isinstance(conflict, Conflict):
-        return Refused(f"{field}.{conflict.field}", conflict.saw, conflict.rule, conflict.remedy)
+        return Refused(f"{field}.{conflict.field}".lstrip("."), conflict.saw, conflict.rule, conflict.remedy)
     rule, _, remedy = found["msg"].removeprefix("Value error, ").partition("; ")
     saw = found["input"]
     if isinstance(saw, dict | BaseModel) and kind == "value_error":

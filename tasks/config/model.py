@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tasks.config.base import Section
+from tasks.config.base import Conflict, Section
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -47,4 +47,37 @@ class MlpModel(Section):
     """Share of each hidden layer's outputs dropped while training."""
 
 
-ModelConfig = Annotated[ConvnetModel | MlpModel, Field(discriminator="kind")]
+class TransformerModel(Section):
+    """A decoder-only transformer over tokens: rotary positions, SwiGLU, one matrix for tokens in and out."""
+
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
+
+    task: Literal["language_model"] = "language_model"
+    """Brings the loss, the metrics, their intervals and the pictures."""
+
+    width: Units = 256
+    """Numbers that stand for a token between blocks."""
+
+    layers: Annotated[int, Field(ge=1, le=256)] = 3
+    """Blocks of attention and feed-forward."""
+
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads of a block; each has width / heads numbers, an even count."""
+
+    hidden: Units = 704
+    """Hidden units of the feed-forward layer, each with a gate."""
+
+    rope_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """How slowly the slowest pair of a head turns with the place."""
+
+    @model_validator(mode="after")
+    def heads_divide(self) -> TransformerModel:
+        if self.width % (2 * self.heads):
+            below = self.width // (2 * self.heads) * 2 * self.heads
+            nearest = f"set model.width to {below or 2 * self.heads} or {below + 2 * self.heads}"
+            raise Conflict("heads", self.heads, f"must cut width {self.width} into even parts", nearest)
+        return self
+
+
+ModelConfig = Annotated[ConvnetModel | MlpModel | TransformerModel, Field(discriminator="kind")]

@@ -32,7 +32,7 @@ class AdamW(Adam):
     kind: Literal["adamw"] = "adamw"  # type: ignore[assignment]
     """The update rule."""
     weight_decay: Annotated[float, Field(ge=0, lt=1)] = 0.01
-    """Share of the learning rate by which matrices shrink at each step; vectors (bias, norm) are left alone."""
+    """Share of the learning rate by which matrices shrink at each step; vectors (bias, norm) and embeddings stay."""
 
 
 class Sgd(Section):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tasks.config.evaluate import METRICS
+
 REPORT_VERSION = 1
 """Counts up when the same model and snapshot would give another report."""
 
@@ -13,7 +15,7 @@ REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "ma
 
 @dataclass(frozen=True)
 class Task:
-    """What a task brings to a judgement."""
+    """What a task brings to a judgement; the rest stands in the file of its name (`tasks.evaluation.judging.Judge`)."""
 
     metrics: tuple[str, ...]
     """All of its metrics, the primary one first: by it models are compared and gates decide."""
@@ -21,11 +23,26 @@ class Task:
     higher_is_better: frozenset[str]
     """Those metrics that grow with quality; the others shrink."""
 
+    loses: float
+    """How much of the primary metric a compressed model may lose where the config does not say."""
+
+    relative: bool = False
+    """Whether that is a share of the float model's value: for metrics without a scale of their own."""
+
+    baselines: tuple[str, ...] = ()
+    """What the same examples give without a model, beside the primary metric; lower is better."""
+
 
 TASKS = {
-    "classification": Task(
-        metrics=("accuracy", "loss", "log_loss", "calibration_error"), higher_is_better=frozenset({"accuracy"})
-    )
+    "classification": Task(METRICS["classification"], frozenset({"accuracy"}), loses=0.02),
+    "multilabel": Task(METRICS["multilabel"], frozenset({"macro_f1", "micro_f1", "label_accuracy"}), loses=0.02),
+    "regression": Task(METRICS["regression"], frozenset({"r2"}), loses=0.02, relative=True),
+    "language_model": Task(
+        METRICS["language_model"],
+        frozenset({"token_accuracy"}),
+        loses=0.01,
+        baselines=("gzip_bits_per_byte", "xz_bits_per_byte"),
+    ),
 }
 
 

@@ -10,7 +10,11 @@ from tasks.config import ModelConfig
 if TYPE_CHECKING:
     import keras
 
-ARCHITECTURES = {"convnet": "tasks.models.convnet", "mlp": "tasks.models.mlp"}
+ARCHITECTURES = {
+    "convnet": "tasks.models.convnet",
+    "mlp": "tasks.models.mlp",
+    "transformer": "tasks.models.transformer",
+}
 """One module per kind, each with `build(config, features, seed)`; named here, imported when asked for."""
 
 
@@ -23,8 +27,8 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
         seed: decides the initial weights and dropout, each layer by its own name.
 
     Returns:
-        A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 logits
-        [B, classes], every layer named.
+        A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
+        ([B, classes], [B, targets], of a transformer [B, T, vocabulary]), every layer named.
 
     Raises:
         Failed: the features do not fit the architecture.

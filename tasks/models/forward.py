@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import keras
 
 BATCH = 256
+VALUES = 1 << 24
+"""Outputs computed at once, at most."""
 
 
 class Examples(Protocol):
@@ -23,6 +25,11 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+def at_once(values: int) -> int:
+    """Examples of a batch where each has so many outputs."""
+    return max(1, min(BATCH, VALUES // values))
 
 
 def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:

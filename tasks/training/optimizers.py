@@ -19,7 +19,8 @@ def make_optimizer(config: Adam | AdamW | Sgd, model: keras.Model) -> keras.opti
         optimizer = keras.optimizers.AdamW(
             1.0, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon, weight_decay=config.weight_decay
         )
-        optimizer.exclude_from_weight_decay([v for v in model.trainable_variables if len(v.shape) < 2])
+        spared = [v for v in model.trainable_variables if len(v.shape) < 2 or v.name == "embeddings"]
+        optimizer.exclude_from_weight_decay(spared)
     elif isinstance(config, Adam):
         optimizer = keras.optimizers.Adam(1.0, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon)
     else:
