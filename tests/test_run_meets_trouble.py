@@ -14,14 +14,46 @@ import pytest
 from tests.homes import DIGITS, SMALL, CommandHome
 
 
-def test_two_runs_of_one_preset_in_an_empty_home_both_end_well(tmp_path: Path) -> None:
+def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
+    """Of the two that are alike one works and one waits; the third shares their databases and nothing else."""
     home = CommandHome(tmp_path)
-    processes = [home.start("run", "dataset", DIGITS, "--json") for _ in range(2)]
-    answers = [process.communicate(timeout=240) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], answers
-    assert len(list(tmp_path.glob("runs/*/run.json"))) == 2
-    assert sum("from the store" in stderr for _, stderr in answers) == 1
+    alike = ["run", "dataset", DIGITS, "--json"]
+    processes = [home.start(*alike), home.start(*alike), home.start(*alike, "--name", "other", "--records.shards", "3")]
+    answers = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], answers
+    assert len(list(tmp_path.glob("runs/*/run.json"))) == 3
+    assert sorted("from the store" in stderr for _, stderr in answers[:2]) == [False, True]
+    assert "from the store" not in answers[2][1]
+    assert len(list(tmp_path.glob("store/snapshot/*"))) == 2
     assert not any("Traceback" in stderr for _, stderr in answers)
+
+
+def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flow starts once more from the top, and only once: a disk that goes on losing bytes is not worked on."""
+    from tasks.artifacts import Outcome, Records
+    from tasks.attempt import Ticket, attempt_run, current
+    from tasks.config.load import load
+    from tasks.errors import Damaged
+    from tasks.store.store import digest_of
+
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    inputs = {"kind": "records", "config": {}, "parents": {}, "sources": []}
+    begun = []
+
+    def body() -> None:
+        begun.append(1)
+        store = current.get().store
+        with store.claim(Records, digest_of(inputs), "records") as claim:
+            claim.staging.put("file", b"whole")
+            made = claim.publish(inputs, Outcome(counts={}), {"run": "r"})
+        (made.path / "file").write_bytes(b"whale")
+        store.find(Records, made.digest, "records")
+
+    ticket = Ticket()
+    with pytest.raises(Damaged, match="never changes"):
+        attempt_run("dataset", load(DIGITS), body, ticket, None)
+    assert len(begun) == 2
+    assert ticket.run is not None and ticket.run.exit_code == 1
 
 
 @pytest.fixture(scope="module")
