@@ -105,7 +105,7 @@ def test_killed_at_random_moments_the_bytes_are_those_of_an_unbroken_run(finishe
     while len(hit) < 12:
         home, homes = CommandHome(tmp_path / str(homes)), homes + 1
         while len(hit) < 12:
-            due = time.monotonic() + chance.uniform(1, 25)
+            due = time.monotonic() + chance.uniform(1, 40)
             if not home.kill_when(lambda due=due: time.monotonic() > due, "run", "pipeline", DIGITS, *SMALL):
                 break
             hit.append(",".join(home.newest_run()["stages"]) or "start")
