@@ -8,6 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
+"""In the order in which they run."""
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
-from tasks.artifacts import Artifact
+from tasks.artifacts import STAGES, Artifact
 from tasks.errors import Refused
 from tasks.pages.words import describe, kilobytes, seconds
 from tasks.store.home import find_home
@@ -59,17 +59,25 @@ def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], rel
         yield f"            and {len(manifest['files']) - 12} more (--json lists all)"
     yield from _tree("from", up)
     for child in down:
-        yield f"  into      {child}"
+        kind, _, digest = child.partition("/")
+        yield f"  into      {kind}/{digest[:12]}"
     for run in releases:
         yield f"  released  by {run}"
 
 
-def _tree(word: str, up: dict[str, Any], depth: int = 0) -> Iterator[str]:
+def _tree(word: str, up: dict[str, Any], depth: int = 0, seen: set[str] | None = None) -> Iterator[str]:
+    """All ancestors, each once, below the first that was made from it."""
+    seen = set() if seen is None else seen
     for name, parent in up.items():
-        yield f"  {word if depth == 0 else '':<9} {'  ' * depth}{name}: {parent['artifact']}"
+        kind, _, digest = parent["artifact"].partition("/")
+        if digest in seen:
+            continue
+        role = "" if name == kind else f" ({name})"
+        yield f"  {word if depth == 0 else '':<9} {'  ' * depth}{kind}/{digest[:12]}{role}"
+        seen.add(digest)
         if parent["sources"]:
             yield f"            {'  ' * (depth + 1)}{parent['sources']:,} raw examples or files"
-        yield from _tree(word, parent["parents"], depth + 1)
+        yield from _tree(word, parent["parents"], depth + 1, seen)
 
 
 def _up(store: Store, artifact: Artifact) -> dict[str, Any]:
@@ -88,8 +96,8 @@ def _run_lines(run: Run) -> Iterator[str]:
     yield f"{run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
     for attempt in record["attempts"]:
         yield f"  attempt {attempt['attempt']}   {attempt['started']} to {attempt.get('ended', '…')}"
-    for stage, rows in record["stages"].items():
-        for row in rows:
+    for stage in (stage for stage in STAGES if stage in record["stages"]):
+        for row in record["stages"][stage]:
             where = "from the store" if row["cached"] else "made"
             made = f"{row['kind']}/{row['digest'][:12]}"
             yield f"  {stage:<10}{made}  {row['name']}  {where} in {seconds(row['seconds'])}"

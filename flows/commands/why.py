@@ -12,7 +12,7 @@ from flows.commands.run import read_flags
 from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
 from tasks.config import Config
 from tasks.errors import Refused
-from tasks.store.differences import Foreseen, handle, nearest
+from tasks.store.differences import Foreseen, nearest
 from tasks.store.home import find_home
 from tasks.store.store import Store
 
@@ -76,7 +76,7 @@ def foresee(store: Store, config: Config) -> dict[str, list[Foreseen]]:
         return Foreseen(name, inputs, {role: held[digest] for role, digest in inputs["parents"].items()})
 
     def of(wanted: Foreseen) -> Artifact:
-        return handle(store, wanted)
+        return wanted.handle(store)
 
     records = foreseen(Records, identities.records(config.source, config.records, store.root / ".verified"), "records")
     examples = foreseen(Snapshot, identities.snapshot(of(records), config.snapshot), "snapshot", records)

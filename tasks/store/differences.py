@@ -45,6 +45,10 @@ class Foreseen:
         """The artifact's digest, also where it is not made yet."""
         return digest_of(self.inputs)
 
+    def handle(self, store: Store) -> Artifact:
+        """A handle of it, whether or not it lies in the store."""
+        return KINDS[self.kind](self.digest, store.path(self.kind, self.digest), self.name)
+
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of nested mappings by dotted path."""
@@ -105,8 +109,3 @@ def nearest(store: Store, wanted: Foreseen) -> tuple[Artifact, list[Difference]]
         return None
     differences, artifact = min(judged, key=lambda pair: len(pair[0]))
     return artifact, differences
-
-
-def handle(store: Store, wanted: Foreseen) -> Artifact:
-    """A handle of what is foreseen, whether or not it lies in the store."""
-    return KINDS[wanted.kind](wanted.digest, store.path(wanted.kind, wanted.digest), wanted.name)

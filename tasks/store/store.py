@@ -108,7 +108,7 @@ class Store:
     def artifacts(self, kind: str | None = None) -> list[Artifact]:
         """What is published, newest last."""
         found = [
-            KINDS[name](path.parent.name, path.parent, name)
+            handle(path.parent)
             for name in ([kind] if kind else KINDS)
             for path in (self.root / name).glob("*/manifest.json")
         ]
@@ -126,7 +126,7 @@ class Store:
             saw = "no such artifact" if not found else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in found)
             rule = "an artifact is kind/digest or an unambiguous digest prefix"
             raise Refused(reference, saw, rule, "see `millrace list`" if not found else "give more of the digest")
-        return KINDS[found[0].parent.name](found[0].name, found[0], found[0].parent.name)
+        return handle(found[0])
 
     def verify(self, artifact: Artifact) -> tuple[str, str] | None:
         """Re-hash every file of an artifact, whatever was found before; its first fault, or None."""
@@ -153,6 +153,13 @@ class Store:
         os.rename(self.path(kind, digest), aside)
         rule = "a published file never changes"
         return Damaged(f"{kind}/{digest[:12]}/{file}", what, rule, f"moved to {aside}; run again to remake it")
+
+
+def handle(path: Path) -> Artifact:
+    """The handle of a published folder; a variant's name is that of its method, any other's its kind."""
+    kind = path.parent.name
+    name = read_manifest(path)["inputs"]["config"].get("variant", kind)
+    return KINDS[kind](path.name, path, name)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
