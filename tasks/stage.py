@@ -19,6 +19,7 @@ from tasks.errors import Failed, Refused
 from tasks.identities import Identity
 from tasks.pages.words import describe
 from tasks.store.runs import Run
+from tasks.store.files import write
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
@@ -112,6 +113,11 @@ def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
             str(artifact), f"its {name} {digest[:12]} is not in the store", f"{name} is needed", "make it again"
         )
     return found
+
+
+def keep_in_run(artifact: Artifact, name: str) -> None:
+    """A copy of one of its files in the run's folder, where people look for it."""
+    write(current.get().run.folder / Path(name).name, (artifact.path / name).read_bytes())
 
 
 def chosen_model(config: ReleaseConfig) -> Model:

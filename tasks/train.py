@@ -11,7 +11,7 @@ from tasks import identities
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig, identity
 from tasks.errors import Refused
-from tasks.stage import model_of_store, run_stage
+from tasks.stage import keep_in_run, model_of_store, run_stage
 
 
 @task(name="train", cache_policy=NO_CACHE, persist_result=False)
@@ -22,7 +22,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     again, the weights are those of an unbroken run, bit for bit. Fails on a loss that is not finite.
     """
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
-    return run_stage(
+    trained = run_stage(
         "train",
         Model,
         identities.model(examples, model, config, seed, base),
@@ -30,6 +30,8 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         arguments=(examples, model, config, seed, base),
         fresh=True,
     )
+    keep_in_run(trained, "state/ledger.jsonl")
+    return trained
 
 
 def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:

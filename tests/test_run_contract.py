@@ -61,6 +61,21 @@ def test_the_flow_release_takes_a_model_of_the_store(second: CommandHome) -> Non
     assert tuple(answer.json["artifacts"]) == STAGES[3:]
 
 
+def test_a_runs_folder_holds_what_the_contract_names(finished: CommandHome) -> None:
+    [folder] = finished.root.glob("runs/2*")
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {
+        "run.json",
+        "uses",
+        "metrics.jsonl",
+        "ledger.jsonl",
+        "measurements.json",
+        "release.json",
+        "page.html",
+    }
+    assert json.loads((folder / "ledger.jsonl").read_text().splitlines()[-1])["to"] == 60
+
+
 def test_list_show_and_verify_answer(finished: CommandHome) -> None:
     rows = finished("list", "--json").json["artifacts"]
     assert "nan" not in finished("list").stdout
