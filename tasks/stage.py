@@ -18,8 +18,8 @@ from tasks.config import ReleaseConfig
 from tasks.errors import Failed, Refused
 from tasks.identities import Identity
 from tasks.pages.words import describe
-from tasks.store.runs import Run
 from tasks.store.files import write
+from tasks.store.runs import Run
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
