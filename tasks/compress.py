@@ -6,9 +6,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks import identities
-from tasks.artifacts import Model, Snapshot, Variant
+from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import CompressConfig
-from tasks.stage import measure_stage, run_stage
+from tasks.stage import measure_stage, parent_of, run_stage
 
 
 @task(name="compress", cache_policy=NO_CACHE, persist_result=False)
@@ -20,13 +20,15 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[V
     """
     from tasks.compression import keep_accepted
 
+    records = parent_of(examples, "records", Records)
+
     def variant(name: str, parent: Variant | None) -> Variant:
         return run_stage(
             "compress",
             Variant,
             identities.variant(name, model, examples, parent, config),
             work="tasks.compression.variants:build",
-            arguments=(name, model, examples, parent, config),
+            arguments=(name, model, examples, records, parent, config),
             name=name,
             fresh=True,
         )

@@ -23,7 +23,7 @@ def variants(digits, workbench_at, publish, tmp_path_factory):
 
     def make(folder, name, parent, config=CONFIG):
         bench = workbench_at(root / folder)
-        outcome = build(bench, name, digits.model, digits.snapshot, parent, config)
+        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, parent, config)
         return replace(publish(Variant, bench, outcome), name=name)
 
     saved_model = make("saved_model", "saved_model", None)

@@ -8,8 +8,8 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.evaluation import TASKS, chosen, gates, primary
+from tasks.evaluation.classification import METRICS, Answers
 from tasks.evaluation.intervals import interval, intervals, loss_upper_bound
-from tasks.evaluation.metrics import METRICS, Answers
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_calibration_error_is_the_weighted_gap_of_its_bins(answers):
 
 
 def test_intervals_repeat_and_hold_their_value(answers):
-    once, again = (intervals(TASKS["classification"].metrics, answers, 500) for _ in range(2))
+    once, again = (intervals(METRICS, TASKS["classification"].metrics, answers, 500) for _ in range(2))
     assert once == again
     for name in ("accuracy", "loss", "log_loss"):
         assert once[name].low < once[name].value < once[name].high

@@ -56,7 +56,7 @@ def publish(kind, name, bench, outcome):
 variants = {}
 for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
     bench = workbench(name)
-    outcome = compress(bench, name, model, snapshot, variants.get(parent), CompressConfig())
+    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
 publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))

@@ -28,8 +28,19 @@ def predict(
         reply.add(predictions=rows)
         if not as_json:
             for row in rows:
-                others = ", ".join(f"{other['class']} {other['confidence']:.3f}" for other in row["top"][1:])
-                typer.echo(f"{row['input']}: {row['class']} ({row['confidence']:.3f}; then {others})")
+                typer.echo(in_words(row))
+
+
+def in_words(row: dict[str, Any]) -> str:
+    """An answer as a person reads it."""
+    if "class" in row:
+        others = ", ".join(f"{other['class']} {other['confidence']:.3f}" for other in row["top"][1:])
+        return f"{row['input']}: {row['class']} ({row['confidence']:.3f}; then {others})"
+    if "continuation" in row:
+        bits = "empty" if row["bits_per_byte"] is None else f"{row['bits_per_byte']:.4f} bits per byte"
+        return f"{row['input']}: {bits}; it would go on:\n{row['continuation']}"
+    values = row.get("values") or row["labels"]
+    return f"{row['input']}: {', '.join(f'{name} {value:.4g}' for name, value in values.items())}"
 
 
 def folder_of(home: Home, export: str) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from tasks.evaluation.metrics import METRICS, Answers, Floats, Metric
+from tasks.evaluation.metrics import Floats, Metric, mean
 
 LEVEL = 0.95
 SEED = 0
@@ -27,7 +29,7 @@ class Interval:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def interval(metric: Metric, answers: Answers, resamples: int) -> Interval:
+def interval(metric: Metric, answers: Any, resamples: int) -> Interval:
     """95 % percentile bootstrap interval of a metric over the examples.
 
     Percentiles rather than BCa: they also hold still where every example is right, and the jackknife that BCa
@@ -39,13 +41,15 @@ def interval(metric: Metric, answers: Answers, resamples: int) -> Interval:
     if metric.share and value in (0.0, 1.0):
         exact = stats.binomtest(int(contributions.sum()), len(contributions)).proportion_ci(LEVEL)
         return Interval(value, float(exact.low), float(exact.high))
-    low, high = _percentiles(metric, contributions, resamples, "two-sided")
+    low, high = _percentiles(metric.value, contributions, resamples, "two-sided")
     return Interval(value, low, high)
 
 
-def intervals(names: tuple[str, ...], answers: Answers, resamples: int) -> dict[str, Interval]:
+def intervals(
+    metrics: Mapping[str, Metric], names: tuple[str, ...], answers: Any, resamples: int
+) -> dict[str, Interval]:
     """The named metrics with their intervals."""
-    return {name: interval(METRICS[name], answers, resamples) for name in names}
+    return {name: interval(metrics[name], answers, resamples) for name in names}
 
 
 def flat(prefix: str, found: dict[str, Interval]) -> dict[str, float]:
@@ -65,17 +69,33 @@ def loss_upper_bound(losses: Floats, resamples: int) -> float:
     """
     if not losses.any():
         return float(1 - (1 - LEVEL) ** (1 / len(losses)))
-    mean = Metric(lambda _: losses[:, None], lambda means: means[..., 0])
     return _percentiles(mean, losses[:, None], resamples, "less")[1]
 
 
-def _percentiles(metric: Metric, contributions: Floats, resamples: int, alternative: str) -> tuple[float, float]:
+def difference_upper_bound(metric: Metric, before: Floats, after: Floats, sign: int, resamples: int) -> float:
+    """Upper 95 % bound of what a metric loses from contributions `before` to `after` of the same examples, [N, K].
+
+    `sign`: 1 where higher is better, else -1. No difference in any example is no loss.
+    """
+    if (before == after).all():
+        return 0.0
+    width = before.shape[-1]
+
+    def loss(means: Floats) -> Floats:
+        return sign * (metric.value(means[..., :width]) - metric.value(means[..., width:]))
+
+    return _percentiles(loss, np.concatenate([before, after], axis=-1), resamples, "less")[1]
+
+
+def _percentiles(
+    value: Callable[[Floats], Floats], contributions: Floats, resamples: int, alternative: str
+) -> tuple[float, float]:
     if len(contributions) < 2:
-        value = float(metric.value(contributions.mean(axis=0)))
-        return value, value
+        only = float(value(contributions.mean(axis=0)))
+        return only, only
     found = stats.bootstrap(
         (np.arange(len(contributions)),),
-        lambda rows, axis=-1: metric.value(contributions[rows].mean(axis=-2)),
+        lambda rows, axis=-1: value(contributions[rows].mean(axis=-2)),
         n_resamples=resamples,
         batch=max(1, VALUES_AT_ONCE // contributions.size),
         vectorized=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
 
-from tasks.evaluation.metrics import METRICS, Answers
+if TYPE_CHECKING:
+    from tasks.evaluation.classification import Answers
 
 INK, MUTED, ACCENT, WARM = "#1f2933", "#9aa5b1", "#2f6f8f", "#c8553d"
 STYLE: dict[Any, Any] = {
@@ -75,7 +76,7 @@ def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
 
 
 @picture
-def reliability(answers: Answers, title: str) -> Figure:
+def reliability(answers: Answers, error: float, title: str) -> Figure:
     """How often the model is right when it says how sure it is, and how often it says so."""
     bins = answers.bins
     column = np.minimum((answers.confidence * bins).astype(int), bins - 1)
@@ -91,7 +92,6 @@ def reliability(answers: Answers, title: str) -> Figure:
     above.plot((0, 1), (0, 1), color=MUTED, linestyle="--", linewidth=1)
     above.bar(centres[filled], right, width=0.9 / bins, color=ACCENT, alpha=0.85, label="right")
     above.scatter(sure, right, color=WARM, s=14, zorder=3, label="at its mean confidence")
-    error = METRICS["calibration_error"](answers)
     above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right", title=f"{title}: calibration error {error:.4f}")
     above.legend(loc="upper left")
     below.bar(centres, counts, width=0.9 / bins, color=MUTED)

@@ -20,7 +20,7 @@ from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.exporting import SAVED_MODEL, readme, verify
-from tasks.models.features import classes, model_input
+from tasks.models.features import TOKENS, fed, model_input
 from tasks.models.forward import predict
 from tasks.models.keras_file import EPOCH, load
 from tasks.runtime import pin
@@ -29,6 +29,8 @@ from tasks.workbench import Outcome, Workbench
 
 GOLDEN = "golden.npz"
 SPLIT = "test"
+TEXTS, LENGTH = 4, 64
+"""Golden rows of text, and the tokens of each."""
 PATIENCE = 600.0
 """Seconds for the fresh process."""
 
@@ -36,7 +38,7 @@ PATIENCE = 600.0
 def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Variant], config: ExportConfig) -> Outcome:
     """Collect the accepted variants and prove that they answer as Keras does.
 
-    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 [n, classes] of the Keras model),
+    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 of the Keras model),
     `transform/` and `README.md`. Needs a fresh process: it runs on one thread, so that the golden outputs are the
     same whatever the machine's cores.
 
@@ -48,8 +50,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     if SAVED_MODEL not in names:
         raise Failed("variants", ", ".join(names) or "none", "an export holds the float SavedModel", "see compress")
     source = model_input(snapshot.manifest["features"])
-    examples = open_snapshot(snapshot.path).arrays(SPLIT)[source.name]
-    inputs = np.ascontiguousarray(examples[: config.golden])
+    inputs = golden(snapshot, config.golden)
     for variant in variants:
         _copy(variant, "", bench.staging, variant.name)
     _copy(snapshot, "transform", bench.staging, "transform")
@@ -71,9 +72,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     text = readme.write(
         described,
         found,
-        (source.name, source.dtype, source.shape),
-        classes(snapshot.manifest["features"]),
-        len(inputs),
+        source,
+        snapshot.manifest["features"],
+        inputs.shape,
         config.tolerance,
         {package: version(package) for package in ("tensorflow", "ai-edge-litert")},
     )
@@ -88,6 +89,14 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
         features=snapshot.manifest["features"],
         statistics={"metrics": metrics, "verified": found},
     )
+
+
+def golden(snapshot: Snapshot, most: int) -> npt.NDArray:
+    """The first test inputs. Of text a few rows' beginnings: every token brings a number for each token there is."""
+    features = snapshot.manifest["features"]
+    examples = fed(features, open_snapshot(snapshot.path).arrays(SPLIT))
+    inputs = np.asarray(examples[: min(most, TEXTS) if TOKENS in features else most])
+    return np.ascontiguousarray(inputs[:, :LENGTH] if TOKENS in features else inputs)
 
 
 def check(export: Path, elsewhere: Path) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""An export's answers to raw files."""
+"""An export's answers to raw files: classes of images, bits per byte and a continuation of texts, numbers of rows."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,17 @@ from scipy.special import softmax
 
 from tasks.data.images import prepare, read
 from tasks.errors import Failed
+from tasks.evaluation.language_model import METRICS
+from tasks.evaluation.sampling import sample
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.run import Runner, open_variant
+from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import batched
 from tasks.workbench import Workbench
 
 TOP = 3
+CONTINUED, TEMPERATURE = 60, 0.7
+"""Tokens that a text is continued by, and how freely they are chosen."""
 
 
 def answer(bench: Workbench, export: Path, inputs: list[str]) -> list[dict[str, Any]]:
@@ -26,30 +30,31 @@ def answer(bench: Workbench, export: Path, inputs: list[str]) -> list[dict[str, 
 
 
 def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
-    """The export's float model on raw image files.
+    """The export's float model on raw files.
 
     Returns:
-        For each input `{"input", "class", "confidence", "top": [{"class", "confidence"}, ...]}`, the top three
-        classes by confidence, the first of which is the answer.
+        A row for each input (for each line of a table). Of images `{"input", "class", "confidence", "top": [{"class",
+        "confidence"}, ...]}`, the top three classes by confidence, the first of which is the answer. Of texts
+        `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models `{"input", "labels": {name:
+        confidence}}`; of regressions `{"input", "values": {name: number}}`.
 
     Raises:
-        Failed: the folder is no export, or an input is no image.
+        Failed: the folder is no export, or an input is not of its kind.
     """
     transform = read_transform(export)
-    images = [prepare(read(Path(name)), transform, name) for name in inputs]
-    logits = batched(float_model(export), np.stack(images))
-    confidences = softmax(logits.astype(np.float64), axis=-1)
-    return [_row(name, row, transform["classes"]) for name, row in zip(inputs, confidences, strict=True)]
+    run = float_model(export)
+    if transform["kind"] == "tokens":
+        return [_text(name, export, transform, run) for name in inputs]
+    if transform["kind"] == "table":
+        from tasks.data.tables import read_rows
 
-
-def read_transform(export: Path) -> dict[str, Any]:
-    """How raw input becomes the model's input: `{"kind": "image", "height", "width", "channels", "classes"}`."""
-    try:
-        transform: dict[str, Any] = json.loads((export / "transform" / "image.json").read_bytes())
-    except (OSError, ValueError) as error:
-        rule = "an export of an image model holds transform/image.json"
-        raise Failed(str(export), "not an export of an image model", rule, "see `millrace list export`") from error
-    return transform
+        rows = [(name, row) for name in inputs for row in read_rows(Path(name), transform["columns"])]
+        outputs = batched(run, np.stack([row for _, row in rows]))
+        names = [f"{name}:{number + 1}" if len(rows) > 1 else name for number, (name, _) in enumerate(rows)]
+    else:
+        outputs = batched(run, np.stack([prepare(read(Path(name)), transform, name) for name in inputs]))
+        names = inputs
+    return [_row(name, row, transform) for name, row in zip(names, outputs, strict=True)]
 
 
 def float_model(export: Path) -> Runner:
@@ -58,7 +63,31 @@ def float_model(export: Path) -> Runner:
     return open_variant(export / form, form)
 
 
-def _row(name: str, confidences: npt.NDArray[np.float64], classes: list[str]) -> dict[str, Any]:
+def _row(name: str, outputs: npt.NDArray[np.float32], transform: dict[str, Any]) -> dict[str, Any]:
+    values = outputs.astype(np.float64)
+    if transform.get("task") == "multilabel":
+        shares = 1 / (1 + np.exp(-values))
+        return {"input": name, "labels": dict(zip(transform["targets"], map(float, shares), strict=True))}
+    if transform.get("task") == "regression":
+        return {"input": name, "values": dict(zip(transform["targets"], map(float, values), strict=True))}
+    confidences = softmax(values)
     order = np.argsort(-confidences, kind="stable")[:TOP]
-    top = [{"class": classes[index], "confidence": float(confidences[index])} for index in order]
+    top = [{"class": transform["classes"][index], "confidence": float(confidences[index])} for index in order]
     return {"input": name, **top[0], "top": top}
+
+
+def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> dict[str, Any]:
+    from tasks.exporting.score import TextSplit, answers_of
+
+    content = Path(name).read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+        raise Failed(name, saw, "text must be UTF-8", "convert it") from error
+    found: dict[str, Any] = {"input": name, "bytes": len(content), "bits_per_byte": None}
+    if content:
+        answers = answers_of(TextSplit(export, transform, [name], [content]), run)
+        found["bits_per_byte"] = METRICS["bits_per_byte"](answers)
+    following = sample(run, codec(export), text[-8 * transform["block"] :], CONTINUED, TEMPERATURE, transform["block"])
+    return {**found, "continuation": following}

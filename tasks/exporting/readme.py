@@ -5,21 +5,69 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.exporting import FILES, LITERT, OUTPUT
+from tasks.models.features import TARGET, TOKENS, Input, classes, targets
 
 HEAD = """\
 # Model export
 
-{classes} classes: {names}.
-
-Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {classes}], a logit per class, whose
-softmax are the probabilities. Raw files become inputs as `transform/` says.
+{about}
 
 | variant | file | bytes | test {metric} (95 % interval) | largest difference from Keras |
 | --- | --- | ---: | --- | ---: |
 {rows}
 
-`golden.npz` holds {golden} test inputs and the trained model's outputs for them. The code below runs in this folder,
+`golden.npz` holds {golden} and the trained model's outputs for them. The code below runs in this folder,
 with the packages it imports and nothing else.
+"""
+
+CLASSES = """\
+{classes} classes: {names}.
+
+Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {classes}], a logit per class, whose
+softmax are the probabilities. Raw files become inputs as `transform/` says."""
+
+NUMBERS = """\
+{targets} {what}: {names}.
+
+Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {targets}], {meaning}.
+Raw rows become inputs as `transform/` says: they are standardised inside of the model."""
+
+TEXT = """\
+A language model of {vocabulary} tokens, the last of which, {bos}, begins a document.
+
+Input `{input}`: int32 [batch, length], any length; it was trained on {block} tokens at a time. Output `{output}`:
+float32 [batch, length, {vocabulary}], at each place the logits of the token that comes next. Text becomes tokens by
+`transform/tokenizer.json`, a file of the package `tokenizers`, byte for byte and without special tokens."""
+
+TEXT_CODE = """\
+## Text in, text out
+
+`pip install ai-edge-litert=={litert} numpy tokenizers`
+
+```python
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("transform/tokenizer.json")
+model = Interpreter("{file}", num_threads=1)
+entry, result = model.get_input_details()[0]["index"], model.get_output_details()[0]["index"]
+random = np.random.default_rng(0)
+
+tokens = [{bos}] + tokenizer.encode("import ", add_special_tokens=False).ids  # a document begins with {bos}
+for _ in range(30):
+    model.resize_tensor_input(entry, (1, len(tokens)))
+    model.allocate_tensors()
+    model.set_tensor(entry, np.array([tokens], np.int32))
+    model.invoke()
+    logits = model.get_tensor(result)[0, -1] / 0.8  # the temperature
+    chances = np.exp(logits.astype("f8") - logits.max())
+    tokens.append(int(random.choice(len(chances), p=chances / chances.sum())))
+    if tokens[-1] == {bos}:
+        break
+
+print(tokenizer.decode([token for token in tokens if token != {bos}]))
+```
 """
 
 SAVED_MODEL_CODE = """\
@@ -70,9 +118,9 @@ assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
 def write(
     variants: list[dict[str, Any]],
     found: dict[str, Any],
-    source: tuple[str, str, tuple[int, ...]],
-    classes: list[str],
-    golden: int,
+    source: Input,
+    features: dict[str, Any],
+    golden: tuple[int, ...],
     tolerance: float,
     versions: dict[str, str],
 ) -> str:
@@ -81,30 +129,25 @@ def write(
     Args:
         variants: contents of their `variant.json`.
         found: what `verify` found, by variant name.
-        source: name, dtype and shape of the input.
-        classes: in the order of the outputs.
-        golden: how many golden examples there are.
+        source: the input.
+        features: the snapshot's.
+        golden: shape of the golden inputs.
         tolerance: what a float variant keeps to; one of lower precision gets room about what it was seen to need.
         versions: of the packages `tensorflow` and `ai-edge-litert`.
     """
-    name, dtype, shape = source
+    text = TOKENS in features
     rows = [_row(variant, found[variant["name"]]["max_abs_difference"]) for variant in variants]
     head = HEAD.format(
-        classes=len(classes),
-        names=", ".join(classes),
-        input=name,
-        output=OUTPUT,
-        dtype=dtype,
-        shape=", ".join(map(str, shape)),
-        metric=variants[0]["against_float"]["metric"],
+        about=_about(source, features, variants[0]["against_float"]["metric"]),
+        metric=variants[0]["against_float"]["metric"].replace("_", " "),
         rows="\n".join(rows),
-        golden=golden,
+        golden=f"{golden[0]} rows of {golden[1]} test tokens" if text else f"{golden[0]} test inputs",
     )
     sections = [
         (LITERT_CODE if variant["format"] == LITERT else SAVED_MODEL_CODE).format(
             variant=variant["name"],
             file=f"{variant['name']}/{FILES[variant['format']]}",
-            input=name,
+            input=source.name,
             output=OUTPUT,
             tolerance=max(tolerance, 3 * found[variant["name"]]["max_abs_difference"]),
             tensorflow=versions["tensorflow"],
@@ -112,7 +155,27 @@ def write(
         )
         for variant in variants
     ]
+    small = [variant for variant in variants if variant["format"] == LITERT]
+    if text and small:
+        file = f"{small[-1]['name']}/{FILES[LITERT]}"
+        sections.append(TEXT_CODE.format(file=file, bos=features[TOKENS]["bos"], litert=versions["ai-edge-litert"]))
     return "\n".join([head, *sections])
+
+
+def _about(source: Input, features: dict[str, Any], metric: str) -> str:
+    """What goes in and what comes out."""
+    put = {"input": source.name, "output": OUTPUT, "dtype": source.dtype, "shape": ", ".join(map(str, source.shape))}
+    if TOKENS in features:
+        tokens = features[TOKENS]
+        return TEXT.format(vocabulary=tokens["vocabulary"], bos=tokens["bos"], block=source.shape[0], **put)
+    if TARGET in features:
+        names = targets(features)
+        number = metric == "rmse"
+        what = "number to foresee" if number and len(names) == 1 else "numbers to foresee" if number else "labels"
+        meaning = "the numbers themselves" if number else "a logit per label, whose sigmoid is its probability"
+        return NUMBERS.format(targets=len(names), what=what, names=", ".join(names), meaning=meaning, **put)
+    names = classes(features)
+    return CLASSES.format(classes=len(names), names=", ".join(names), **put)
 
 
 def _row(variant: dict[str, Any], difference: float) -> str:

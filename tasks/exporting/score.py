@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.data.images import prepare
 from tasks.data.reading import RecordsReader
+from tasks.data.snapshots.tokens import lineage
 from tasks.errors import Failed
-from tasks.evaluation import TASKS
+from tasks.evaluation import TASKS, primary
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.metrics import Answers
-from tasks.exporting.predict import float_model, read_transform
-from tasks.models.features import LABEL
-from tasks.models.forward import BATCH
+from tasks.evaluation.judging import Call, Documents, Judge, Split, ask, judge
+from tasks.exporting.predict import float_model
+from tasks.exporting.transform import codec, read_transform
+from tasks.models.features import LABEL, TARGET, TOKENS
 from tasks.runtime import pin
 from tasks.workbench import Workbench
 
-TASK = "classification"
 JUDGED = EvaluateConfig()
 
 
@@ -30,8 +32,8 @@ def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str
     Labels are matched by the names of their classes, so that the order of classes may have changed.
 
     Returns:
-        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n, "correct": [bool, ...]}`, the
-        last in stored order, so that two exports can be compared example by example.
+        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`, and where the primary metric
+        counts examples `"correct": [bool, ...]` in stored order, so that two exports can be compared one by one.
 
     Raises:
         Failed: the records have no examples of that split, an image cannot be decoded, or the export does not know
@@ -39,25 +41,97 @@ def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str
     """
     pin(bench.threads)
     transform, reader = read_transform(export), RecordsReader(records)
+    if not reader.counts.get(split, 0):
+        raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
+    task, raw = _open(export, transform, reader, split)
+    found = judge(task, raw, JUDGED)
+    (kept,) = ask(found, float_model(export), name=split, progress=bench.progress).kept
+    told: dict[str, Any] = {"examples": found.examples}
+    for name, item in intervals(found.metrics, TASKS[task].metrics, found.answers(kept), JUDGED.resamples).items():
+        told |= {name: item.value, f"{name}/low": item.low, f"{name}/high": item.high}
+    if (first := found.metrics[primary(task)[0]]).share:
+        told["correct"] = (first.contributions(found.answers(kept))[:, 0] > 0).tolist()
+    return told
+
+
+def answers_of(split: Split, call: Call) -> Any:
+    """A language model's answers to a split of texts."""
+    found: Judge = judge("language_model", split, JUDGED)
+    return found.answers(ask(found, call).kept[0])
+
+
+class RawSplit(Split):
+    """Raw examples of images or rows, prepared as the export's transform says."""
+
+    def __init__(self, name: str, features: dict[str, Any], arrays: Mapping[str, Any], transform: Path) -> None:
+        self.name, self.features, self.arrays, self.transform = name, features, arrays, transform
+
+    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """Their places."""
+        return [str(row) for row in rows]
+
+
+class TextSplit(Split):
+    """Raw texts, cut into rows as a snapshot's are."""
+
+    name = "texts"
+
+    def __init__(self, export: Path, transform: dict[str, Any], keys: list[str], contents: list[bytes]) -> None:
+        found, block = codec(export), int(transform["block"])
+        self.transform = export / "transform"
+        documents = [
+            np.concatenate([[found.bos], tokens]).astype(found.dtype)
+            for tokens in found.encode([content.decode() for content in contents])
+        ]
+        stream = np.concatenate(documents)
+        lengths = np.array([len(document) for document in documents])
+        rows = max(1, -(-(len(stream) - 1) // block))
+        padded = np.full(rows * block + 1, found.bos, found.dtype)
+        padded[: len(stream)] = stream
+        self.arrays = {TOKENS: np.lib.stride_tricks.sliding_window_view(padded, block + 1)[::block]}
+        shape = {"dtype": found.dtype, "shape": [block + 1], "vocabulary": found.vocabulary, "bos": found.bos}
+        self.features = {TOKENS: shape}
+        origin, pieces = lineage(lengths, block, rows)
+        of = np.full((rows, block + 1), -1, np.int64)
+        for row, (first, number) in enumerate(origin):
+            for record, _, length, column in pieces[first : first + number]:
+                of[row, column : column + length] = record
+        self._documents = Documents(of[:, 1:], keys, contents)
+
+    def documents(self) -> Documents:
+        """The texts."""
+        return self._documents
+
+
+def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split: str) -> tuple[str, Split]:
+    """The task and the examples of a split, prepared."""
+    examples = list(reader.iterate(split))
+    if transform["kind"] == "tokens":
+        keys = [bytes(example["key"][0]).decode() for example in examples]
+        return "language_model", TextSplit(export, transform, keys, [bytes(example["text"][0]) for example in examples])
+    if transform["kind"] == "table":
+        inputs = np.stack([np.asarray(example["row"], np.float32) for example in examples])
+        features: dict[str, Any] = {"row": {"dtype": "float32", "shape": list(inputs.shape[1:])}}
+        arrays: dict[str, npt.NDArray] = {"row": inputs}
+    else:
+        images = [prepare(bytes(example["image"][0]), transform, str(reader.path)) for example in examples]
+        arrays = {"image": np.stack(images)}
+        features = {"image": {"dtype": "uint8", "shape": list(arrays["image"].shape[1:])}}
+    task = transform.get("task", "classification")
+    if task != "classification":
+        arrays[TARGET] = np.stack([np.asarray(example[TARGET], np.float32) for example in examples])
+        features[TARGET] = {"dtype": "float32", "shape": [len(transform["targets"])], "names": transform["targets"]}
+    else:
+        arrays[LABEL] = _labels(transform, reader, examples)
+        features[LABEL] = {"dtype": "int64", "shape": [], "classes": transform["classes"]}
+    return task, RawSplit(split, features, arrays, export / "transform")
+
+
+def _labels(transform: dict[str, Any], reader: RecordsReader, examples: list[dict[str, Any]]) -> npt.NDArray[np.int64]:
     known = {name: index for index, name in enumerate(transform["classes"])}
     theirs = list(reader.features[LABEL].classes or ()) if LABEL in reader.features else []
     if not theirs or not set(theirs) <= set(known):
         unknown = ", ".join(sorted(set(theirs) - set(known))) or "no classes"
-        raise Failed(
-            str(records), unknown, f"the export knows {', '.join(known)}", "compare on records of these classes"
-        )
-    count = reader.counts.get(split, 0)
-    if not count:
-        raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
-    run, logits, labels = float_model(export), [], []
-    for start in range(0, count, BATCH):
-        bench.progress(start, count, "examples")
-        examples = list(reader.iterate(split, start, min(start + BATCH, count)))
-        images = [prepare(bytes(example["image"][0]), transform, str(records)) for example in examples]
-        logits.append(run(np.stack(images)))
-        labels += [known[theirs[int(example[LABEL][0])]] for example in examples]
-    answers = Answers.of(np.concatenate(logits), np.array(labels), JUDGED.bins)
-    found: dict[str, Any] = {"examples": count, "correct": answers.correct.tolist()}
-    for name, item in intervals(TASKS[TASK].metrics, answers, JUDGED.resamples).items():
-        found |= {name: item.value, f"{name}/low": item.low, f"{name}/high": item.high}
-    return found
+        rule = f"the export knows {', '.join(known)}"
+        raise Failed(str(reader.path), unknown, rule, "compare on records of these classes")
+    return np.array([known[theirs[int(example[LABEL][0])]] for example in examples])

@@ -1,13 +1,17 @@
-"""What a model reads of a snapshot's features: its input and its classes."""
+"""What a model reads of a snapshot's features: its input, its classes, its targets."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tasks.errors import Failed
 
-LABEL = "label"
+LABEL, TARGET, TOKENS = "label", "target", "tokens"
 
 
 @dataclass(frozen=True)
@@ -19,13 +23,42 @@ class Input:
     dtype: str
 
 
+class Contexts:
+    """Rows of tokens as a language model reads them: int32, without the last token, which it only predicts."""
+
+    def __init__(self, tokens: Any) -> None:
+        self._tokens = tokens
+        self.shape = (len(tokens), tokens.shape[1] - 1)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any, /) -> NDArray[np.int32]:
+        return np.asarray(self._tokens[rows])[..., :-1].astype(np.int32)
+
+
 def model_input(features: dict[str, Any]) -> Input:
-    """The feature that is not the label; its shape is that of one example."""
-    names = sorted(set(features) - {LABEL})
+    """The feature that is neither label nor target; its shape is that of one example."""
+    names = sorted(set(features) - {LABEL, TARGET})
     if len(names) != 1:
-        raise Failed("features", names, "a classifier reads one feature besides the label", "choose another snapshot")
+        rule = "a model reads one feature besides label or target"
+        raise Failed("features", names, rule, "choose another snapshot")
     feature = features[names[0]]
-    return Input(names[0], tuple(feature["shape"]), feature["dtype"])
+    shape = tuple(feature["shape"])
+    return Input(TOKENS, (shape[0] - 1,), "int32") if names[0] == TOKENS else Input(names[0], shape, feature["dtype"])
+
+
+def fed(features: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """The inputs of a split's examples, by row."""
+    found = arrays[model_input(features).name]
+    return Contexts(found) if TOKENS in features else found
+
+
+def outputs_of(features: dict[str, Any]) -> int:
+    """How many numbers a model answers to an example: a language model one for each token at each place."""
+    if TOKENS in features:
+        return int(features[TOKENS]["vocabulary"]) * (int(features[TOKENS]["shape"][0]) - 1)
+    return len(features[LABEL]["classes"]) if LABEL in features else int(features[TARGET]["shape"][0])
 
 
 def classes(features: dict[str, Any]) -> list[str]:
@@ -34,3 +67,14 @@ def classes(features: dict[str, Any]) -> list[str]:
     if len(names) < 2:
         raise Failed(f"features.{LABEL}.classes", names, "a classifier needs two classes", "check the source's labels")
     return names
+
+
+def targets(features: dict[str, Any]) -> list[str]:
+    """The names of the numbers that are to be answered."""
+    feature = features.get(TARGET)
+    if feature is None:
+        rule = "multilabel and regression need a feature target"
+        raise Failed(
+            "features", ", ".join(features), rule, "choose a source that has one, or model.task: classification"
+        )
+    return [str(name) for name in feature.get("names") or (f"target{i}" for i in range(feature["shape"][0]))]

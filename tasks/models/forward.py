@@ -41,12 +41,22 @@ def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> 
     Returns:
         float32 [N, classes].
     """
+    return batched(caller(model), examples, batch_size)
+
+
+def caller(model: keras.Model) -> Callable[[npt.NDArray], npt.NDArray[np.float32]]:
+    """The model, not training, as one compiled function on arrays of any batch size and length."""
     import tensorflow as tf
 
     source = model.inputs[0]
     signature = [tf.TensorSpec(source.shape, source.dtype, name=source.name)]
     compiled = tf.function(lambda batch: model(batch, training=False), input_signature=signature, autograph=False)
-    return batched(lambda batch: compiled(tf.constant(batch)).numpy(), examples, batch_size)
+
+    def call(batch: npt.NDArray) -> npt.NDArray[np.float32]:
+        answers: npt.NDArray[np.float32] = compiled(tf.constant(batch)).numpy()
+        return answers
+
+    return call
 
 
 def batched(

@@ -31,6 +31,7 @@ class Chart:
 CHARTS = (
     Chart("loss", {"train/loss": "train", "validation/loss": "validation"}, log=True),
     Chart("accuracy", {"train/accuracy": "train", "validation/accuracy": "validation"}),
+    Chart("squared error", {"train/squared_error": "train", "validation/squared_error": "validation"}, log=True),
     Chart("learning rate", {"train/learning_rate": "rate"}),
     Chart("milliseconds per step", {"train/step_ms": "step"}, log=True),
 )

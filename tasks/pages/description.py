@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from tasks.pages.facts import Facts
+from tasks.pages.words import INPUTS
 
 
 def describe_run(facts: Facts) -> str:
@@ -23,7 +24,7 @@ def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str
             for name, gate in forms
         )
         lines.append("\n".join(rows))
-    lines.append(f"`millrace predict {facts.record['name']}@{alias} IMAGE.png`")
+    lines.append(f"`millrace predict {facts.record['name']}@{alias} {INPUTS[facts.config.snapshot.kind]}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(_links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
 

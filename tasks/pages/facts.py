@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.evaluation import primary
-from tasks.pages.words import describe, kilobytes, score
+from tasks.pages.words import baselines, describe, kilobytes, score
 from tasks.store.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
@@ -101,10 +101,20 @@ class Facts:
         return primary(self.config.model.task)[0]
 
     @property
+    def counted(self) -> str:
+        """What a judgement counts: intervals are over these."""
+        return "files" if self.config.model.task == "language_model" else "examples"
+
+    @property
+    def sample(self) -> dict[str, Any] | None:
+        """What a language model wrote."""
+        return (self.report or {}).get("sample")
+
+    @property
     def score(self) -> str | None:
         """The score on the test split with its interval."""
         name = f"test/{self.metric}"
-        return f"test {score(self.metrics, name)}" if name in self.metrics else None
+        return f"test {score(self.metrics, name)}{baselines(self.metrics)}" if name in self.metrics else None
 
     @property
     def made(self) -> list[Handed]:
@@ -140,7 +150,7 @@ class Facts:
             line += f"{snapshot.manifest['counts']['train']:,} examples of {source}"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
-                line += f", reaches {self.score} on {unseen:,} examples that it never saw"
+                line += f", reaches {self.score} on {unseen:,} {self.counted} that it never saw"
             told.append(line)
         elif snapshot is not None:
             told.append(f"{describe(snapshot)}: {source}, ready for training")

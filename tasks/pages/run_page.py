@@ -50,6 +50,7 @@ def render(facts: Facts) -> str:
         metrics=sections.metrics(facts),
         classes=sections.classes(facts),
         pictures=sections.pictures(facts),
+        files=sections.files(facts),
         training=sections.training(facts),
         variants=sections.variants(facts),
         data=sections.data(facts),

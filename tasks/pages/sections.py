@@ -22,6 +22,10 @@ PICTURES = {
     "reliability": "How often it is right when it says how sure it is.",
     "curves": "Precision against recall, and true against false positives.",
     "most_wrong": "The examples it got most confidently wrong.",
+    "bits_by_size": "Bits per byte of each file, by its size; all files together as lines.",
+    "loss_by_place": "How much the tokens before help: each row begins without any.",
+    "labels": "How sure it was of each label, where the label holds and where it does not.",
+    "predicted": "What the model said against what was true, and how the differences are spread.",
 }
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
@@ -42,7 +46,7 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     """A row per metric, with value and interval per split."""
     task = TASKS[facts.config.model.task]
     rows = []
-    for name in task.metrics:
+    for name in (*task.metrics, *task.baselines):
         found = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
         if any(found):
             better = "higher is better" if name in task.higher_is_better else "lower is better"
@@ -52,8 +56,14 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
 
 def classes(facts: Facts) -> list[dict[str, Any]]:
     """Precision, recall and F1 of each class on the test split."""
-    rows = facts.report["splits"]["test"]["classes"] if facts.report else []
+    rows = facts.report["splits"]["test"].get("classes", []) if facts.report else []
     return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
+
+
+def files(facts: Facts) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Of a language model the files that were hardest and easiest to foresee."""
+    test = facts.report["splits"]["test"] if facts.report else {}
+    return [(title, test[name]) for title, name in (("hardest", "worst"), ("easiest", "best")) if test.get(name)]
 
 
 def pictures(facts: Facts) -> list[tuple[str, str, str]]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tasks.pages.facts import Facts
-from tasks.pages.words import kilobytes, seconds, span
+from tasks.pages.words import INPUTS, kilobytes, seconds, span
 from tasks.store.runs import Run
+
+SAMPLE_LINES = 12
+"""Of a generated text that the summary shows; the page has it whole."""
 
 
 def metrics_of(run: Run) -> dict[str, float]:
@@ -27,6 +31,8 @@ def lines(run: Run, width: int = 200) -> Iterator[str]:
     yield ""
     if facts.score:
         yield f"  quality   {facts.score}"
+    if facts.sample:
+        yield from _sample(facts.sample, width)
     if facts.variants:
         yield from _variants(facts)
     if facts.release:
@@ -39,6 +45,15 @@ def lines(run: Run, width: int = 200) -> Iterator[str]:
     yield f"  next      {_next(facts)}"
 
 
+def _sample(sample: dict[str, Any], width: int) -> Iterator[str]:
+    """The beginning of what a language model wrote."""
+    text = str(sample["prompt"] + sample["text"]).expandtabs(4).splitlines()
+    for number, line in enumerate(text[:SAMPLE_LINES]):
+        yield f"  {'' if number else 'it writes':<9} │ {line[: max(width - 14, 20)]}".rstrip()
+    if len(text) > SAMPLE_LINES:
+        yield f"{'':<12}│ …"
+
+
 def _variants(facts: Facts) -> Iterator[str]:
     longest = max(len(variant.name) for variant in facts.variants)
     for number, variant in enumerate(facts.variants):
@@ -47,7 +62,7 @@ def _variants(facts: Facts) -> Iterator[str]:
         ratio = metrics.get(f"{name}/size_ratio")
         size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'{ratio:.2f} of float':<13}"
         kept = "" if statistics.get("accepted", True) else "  kept out by its gate"
-        score = f"  {facts.metric} {value[0]}" if value else ""
+        score = f"  {facts.metric.replace('_', ' ')} {value[0]}" if value else ""
         yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{kept}"
 
 
@@ -55,7 +70,7 @@ def _next(facts: Facts) -> str:
     """The command that goes on from here."""
     preset = _short(facts.run.folder / "config.yaml")
     if export := facts.one("export"):
-        return f"millrace predict {export.digest[:12]} IMAGE.png"
+        return f"millrace predict {export.digest[:12]} {INPUTS[facts.config.snapshot.kind]}"
     if model := facts.one("model"):
         return f"millrace run release {preset} --release.model {model.digest[:12]}"
     return f"millrace run training {preset}"

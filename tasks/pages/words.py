@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
+from tasks.evaluation import TASKS
+
+INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
+"""What one would type for `millrace predict`, by the kind of snapshot."""
 
 
 def describe(artifact: Artifact) -> str:
@@ -23,7 +27,7 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "model":
         return f"{counts['parameters']:,} weights after {counts['steps']:,} steps"
     if artifact.kind == "report":
-        return f"test {score(metrics, 'test/accuracy')}"
+        return f"test {score(metrics, f'test/{primary_of(metrics)}')}"
     if artifact.kind == "variant":
         return describe_variant(artifact.name, metrics, manifest)
     if artifact.kind == "export":
@@ -37,7 +41,22 @@ def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, A
     ratio = metrics.get(f"{name}/size_ratio")
     share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
     kept = "" if manifest["statistics"].get("accepted", True) else ", kept out by its gate"
-    return f"{name}: {kilobytes(size)}{share}, accuracy {metrics.get(f'{name}/test/accuracy', float('nan')):.4f}{kept}"
+    metric = primary_of(metrics, f"{name}/")
+    value = metrics.get(f"{name}/test/{metric}", float("nan"))
+    return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}{kept}"
+
+
+def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
+    """The primary metric of the task that these metrics are of."""
+    known = [task.metrics[0] for task in TASKS.values()]
+    return next((name for name in known if f"{prefix}test/{name}" in metrics), "score")
+
+
+def baselines(metrics: dict[str, float]) -> str:
+    """What the test examples give without a model, where the task has such a thing: ` (gzip 1.90, xz 1.56)`."""
+    names = [name for task in TASKS.values() for name in task.baselines if f"test/{name}" in metrics]
+    told = ", ".join(f"{name.partition('_')[0]} {metrics[f'test/{name}']:.4f}" for name in names)
+    return f" ({told})" if told else ""
 
 
 def score(metrics: dict[str, float], name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig
@@ -38,12 +37,6 @@ def policy(name: str) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def outputs_of(features: dict[str, Any]) -> int:
-    """About how many numbers a model answers to an example: a language model one for each token at each place."""
-    tokens = features.get("tokens")
-    return tokens["vocabulary"] * (tokens["shape"][0] - 1) if tokens else 1
-
-
 def fit(
     bench: Workbench,
     examples: Snapshot,
@@ -63,6 +56,7 @@ def fit(
     split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
 
     from tasks.models import build, keras_file
+    from tasks.models.features import outputs_of
     from tasks.models.forward import at_once
     from tasks.training.objectives import make_objective, rightness
     from tasks.training.optimizers import make_optimizer

@@ -1,0 +1,224 @@
+"""What a task brings to a judgement, and how a model is asked: batch by batch, keeping only what the task needs.
+
+Report, variants and scores know a task by `judge` alone; the rest stands in the file that bears its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config import EvaluateConfig
+from tasks.data import open_snapshot
+from tasks.data.reading import RecordsReader
+from tasks.errors import Failed
+from tasks.evaluation import TASKS, primary
+from tasks.evaluation.intervals import difference_upper_bound, loss_upper_bound
+from tasks.evaluation.metrics import Metric
+from tasks.models.forward import Examples, at_once
+
+Kept = dict[str, npt.NDArray]
+"""What is remembered of outputs: small arrays by name, first axis the row."""
+
+Call = Callable[[npt.NDArray], npt.NDArray[np.float32]]
+"""A model in any form: a batch of inputs to its outputs."""
+
+
+class Split:
+    """The examples of a split, and the way back to their records."""
+
+    name: str
+    features: dict[str, Any]
+    arrays: Mapping[str, Any]
+    transform: Path
+
+    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """Keys of the (first) records that rows were made from."""
+        raise NotImplementedError
+
+    def documents(self) -> Documents:
+        """Of text: which file each target is of."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Files of text behind rows of tokens."""
+
+    of_targets: npt.NDArray[np.int64]
+    """[rows, block]: the file that a target is of, -1 past the end."""
+    keys: list[str]
+    contents: list[bytes]
+
+
+class SnapshotSplit(Split):
+    """A split of a snapshot and of the records that it was made from."""
+
+    def __init__(self, snapshot: Path, records: Path, name: str) -> None:
+        self.name, self.transform = name, snapshot / "transform"
+        self._reader, self._records = open_snapshot(snapshot), records
+        self.features = self._reader.features
+        self.arrays = self._reader.arrays(name)
+
+    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """Keys of the (first) records that rows were made from."""
+        return [str(key) for key in self._reader.keys(self.name, rows, self._records)]
+
+    def documents(self) -> Documents:
+        """Read from the records, byte for byte."""
+        from tasks.data.text import document_of_targets
+
+        reader = RecordsReader(self._records)
+        examples = list(reader.iterate(self.name))
+        return Documents(
+            document_of_targets(self._reader, self.name),
+            [bytes(example["key"][0]).decode() for example in examples],
+            [bytes(example["text"][0]) for example in examples],
+        )
+
+
+class Judge(Protocol):
+    """How a task judges one split."""
+
+    metrics: Mapping[str, Metric]
+    """All that the task knows, over its answers."""
+    saved: str
+    """Which of what is kept becomes `predictions/<split>.npy`."""
+    inputs: Examples
+    """What the model is fed, by row."""
+    outputs: int
+    """Numbers that it answers to a row."""
+    examples: int
+    """What is counted and resampled: rows, of text files."""
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """What these examples give without a model, by the names of `Task.baselines`."""
+        ...
+
+    def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
+        """What is remembered of the outputs for the rows from `start` on."""
+        ...
+
+    def answers(self, kept: Kept) -> Any:
+        """What the metrics are made of."""
+        ...
+
+    def decisions(self, kept: Kept) -> npt.NDArray:
+        """What a user would act on; two forms of a model agree where these are equal."""
+        ...
+
+    def details(self, answers: Any) -> dict[str, Any]:
+        """What the report says of the split besides metrics."""
+        ...
+
+    def pictures(self, answers: Any, details: dict[str, Any]) -> dict[str, bytes]:
+        """PNG by name."""
+        ...
+
+    def show(self, call: Call) -> dict[str, Any]:
+        """What the model does when let loose: goes into the report's top level."""
+        ...
+
+
+def judge(task: str, split: Split, config: EvaluateConfig) -> Judge:
+    """The judge of a task over a split that has examples; `Failed` where it has none."""
+    if not len(next(iter(split.arrays.values()))):
+        rule = "a model is judged on examples"
+        raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
+    found: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config)
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was kept of one or two models' outputs for the same rows, and how far apart they were."""
+
+    kept: list[Kept]
+    max_abs_difference: float
+
+
+def ask(
+    found: Judge, *calls: Call, name: str = "", progress: Callable[[int, int, str], None] = lambda *told: None
+) -> Asked:
+    """Put every row to each of the calls, in turns, so that no more than a batch of outputs is ever held.
+
+    Raises:
+        Failed: outputs that are not finite.
+    """
+    size, rows = at_once(found.outputs), len(found.inputs)
+    kept: list[list[Kept]] = [[] for _ in calls]
+    apart = 0.0
+    for start in range(0, rows, size):
+        progress(start, rows, "rows")
+        batch = np.ascontiguousarray(found.inputs[start : start + size])
+        outputs = [call(batch) for call in calls]
+        for answers, into in zip(outputs, kept, strict=True):
+            if not np.isfinite(answers).all():
+                bad = int((~np.isfinite(answers.reshape(len(batch), -1))).any(axis=-1).sum())
+                raise Failed(
+                    "model",
+                    f"outputs of {bad} of {len(batch)} {name} examples are not finite",
+                    "a model answers with numbers",
+                    "lower train.schedule.rate or set train.clip_norm",
+                )
+            into.append(found.keep(answers, start))
+        for answers in outputs[1:]:
+            apart = max(apart, float(np.abs(outputs[0].astype(np.float64) - answers).max()))
+    joined = [{key: np.concatenate([part[key] for part in parts]) for key in parts[0]} for parts in kept]
+    return Asked(joined, apart)
+
+
+@dataclass(frozen=True)
+class Against:
+    """A variant's answers held against Keras', example by example."""
+
+    metric: str
+    before: float
+    loss: float
+    upper: float
+    """95 % bound."""
+    agreement: float
+    max_abs_difference: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "before"}
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """By flat name: what is lost of the metric, and the bound."""
+        return {f"{self.metric}_loss": self.loss, f"{self.metric}_loss/high": self.upper}
+
+
+def compare(task: str, found: Judge, asked: Asked, resamples: int) -> Against:
+    """What the second model loses against the first, by the task's primary metric."""
+    name, higher_is_better = primary(task)
+    metric, sign = found.metrics[name], 1 if higher_is_better else -1
+    before, after = (metric.contributions(found.answers(kept)) for kept in asked.kept)
+    if metric.share:
+        losses = (before - after).mean(axis=-1) * sign
+        loss, upper = float(losses.mean()), loss_upper_bound(losses, resamples)
+    else:
+        loss = sign * float(metric.value(before.mean(axis=0)) - metric.value(after.mean(axis=0)))
+        upper = difference_upper_bound(metric, before, after, sign, resamples)
+    first, second = (found.decisions(kept) for kept in asked.kept)
+    return Against(
+        metric=name,
+        before=float(metric.value(before.mean(axis=0))),
+        loss=loss,
+        upper=upper,
+        agreement=float((first == second).mean()),
+        max_abs_difference=asked.max_abs_difference,
+    )
+
+
+def limit(task: str, given: float | None, before: float) -> float:
+    """How much of the primary metric a compressed model may lose."""
+    found = TASKS[task]
+    return given if given is not None else found.loses * (before if found.relative else 1)

@@ -1,0 +1,155 @@
+"""A language model judged, compressed and exported: bits per byte of real files, whichever way they are counted."""
+
+import gzip
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
+from tasks.compression.variants import JUDGED
+from tasks.config import EvaluateConfig, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
+from tasks.data import open_snapshot, records, snapshots
+from tasks.data.reading import RecordsReader
+from tasks.evaluation.judging import Asked, SnapshotSplit, ask, compare, judge
+from tasks.evaluation.language_model import METRICS, nats
+from tasks.evaluation.report import build
+from tasks.exporting.predict import predict
+from tasks.exporting.score import score
+from tasks.models import build as build_model
+from tasks.models.forward import caller
+from tasks.models.keras_file import load, save
+from tests.test_export_works import CHAIN
+
+CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
+SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
+
+
+@pytest.fixture(scope="module")
+def text(tf, tmp_path_factory, workbench_at, publish):
+    """The standard library's package email as records, snapshot and a model that knows which tokens are frequent."""
+    root = tmp_path_factory.mktemp("text")
+    bench = workbench_at(root / "records")
+    source = TextFilesSource(path="stdlib:", glob="email/*.py")
+    made = publish(Records, bench, records.build(bench, source, RecordsConfig(splits=SPLITS)))
+    bench = workbench_at(root / "snapshot")
+    snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TokensSnapshot(vocabulary=400, block=32)))
+    features = snapshot.manifest["features"]
+    model = build_model(CONFIG, features, seed=1)
+    random = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + random.normal(0, 0.05, weight.shape).astype("float32"))
+    bench = workbench_at(root / "model")
+    statistics = save(model, bench.staging, CONFIG, features, seed=1)
+    return made, snapshot, publish(Model, bench, Outcome(counts={}, statistics=statistics))
+
+
+@pytest.fixture(scope="module")
+def report(text, workbench_at, publish, tmp_path_factory):
+    made, snapshot, model = text
+    bench = workbench_at(tmp_path_factory.mktemp("report") / "report")
+    return publish(Report, bench, build(bench, model, snapshot, made, EvaluateConfig(resamples=100, sample_tokens=20)))
+
+
+def test_every_byte_is_paid_for_once(text, report):
+    made, snapshot, model = text
+    reader = RecordsReader(made.path)
+    contents = [bytes(example["text"][0]) for example in reader.iterate("test")]
+    tokens = np.asarray(open_snapshot(snapshot.path).arrays("test")["tokens"])
+    bos = snapshot.manifest["features"]["tokens"]["bos"]
+    bits = 0.0
+    call = caller(load(model.path))
+    for row in tokens:
+        logits = call(row[None, :-1].astype("int32"))[0].astype(np.float64)
+        chances = np.log2(np.exp(logits).sum(-1)) - logits[np.arange(len(logits)), row[1:]] / np.log(2)
+        bits += chances[row[1:] != bos].sum()
+    raw = b"".join(contents)
+    assert report.metrics["test/bits_per_byte"] == pytest.approx(bits / len(raw), rel=1e-5)
+    assert report.metrics["test/gzip_bits_per_byte"] == 8 * len(gzip.compress(raw, 9, mtime=0)) / len(raw)
+    assert report.metrics["test/bits_per_byte/low"] < report.metrics["test/bits_per_byte"]
+
+
+def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text):
+    found = json.loads((report.path / "report.json").read_bytes())
+    assert found["primary"] == {"metric": "bits_per_byte", "higher_is_better": False}
+    test = found["splits"]["test"]
+    assert test["examples"] == text[0].manifest["counts"]["test"]
+    worst = [row["bits_per_byte"] for row in test["worst"]]
+    assert worst == sorted(worst, reverse=True) and test["best"][0]["bits_per_byte"] < worst[-1]
+    assert all(row["key"].startswith("email/") for row in test["worst"])
+    assert found["sample"]["text"]
+    for name in ("bits_by_size", "loss_by_place"):
+        with Image.open(report.path / "pictures" / f"{name}.png") as image:
+            assert min(image.size) > 300
+
+
+def test_nats_are_cross_entropies():
+    random = np.random.default_rng(0)
+    logits, targets = random.normal(0, 3, (5, 7, 11)).astype("float32"), random.integers(0, 11, (5, 7))
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = -np.log(np.take_along_axis(chances, targets[..., None], -1))[..., 0]
+    np.testing.assert_allclose(nats(logits, targets), expected, atol=1e-5)
+
+
+def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
+    made, snapshot, model = text
+    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), JUDGED)
+    call = caller(load(model.path))
+    asked = ask(found, call, lambda batch: call(batch) * 3)
+    against = compare("language_model", found, asked, 200)
+    values = [METRICS["bits_per_byte"](found.answers(kept)) for kept in asked.kept]
+    assert against.loss == pytest.approx(values[1] - values[0])
+    assert 0 < against.loss < against.upper
+    assert against.agreement == 1
+    assert compare("language_model", found, Asked([asked.kept[0]] * 2, 0.0), 200).upper == 0
+
+
+@pytest.fixture(scope="module")
+def export(text, tmp_path_factory):
+    made, snapshot, model = text
+    root = tmp_path_factory.mktemp("chain")
+    (root / "handles").write_bytes(pickle.dumps((model, snapshot, made)))
+    done = subprocess.run(
+        [sys.executable, "-c", CHAIN, str(root / "1")],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return root / "1" / "export"
+
+
+def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path):
+    found = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
+    assert found["litert"]["inputs"] == {"tokens": [[-1, -1], "int32"]}
+    assert found["litert"]["max_abs_difference"] < 1e-4
+    (tmp_path / "one.py").write_text("import os\n\n\ndef main():\n    return os\n")
+    (tmp_path / "empty.py").write_text("")
+    one, empty = predict(export, [str(tmp_path / "one.py"), str(tmp_path / "empty.py")])
+    assert one["bytes"] == 38 and 1 < one["bits_per_byte"] < 12
+    assert one["continuation"] and empty["bits_per_byte"] is None
+
+
+def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
+    found = score(bench, export, text[0].path, "test")
+    quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
+    assert found["bits_per_byte"] == pytest.approx(quality["bits_per_byte"]["value"], rel=1e-5)
+    assert found["examples"] == text[0].manifest["counts"]["test"]
+
+
+def test_readme_works_when_pasted(export):
+    blocks = re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", block], cwd=export, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
