@@ -15,10 +15,10 @@ GOLDEN = {
     "snapshot/snapshot": "3c33f88a974bf5e4",
     "train/model": "332d67558ce8e9e0",
     "evaluate/report": "a655e3f53649ce65",
-    "compress/saved_model": "125af22a1b5b215f",
-    "compress/litert": "51c6391379e9f52b",
-    "compress/int8_dynamic": "03ecd18fe569d45d",
-    "export/export": "19177c5cb5761dc3",
+    "compress/saved_model": "34e903ab7c99555d",
+    "compress/litert": "d0633d792a17d223",
+    "compress/int8_dynamic": "63958e04d61acdb8",
+    "export/export": "f46a023b02352425",
 }
 
 
