@@ -14,7 +14,7 @@ from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerM
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
-from tasks.config.snapshot import ImageSnapshot, SnapshotConfig, TokensSnapshot
+from tasks.config.snapshot import ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.source import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
 from tasks.config.train import TrainConfig
 
@@ -92,6 +92,7 @@ __all__ = [
     "SklearnSource",
     "SnapshotConfig",
     "SourceConfig",
+    "TableSnapshot",
     "TextFilesSource",
     "TfdsSource",
     "TokensSnapshot",

@@ -18,7 +18,7 @@ class ConvnetModel(Section):
     kind: Literal["convnet"] = "convnet"
     """The architecture."""
 
-    task: Literal["classification"] = "classification"
+    task: Literal["classification", "multilabel", "regression"] = "classification"
     """Brings the loss, the metrics, their intervals and the pictures."""
 
     filters: Annotated[tuple[Units, ...], Field(min_length=1, max_length=8)] = (32, 64)
@@ -37,7 +37,7 @@ class MlpModel(Section):
     kind: Literal["mlp"] = "mlp"
     """The architecture."""
 
-    task: Literal["classification"] = "classification"
+    task: Literal["classification", "multilabel", "regression"] = "classification"
     """Brings the loss, the metrics, their intervals and the pictures."""
 
     units: Annotated[tuple[Units, ...], Field(min_length=1, max_length=32)] = (256, 128)

@@ -47,4 +47,14 @@ class TokensSnapshot(Section):
     """Number of array files of each feature and split."""
 
 
-SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot, Field(discriminator="kind")]
+class TableSnapshot(Section):
+    """Rows of numbers as float32 [columns]; the model standardises them by the train split's mean and deviation."""
+
+    kind: Literal["table"] = "table"
+    """The layout of an example."""
+
+    shards: Shards = 1
+    """Number of array files of each feature and split."""
+
+
+SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot | TableSnapshot, Field(discriminator="kind")]

@@ -20,8 +20,10 @@ class SklearnSource(Section):
     name: Name = "digits"
     """Names the records' files."""
 
-    dataset: Literal["digits"] = "digits"
-    """`digits`: 1,797 handwritten digits, 8 x 8 pixels of 17 grey levels, ten classes."""
+    dataset: Literal["digits", "digits_traits", "diabetes"] = "digits"
+    """`digits`: 1,797 handwritten digits, 8 x 8 pixels of 17 grey levels, ten classes. `digits_traits`: the same with
+    three labels in place of a class: even, at least five, has a closed loop. `diabetes`: 442 patients, ten numbers
+    each, and how far the disease had gone a year later."""
 
 
 class TextFilesSource(Section):

@@ -26,7 +26,7 @@ class Feature:
     encoding: Literal["png", "jpeg"] | None = None
     """Of an image's payload, where all examples share it."""
     classes: tuple[str, ...] | None = None
-    """Of a label, by number."""
+    """Of a label, by number; of numbers the names of the entries."""
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape)}

@@ -20,10 +20,12 @@ from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.exporting import SAVED_MODEL, readme, verify
-from tasks.models.features import TOKENS, fed, model_input
+from tasks.exporting.transform import TASK
+from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
 from tasks.models.forward import predict
-from tasks.models.keras_file import EPOCH, load
+from tasks.models.keras_file import EPOCH, architecture, load
 from tasks.runtime import pin
+from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.workbench import Outcome, Workbench
 
@@ -54,6 +56,10 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     for variant in variants:
         _copy(variant, "", bench.staging, variant.name)
     _copy(snapshot, "transform", bench.staging, "transform")
+    task = architecture(model.path)["model"]["task"]
+    if TARGET in snapshot.manifest["features"]:  # what outputs mean hangs on the task, which a snapshot does not know
+        meaning = {"task": task, "targets": targets(snapshot.manifest["features"])}
+        bench.staging.put(f"transform/{TASK}", pretty(meaning))
     outputs = predict(load(model.path), inputs)
     with bench.staging.piece(GOLDEN) as piece:
         write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})

@@ -110,9 +110,9 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         keys = [bytes(example["key"][0]).decode() for example in examples]
         return "language_model", TextSplit(export, transform, keys, [bytes(example["text"][0]) for example in examples])
     if transform["kind"] == "table":
-        inputs = np.stack([np.asarray(example["row"], np.float32) for example in examples])
-        features: dict[str, Any] = {"row": {"dtype": "float32", "shape": list(inputs.shape[1:])}}
-        arrays: dict[str, npt.NDArray] = {"row": inputs}
+        inputs = np.stack([np.asarray(example["numbers"], np.float32) for example in examples])
+        features: dict[str, Any] = {"numbers": {"dtype": "float32", "shape": list(inputs.shape[1:])}}
+        arrays: dict[str, npt.NDArray] = {"numbers": inputs}
     else:
         images = [prepare(bytes(example["image"][0]), transform, str(reader.path)) for example in examples]
         arrays = {"image": np.stack(images)}

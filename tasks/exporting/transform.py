@@ -9,6 +9,9 @@ from typing import Any
 from tasks.data.text import Codec
 from tasks.errors import Failed
 
+TASK = "task.json"
+"""What outputs mean, where that is not classes or tokens."""
+
 KINDS = {"image": "image.json", "tokens": "tokens.json", "table": "table.json"}
 """The file in `transform/` that each kind of snapshot leaves."""
 
@@ -22,7 +25,8 @@ def read_transform(export: Path) -> dict[str, Any]:
                 transform: dict[str, Any] = json.loads(path.read_bytes())
             except ValueError as error:
                 raise Failed(str(path), "not JSON", "an export holds it whole", "export again") from error
-            return transform
+            told = export / "transform" / TASK
+            return {**transform, **json.loads(told.read_bytes())} if told.is_file() else transform
     rule = f"an export holds one of transform/{', '.join(KINDS.values())}"
     raise Failed(str(export), "not an export", rule, "see `millrace list export`")
 

@@ -8,12 +8,12 @@ import keras
 
 from tasks.config import ConvnetModel
 from tasks.errors import Failed
-from tasks.models.features import classes, model_input
-from tasks.models.layers import conv, dense, dropout, entry, logits
+from tasks.models.features import model_input
+from tasks.models.layers import conv, dense, dropout, entry, head
 
 
 def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Images [B, height, width, channels] to logits [B, classes]; every block halves height and width.
+    """Images [B, height, width, channels] to logits [B, classes], or [B, targets]; every block halves height and width.
 
     Raises:
         Failed: the input is no image, or too small for that many blocks.
@@ -38,4 +38,4 @@ def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Mo
     x = keras.layers.Flatten(name="flatten")(x)
     x = dropout(config.dropout, "dropout", seed)(x)
     x = dense(config.dense, "dense", seed)(x)
-    return keras.Model(inputs, logits(len(classes(features)), seed)(x), name="convnet")
+    return keras.Model(inputs, head(x, features, config.task, seed), name="convnet")

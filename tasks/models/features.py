@@ -21,6 +21,8 @@ class Input:
     name: str
     shape: tuple[int, ...]
     dtype: str
+    statistics: tuple[list[float], list[float]] | None = None
+    """Mean and variance of each entry over the train split."""
 
 
 class Contexts:
@@ -45,7 +47,10 @@ def model_input(features: dict[str, Any]) -> Input:
         raise Failed("features", names, rule, "choose another snapshot")
     feature = features[names[0]]
     shape = tuple(feature["shape"])
-    return Input(TOKENS, (shape[0] - 1,), "int32") if names[0] == TOKENS else Input(names[0], shape, feature["dtype"])
+    if names[0] == TOKENS:
+        return Input(TOKENS, (shape[0] - 1,), "int32")
+    known = (feature["mean"], feature["variance"]) if "mean" in feature else None
+    return Input(names[0], shape, feature["dtype"], known)
 
 
 def fed(features: dict[str, Any], arrays: Mapping[str, Any]) -> Any:

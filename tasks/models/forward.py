@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import keras
 
 BATCH = 256
-VALUES = 1 << 24
-"""Outputs computed at once, at most."""
+VALUES = 1 << 22
+"""Outputs computed at once, at most: beyond what a processor's cache holds it gets slower."""
 
 
 class Examples(Protocol):

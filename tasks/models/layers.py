@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import keras
 
-from tasks.models.features import Input
+from tasks.models.features import TARGET, Input, classes, targets
 
 
 def layer_seed(seed: int, name: str) -> int:
@@ -15,8 +16,12 @@ def layer_seed(seed: int, name: str) -> int:
 
 
 def entry(source: Input) -> tuple[keras.KerasTensor, keras.KerasTensor]:
-    """The input [B, *shape] as the snapshot stores it, and the same as float32; uint8 lies in [-1, 1] then."""
+    """The input [B, *shape] as the snapshot stores it, and the same as float32; uint8 lies in [-1, 1] then, and
+    numbers whose mean and variance the snapshot knows are standardised."""
     inputs = keras.Input(source.shape, dtype=source.dtype, name=source.name)
+    if source.statistics is not None:
+        mean, variance = source.statistics
+        return inputs, keras.layers.Normalization(mean=mean, variance=variance, name="rescale")(inputs)
     scaled = source.dtype == "uint8"
     rescale = keras.layers.Rescaling(*((1 / 127.5, -1.0) if scaled else (1.0, 0.0)), name="rescale")
     return inputs, rescale(inputs)
@@ -37,6 +42,24 @@ def dense(units: int, name: str, seed: int) -> keras.layers.Layer:
 def dropout(share: float, name: str, seed: int) -> keras.layers.Layer:
     """Dropout (Srivastava et al., JMLR 2014) with a state of its own; passes everything when not training."""
     return keras.layers.Dropout(share, seed=layer_seed(seed, name), name=name)
+
+
+def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -> keras.KerasTensor:
+    """The outputs: a logit for each class or label; of a regression the numbers as they were given.
+
+    Raises:
+        Failed: the snapshot holds no targets of that task.
+    """
+    if task == "classification":
+        return logits(len(classes(features)), seed)(x)
+    x = logits(len(targets(features)), seed)(x)
+    target = features[TARGET]
+    if task == "regression" and "mean" in target:
+        deviation, mean = [value**0.5 for value in target["variance"]], target["mean"]
+        if len(mean) == 1:
+            deviation, mean = deviation[0], mean[0]
+        x = keras.layers.Rescaling(deviation, mean, dtype="float32", name="outputs")(x)
+    return x
 
 
 def logits(classes: int, seed: int) -> keras.layers.Layer:

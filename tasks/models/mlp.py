@@ -7,15 +7,15 @@ from typing import Any
 import keras
 
 from tasks.config import MlpModel
-from tasks.models.features import classes, model_input
-from tasks.models.layers import dense, dropout, entry, logits
+from tasks.models.features import model_input
+from tasks.models.layers import dense, dropout, entry, head
 
 
 def build(config: MlpModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Examples [B, ...] of any fixed shape to logits [B, classes]."""
+    """Examples [B, ...] of any fixed shape to logits [B, classes], or [B, targets]."""
     inputs, x = entry(model_input(features))
     x = keras.layers.Flatten(name="flatten")(x)
     for index, units in enumerate(config.units):
         x = dense(units, f"dense{index}", seed)(x)
         x = dropout(config.dropout, f"dropout{index}", seed)(x)
-    return keras.Model(inputs, logits(len(classes(features)), seed)(x), name="mlp")
+    return keras.Model(inputs, head(x, features, config.task, seed), name="mlp")

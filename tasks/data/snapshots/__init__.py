@@ -17,13 +17,18 @@ from tasks.config import SnapshotConfig
 from tasks.data.arrays import ArrayWriter
 from tasks.workbench import Outcome, Workbench
 
-KINDS = {"image": "tasks.data.snapshots.image", "tokens": "tasks.data.snapshots.tokens"}
+KINDS = {
+    "image": "tasks.data.snapshots.image",
+    "tokens": "tasks.data.snapshots.tokens",
+    "table": "tasks.data.snapshots.table",
+}
 """The module of each `snapshot.kind`; imported when it is asked for."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
     # Pillow, which turns images upright, is in the digest of the records.
     "image": (1, ("numpy", "tensorflow")),
     "tokens": (1, ("numpy", "tokenizers")),
+    "table": (1, ("numpy",)),
 }
 """Of each kind the version of its code and the libraries that decide its bytes."""
 

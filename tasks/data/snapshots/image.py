@@ -38,9 +38,13 @@ class Column:
     dtype: str
     shape: tuple[int, ...]
     classes: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    """Of a target's entries."""
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
+        if self.names is not None:
+            found["names"] = list(self.names)
         return found if self.classes is None else {**found, "classes": list(self.classes)}
 
 
@@ -81,6 +85,8 @@ def columns_of(features: dict[str, Feature], config: ImageSnapshot) -> dict[str,
     columns = {"image": Column("uint8", (config.height, config.width, config.channels))}
     if (label := features.get("label")) is not None:
         columns["label"] = Column("int64", (), label.classes)
+    if (target := features.get("target")) is not None and "label" not in columns:
+        columns["target"] = Column("float32", target.shape, names=target.classes)
     return columns
 
 
@@ -163,8 +169,10 @@ def preprocessed(
 def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tensor]:
     import tensorflow as tf
 
-    stored = {"image": tf.string, "label": tf.int64}
-    return dict(tf.io.parse_example(payloads, {name: tf.io.FixedLenFeature([], stored[name]) for name in columns}))
+    stored = {"image": tf.string, "label": tf.int64, "target": tf.float32}
+    shapes = {name: list(column.shape) if name == "target" else [] for name, column in columns.items()}
+    wanted = {name: tf.io.FixedLenFeature(shapes[name], stored[name]) for name in columns}
+    return dict(tf.io.parse_example(payloads, wanted))
 
 
 def _turn(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -201,7 +209,8 @@ def _blame(
     for row in range(start, part.stop):
         example = reader.example(part.split, row)
         try:
-            if any(len(example.get(name, ())) != 1 for name in columns):
+            values = {name: int(np.prod(column.shape)) if name == "target" else 1 for name, column in columns.items()}
+            if any(len(example.get(name, ())) != count for name, count in values.items()):
                 saw, rule = f"not one value for each of {', '.join(columns)}", "every record must have them"
                 return Failed(reader.key(part.split, row), saw, rule, "convert again")
             if "image" in columns:

@@ -24,10 +24,13 @@ SIDE, LEVELS, CLASSES = 8, 16, 10
 def open(config: SklearnSource, memory: Path | None = None) -> Source:
     """The data set named by `config.dataset`; too small for a memory."""
     spec = find_spec("sklearn")
-    path = Path(spec.origin).parent / "datasets/data/digits.csv.gz" if spec and spec.origin else Path("sklearn")
-    if not path.is_file():
+    folder = Path(spec.origin).parent / "datasets/data" if spec and spec.origin else Path("sklearn")
+    if not folder.is_dir():
         raise Refused("source.kind", config.kind, "needs the package scikit-learn", "pip install scikit-learn")
-    return Digits(path)
+    if config.dataset == "diabetes":
+        return Diabetes(folder)
+    path = folder / "digits.csv.gz"
+    return DigitsTraits(path) if config.dataset == "digits_traits" else Digits(path)
 
 
 class Digits(Source):
@@ -76,6 +79,67 @@ class Digits(Source):
 
     def _load(self) -> list[bytes]:
         return gzip.decompress(self._path.read_bytes()).splitlines()
+
+
+class DigitsTraits(Digits):
+    """The digits with `target`, float32 [3], in place of the label: each 1 where the trait is there, else 0."""
+
+    TRAITS: Mapping[str, frozenset[int]] = {
+        "even": frozenset({0, 2, 4, 6, 8}),
+        "at_least_five": frozenset({5, 6, 7, 8, 9}),
+        "closed_loop": frozenset({0, 6, 8, 9}),
+    }
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        target = Feature("number", "float32", (len(self.TRAITS),), classes=tuple(self.TRAITS))
+        return {"image": super().features["image"], "target": target}
+
+    def read(self, item: Item) -> Example:
+        example = super().read(item)
+        label = example.pop("label")
+        return {**example, "target": np.array([label in digits for digits in self.TRAITS.values()], np.float32)}
+
+
+class Diabetes(Source):
+    """442 patients (Efron et al., Annals of Statistics 32, 2004): `numbers` float32 [10], `target` float32 [1]."""
+
+    COLUMNS = ("age", "sex", "body_mass", "blood_pressure", "tc", "ldl", "hdl", "tch", "ltg", "glucose")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        return {
+            "numbers": Feature("number", "float32", (len(self.COLUMNS),), classes=self.COLUMNS),
+            "target": Feature("number", "float32", (1,), classes=("progression",)),
+        }
+
+    def listing(self) -> list[Item]:
+        return [Item(f"diabetes/{number:05d}", _sha256(row)) for number, row in enumerate(self._load())]
+
+    def read(self, item: Item) -> Example:
+        row = self._rows[int(item.key.rpartition("/")[2])]
+        if _sha256(row) != item.sha256:
+            rule = "a source must not change while it is read"
+            raise Failed(item.key, "other content than was listed", rule, "rerun")
+        try:
+            values = np.array(row.split(), dtype=np.float32)
+        except ValueError as error:
+            raise Unreadable(f"not a row of numbers: {error}") from error
+        if values.shape != (len(self.COLUMNS) + 1,):
+            raise Unreadable(f"{len(values)} fields, not {len(self.COLUMNS) + 1}")
+        return {"numbers": values[:-1], "target": values[-1:]}
+
+    @cached_property
+    def _rows(self) -> list[bytes]:
+        return self._load()
+
+    def _load(self) -> list[bytes]:
+        files = (self._folder / "diabetes_data_raw.csv.gz", self._folder / "diabetes_target.csv.gz")
+        numbers, targets = (gzip.decompress(file.read_bytes()).splitlines() for file in files)
+        return [row + b" " + target for row, target in zip(numbers, targets, strict=True)]
 
 
 def _sha256(row: bytes) -> str:

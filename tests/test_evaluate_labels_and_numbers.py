@@ -1,0 +1,145 @@
+"""Multilabel and regression on real data: from the source to the report, the variants and the raw file."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn import metrics as sklearn_metrics
+
+from tasks.artifacts import Model, Records, Report, Snapshot
+from tasks.config import (
+    EvaluateConfig,
+    ImageSnapshot,
+    MlpModel,
+    RecordsConfig,
+    SklearnSource,
+    TableSnapshot,
+    TrainConfig,
+)
+from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.data import open_snapshot, records, snapshots
+from tasks.errors import Failed
+from tasks.evaluation import primary
+from tasks.evaluation.report import build
+from tasks.exporting.predict import predict
+from tasks.exporting.score import score
+from tasks.models import build as build_model
+from tasks.training.fit import fit
+from tests.homes import CommandHome
+from tests.test_export_works import CHAIN
+
+SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
+TRAIN = TrainConfig(
+    steps=300,
+    batch_size=32,
+    optimizer=AdamW(),
+    schedule=Schedule(rate=0.005, warmup=10),
+    checkpoint=CheckpointConfig(every=300),
+    evaluate_every=300,
+)
+JOBS = {
+    "multilabel": ("digits_traits", ImageSnapshot(height=8, width=8, channels=1)),
+    "regression": ("diabetes", TableSnapshot(shards=2)),
+}
+
+
+@pytest.fixture(scope="module", params=list(JOBS))
+def job(request, tf, tmp_path_factory, workbench_at, publish):
+    """(task, records, snapshot, model, report) of a real training of seconds."""
+    task = request.param
+    dataset, layout = JOBS[task]
+    root = tmp_path_factory.mktemp(task)
+    bench = workbench_at(root / "records")
+    made = publish(Records, bench, records.build(bench, SklearnSource(dataset=dataset), RecordsConfig(splits=SPLITS)))
+    bench = workbench_at(root / "snapshot")
+    snapshot = publish(Snapshot, bench, snapshots.build(bench, made, layout))
+    bench = workbench_at(root / "model")
+    model = publish(Model, bench, fit(bench, snapshot, MlpModel(task=task, units=(32,)), TRAIN, seed=1))
+    bench = workbench_at(root / "report")
+    report = publish(Report, bench, build(bench, model, snapshot, made, EvaluateConfig(resamples=200)))
+    return task, made, snapshot, model, report
+
+
+def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
+    task, _, snapshot, _, report = job
+    truth = np.asarray(open_snapshot(snapshot.path).arrays("test")["target"][:])
+    said = np.load(report.path / "predictions" / "test.npy")
+    found = report.metrics
+    if task == "multilabel":
+        for average in ("macro", "micro"):
+            expected = sklearn_metrics.f1_score(truth > 0.5, said > 0, average=average)
+            assert found[f"test/{average}_f1"] == pytest.approx(expected)
+        assert found["test/label_accuracy"] == pytest.approx(((said > 0) == (truth > 0.5)).mean())
+        assert found["test/macro_f1"] > 0.9
+        labels = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]["classes"]
+        assert [row["class"] for row in labels] == ["even", "at_least_five", "closed_loop"]
+    else:
+        assert found["test/rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, said))
+        assert found["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, said))
+        assert found["test/r2"] == pytest.approx(sklearn_metrics.r2_score(truth, said))
+        assert found["test/r2"] > 0.25
+    metric, _ = primary(task)
+    assert found[f"test/{metric}/low"] < found[f"test/{metric}"] < found[f"test/{metric}/high"]
+    (picture,) = (report.path / "pictures").glob("*.png")
+    with Image.open(picture) as image:
+        assert min(image.size) > 250
+
+
+def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
+    task, made, snapshot, model, report = job
+    (tmp_path / "handles").write_bytes(pickle.dumps((model, snapshot, made)))
+    command = [sys.executable, "-c", CHAIN, str(tmp_path / "1")]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    export = tmp_path / "1" / "export"
+    metric, _ = primary(task)
+    assert score(bench, export, made.path, "test")[metric] == pytest.approx(report.metrics[f"test/{metric}"], rel=1e-4)
+    arrays = open_snapshot(snapshot.path).arrays("test")
+    expected = np.load(report.path / "predictions" / "test.npy")[0]
+    if task == "multilabel":
+        Image.fromarray(np.asarray(arrays["image"][0])[..., 0]).save(tmp_path / "digit.png")
+        (row,) = predict(export, [str(tmp_path / "digit.png")])
+        assert list(row["labels"].values()) == pytest.approx((1 / (1 + np.exp(-expected))).tolist(), abs=1e-4)
+        return
+    values = ",".join(str(value) for value in arrays["numbers"][0])
+    names = ",".join(json.loads((export / "transform" / "table.json").read_bytes())["columns"])
+    (tmp_path / "rows.csv").write_text(f"{names}\n{values}\n{values}\n")
+    first, second = predict(export, [str(tmp_path / "rows.csv")])
+    assert first["values"] == second["values"] == {"progression": pytest.approx(float(expected[0]), rel=1e-4)}
+    (tmp_path / "bad.csv").write_text(f"{values},1\n1,2,many\n")
+    with pytest.raises(Failed, match=r"bad\.csv:2: 'many'; a row has 10 numbers"):
+        predict(export, [str(tmp_path / "bad.csv")])
+
+
+def test_a_task_without_its_targets_is_refused():
+    features = {"image": {"shape": [4, 4, 1], "dtype": "uint8"}, "label": {"classes": ["a", "b"]}}
+    with pytest.raises(Failed, match="multilabel and regression need a feature target"):
+        build_model(MlpModel(task="regression"), features, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", list(JOBS))
+def test_command_runs_each_task(task, tmp_path):
+    dataset, layout = JOBS[task]
+    words = [
+        "--name",
+        task,
+        "--source.kind",
+        "sklearn",
+        "--source.dataset",
+        dataset,
+        "--snapshot.kind",
+        layout.kind,
+        "--model.kind",
+        "mlp",
+    ]
+    words += ["--model.task", task, "--train.steps", "120", "--train.batch_size", "32"]
+    answer = CommandHome(tmp_path / "home")("run", "training", *words, "--json")
+    assert answer.code == 0, answer.stderr
+    assert f"test/{primary(task)[0]}" in answer.json["metrics"]
