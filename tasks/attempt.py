@@ -45,6 +45,11 @@ class Attempt:
         """Metrics by step, before they are shipped."""
         return self.run.folder / "metrics.jsonl"
 
+    def heed(self) -> None:
+        """End a wait after a signal: where no process is at work, there is nobody else to hear it."""
+        if self.signal_number:
+            raise Stopped(self.signal_number)
+
     def work(
         self,
         stage: str,

@@ -32,7 +32,9 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
     attempt, started = current.get(), time.monotonic()
     run, name = attempt.run, attempt.config.name
     with console.stage("promote", name) as shown:
-        connected = attempt.shipper.connected(PATIENCE)
+        if attempt.shipper.fault is not None:
+            shown.say(f"waiting for the registry at {run.home.mlflow_uri}, for {PATIENCE:.0f} s at most")
+        connected = attempt.shipper.connected(PATIENCE, attempt.heed)
         if connected is None:
             raise Failed(
                 run.home.mlflow_uri,
@@ -41,7 +43,10 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
                 "run again when it is up",
             )
         client, mlflow_id = connected
-        with locked(run.home.root / ".registry.lock", shown.say):
+        from tasks.tracking import registry
+
+        lock = locked(run.home.root / ".registry.lock", shown.say, attempt.heed)
+        with lock, registry.answering(run.home.mlflow_uri):
             made = _decide(attempt, client, mlflow_id, exported, report, records, config)
         run.made("promote", made, time.monotonic() - started)
         shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)

@@ -46,7 +46,7 @@ def run_stage(
     digest = digest_of(inputs)
     attempt.run.use(kind.kind, digest)
     with console.stage(stage, name) as shown, machine_errors(stage, attempt.run.home.root):
-        with attempt.store.claim(kind, digest, name, waiting=shown.say) as claim:
+        with attempt.store.claim(kind, digest, name, shown.say, attempt.heed) as claim:
             found = claim.published()
             cached = found is not None
             if found is None:

@@ -30,6 +30,13 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("evaluate.sample_tokens", "9", "evaluate.sample_tokens", "is ignored by classification"),
         ("records.splits", "{train: 0.9}", "records.splits", "sum to 1"),
         ("name", "Digits!", "name", "pattern"),
+        ("name", "a" * 65, "name", "at most 64 characters"),
+        ("name", "null", "name", "null; input should be a valid string"),
+        ("model", "null", "model", "null; must be a mapping of keys"),
+        ("train", "[1]", "train", "must be a mapping of keys"),
+        ("model.filters", "8", "model.filters", "must be a list"),
+        ("train..steps", "8", "--train..steps", "an empty name"),
+        ("records.splits", "{train: 0.6, train: 0.7}", "records.splits", "read as YAML"),
         ("seed", "-1", "seed", "greater than or equal to 0"),
         ("train.optimizer", "{kind: sgd, nesterov: true}", "train.optimizer.nesterov", "ignored without momentum"),
         ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule.end", "ignored by a constant schedule"),
@@ -64,6 +71,21 @@ def test_a_preset_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
         load(tmp_path / "new.yaml")
     (tmp_path / "now.yaml").write_text("format: 1\n" + DIGITS.read_text())
     assert load(tmp_path / "now.yaml") == load(DIGITS)
+
+
+def test_a_key_that_stands_twice_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text(DIGITS.read_text() + "seed: 3\n")
+    with pytest.raises(Refused, match=r"key seed stands twice .*line"):
+        load(tmp_path / "twice.yaml")
+    (tmp_path / "merged.yaml").write_text(DIGITS.read_text().replace("cosine,", "cosine, <<: {warmup: 3},"))
+    assert load(tmp_path / "merged.yaml") == load(DIGITS), "a merge key is no second key"
+
+
+def test_a_misspelt_section_is_named_before_the_one_that_it_leaves_missing(tmp_path: Path) -> None:
+    (tmp_path / "misspelt.yaml").write_text(DIGITS.read_text().replace("train:\n", "trian:\n"))
+    with pytest.raises(Refused, match="did you mean train") as refused:
+        load(tmp_path / "misspelt.yaml")
+    assert refused.value.field == "trian"
 
 
 def test_flags_win_and_a_new_kind_drops_the_old_kinds_fields_aloud() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.errors import Damaged, Refused, Superseded
+from tasks.errors import Damaged, Refused, Stopped, Superseded
 from tasks.store import lock
 from tasks.store.lock import locked
 from tasks.store.store import Store, digest_of
@@ -161,3 +161,15 @@ def test_a_prefix_must_be_unambiguous(tmp_path: Path) -> None:
         store.resolve("0" * 64)
     with pytest.raises(Refused, match="a kind is one of"):
         store.resolve("cache/abc")
+    for pattern in ("*", "**", "[0-9a-f]", "?", "", "records/"):
+        with pytest.raises(Refused, match="no such artifact"):
+            store.resolve(pattern)
+
+
+def test_who_waits_for_a_lock_can_be_stopped(tmp_path: Path, holder: subprocess.Popen) -> None:
+    def heed() -> None:
+        raise Stopped(signal.SIGTERM)
+
+    with pytest.raises(Stopped), locked(tmp_path / "l", heed=heed):
+        pass
+    assert holder.poll() is None

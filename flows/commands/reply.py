@@ -87,8 +87,10 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     """A wrong command line, in the form of all errors."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "millrace"
-    refused = Refused(" ".join(["millrace", *arguments]), error.format_message(), "see the usage", f"{path} --help")
-    reply = Reply(arguments[0] if arguments else "", "--json" in arguments)
+    saw = error.format_message() or "no command"
+    refused = Refused(" ".join(["millrace", *arguments]), saw, "see the usage", f"{path} --help")
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    reply = Reply(command, "--json" in arguments)
     reply.fail(refused)
     reply.print()
     return reply.exit_code

@@ -6,13 +6,15 @@ import atexit
 import importlib
 import os
 import shutil
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from flows.commands.reply import AsJson, Reply, replying, stop_on_sigterm
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.store.home import Home, find_home
 
 FLOWS = ("pipeline", "dataset", "training", "release")
@@ -142,7 +144,8 @@ def prepare(home: Home) -> None:
 
 def reach_prefect(home: Home) -> None:
     """Use the server that the environment names, or one of our own until this process ends."""
-    if os.environ.get("PREFECT_API_URL"):
+    if given := os.environ.get("PREFECT_API_URL"):
+        check_server(given)
         return
     from infra.embedded import EmbeddedServer
     from tasks.store.lock import locked
@@ -154,6 +157,21 @@ def reach_prefect(home: Home) -> None:
         import flows.running  # noqa: F401  the seconds of this import are those of the server's start
 
         server.wait()
+
+
+def check_server(url: str) -> None:
+    """A server that is down is one line, not Prefect's traceback; one that wants a login is up."""
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10):
+            return
+    except urllib.error.HTTPError as answer:
+        if answer.code in (401, 403):
+            return
+        saw = f"{answer.code} {answer.reason}"
+    except (OSError, ValueError) as error:
+        saw = str(getattr(error, "reason", None) or error)
+    rule = "the server that it names must answer"
+    raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, "start that server, or unset PREFECT_API_URL")
 
 
 def summarise(reply: Reply, run: Any, as_json: bool) -> None:

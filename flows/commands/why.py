@@ -31,9 +31,10 @@ def why(
     with replying("why", as_json) as reply:
         if stage not in STAGES:
             raise Refused("STAGE", stage, f"must be one of {', '.join(STAGES)}", "promote always runs")
+        from tasks import console
         from tasks.config.load import load
 
-        config = load(preset, read_flags(context.args))
+        config = load(preset, read_flags(context.args), console.say)
         store = Store(find_home().store)
         answers = []
         for wanted in foresee(store, config)[stage]:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+"""Short enough for the files and folders that are called after it."""
 
 
 class Section(BaseModel):

@@ -19,6 +19,30 @@ from tasks.errors import Refused
 FORMAT = 1
 """Of presets; one may say `format: 1`."""
 
+SHAPES = {
+    "model_type": "must be a mapping of keys",
+    "model_attributes_type": "must be a mapping of keys",
+    "dict_type": "must be a mapping of keys",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+}
+"""Wrong nestings in YAML's words, where pydantic speaks of Python's."""
+
+
+class PresetLoader(yaml.SafeLoader):
+    """YAML in which a key stands once: of two the first would be ignored in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As `SafeLoader`, but a second key of the same name is an error, with its place."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
 
 def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
     """Defaults < preset < flags (`("train.steps", "200")`); raises `Refused` for whatever is wrong with them."""
@@ -34,11 +58,12 @@ def read_preset(preset: Path) -> dict[str, Any]:
         known = sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml"))
         raise Refused(str(preset), "no such file", "a preset is a YAML file", f"one of {', '.join(known) or 'yours'}")
     try:
-        values = yaml.safe_load(preset.read_text(encoding="utf-8"))
+        values = read_yaml(preset.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(str(preset), " ".join(str(error).split()), "a preset is a YAML file", "mend that line") from None
     if not isinstance(values, dict):
-        raise Refused(str(preset), type(values).__name__, "a preset is a mapping of sections", "see docs/reference.md")
+        saw = "nothing" if values is None else f"a {type(values).__name__}"
+        raise Refused(str(preset), saw, "a preset is a mapping of sections", "see docs/reference.md")
     made_for = values.pop("format", FORMAT)
     if made_for != FORMAT:
         rule = f"this Millrace reads presets of format {FORMAT}"
@@ -46,10 +71,15 @@ def read_preset(preset: Path) -> dict[str, Any]:
     return values
 
 
+def read_yaml(text: str) -> Any:
+    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice."""
+    return yaml.load(text, PresetLoader)
+
+
 def parse_flag(dotted: str, text: str) -> Any:
     """A flag's value, read as YAML: `0.1`, `[1, 2]`, `{train: 0.7}`, `null`."""
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
     except yaml.YAMLError:
         raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or mend its brackets") from None
 
@@ -57,6 +87,8 @@ def parse_flag(dotted: str, text: str) -> Any:
 def merge(values: dict[str, Any], dotted: str, value: Any, say: Callable[[str], None]) -> None:
     """Put `value` at `dotted`; mappings merge by key, and another `kind` drops the old kind's fields and says so."""
     *parents, last = dotted.split(".")
+    if not all((*parents, last)):
+        raise Refused(f"--{dotted}", "an empty name", "a flag is --dotted.key VALUE", "see docs/reference.md")
     for parent in parents:
         child = values.setdefault(parent, {})
         if not isinstance(child, dict):
@@ -95,7 +127,8 @@ def validate(values: dict[str, Any]) -> Config:
 
 def explain(error: ValidationError) -> Refused:
     """One validation error as field, value seen, rule and remedy."""
-    found = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    found = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])  # may be why a key is missing
     section, path = _walk(found["loc"])
     field, kind = ".".join(path), found["type"]
     if kind == "extra_forbidden":
@@ -113,8 +146,8 @@ def explain(error: ValidationError) -> Refused:
     conflict = found.get("ctx", {}).get("error")
     if isinstance(conflict, Conflict):
         return Refused(f"{field}.{conflict.field}".lstrip("."), conflict.saw, conflict.rule, conflict.remedy)
-    rule, _, remedy = found["msg"].removeprefix("Value error, ").partition("; ")
-    saw = found["input"]
+    rule, _, remedy = SHAPES.get(kind, found["msg"]).removeprefix("Value error, ").partition("; ")
+    saw = "null" if found["input"] is None else found["input"]
     if isinstance(saw, dict | BaseModel) and kind == "value_error":
         saw = "this combination"
     return Refused(field, saw, rule[0].lower() + rule[1:], remedy or f"set {field} to such a value")

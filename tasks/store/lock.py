@@ -49,11 +49,16 @@ class Lock:
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[str], None] = lambda line: None) -> Iterator[Lock]:
-    """Hold the lock; wait for a living holder, end one on this host that shows no beat, name one elsewhere."""
+def locked(
+    path: Path, waiting: Callable[[str], None] = lambda line: None, heed: Callable[[], None] = lambda: None
+) -> Iterator[Lock]:
+    """Hold the lock; wait for a living holder, end one on this host that shows no beat, name one elsewhere.
+
+    `heed` is called while it waits, and ends the wait by raising.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-        _acquire(file.fileno(), path, waiting)
+        _acquire(file.fileno(), path, waiting, heed)
         token = _read(path).get("token", 0) + 1
         me = psutil.Process()
         owner = {"token": token, "pid": me.pid, "started": me.create_time(), "host": socket.gethostname()}
@@ -70,7 +75,7 @@ def locked(path: Path, waiting: Callable[[str], None] = lambda line: None) -> It
             heart.join()
 
 
-def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None]) -> None:
+def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: Callable[[], None]) -> None:
     said = False
     while True:
         try:
@@ -83,6 +88,7 @@ def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None]) -> Non
                 said = True
             if time.time() - path.stat().st_mtime > SILENCE:
                 _end(owner, path, waiting)
+            heed()
             time.sleep(0.2)
 
 

@@ -149,7 +149,7 @@ def find_runs(home: Home) -> list[Run]:
 
 def resolve_run(home: Home, reference: str) -> Run:
     """The run that an id or an unambiguous part of one means."""
-    found = [run for run in find_runs(home) if reference in run.run_id]
+    found = [run for run in find_runs(home) if reference and reference in run.run_id]
     exact = [run for run in found if run.run_id == reference]
     if len(exact or found) != 1:
         saw = "no such run" if not found else ", ".join(run.run_id for run in found)

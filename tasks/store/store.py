@@ -96,10 +96,15 @@ class Store:
 
     @contextmanager
     def claim(
-        self, kind: type[Kind], digest: str, name: str, waiting: Callable[[str], None] = lambda line: None
+        self,
+        kind: type[Kind],
+        digest: str,
+        name: str,
+        waiting: Callable[[str], None] = lambda line: None,
+        heed: Callable[[], None] = lambda: None,
     ) -> Iterator[Claim[Kind]]:
         """Be the one writer of this digest, with the finished pieces of earlier attempts in the staging."""
-        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting) as lock:
+        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, heed) as lock:
             root = self.root / ".staging" / kind.kind / digest
             root.mkdir(parents=True, exist_ok=True)
             yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
@@ -120,8 +125,8 @@ class Store:
         kinds = [given or kind] if given or kind else list(KINDS)
         if given and given not in KINDS:
             raise Refused(reference, given, f"a kind is one of {', '.join(KINDS)}", "see `millrace list`")
-        found = [path for name in kinds for path in (self.root / str(name)).glob(f"{prefix}*") if prefix]
-        found = [path for path in found if (path / "manifest.json").exists()]
+        lying = [manifest.parent for name in kinds for manifest in (self.root / str(name)).glob("*/manifest.json")]
+        found = [path for path in lying if prefix and path.name.startswith(prefix)]
         if len(found) != 1:
             saw = "no such artifact" if not found else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in found)
             rule = "an artifact is kind/digest or an unambiguous digest prefix"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,31 @@ import numpy as np
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.tracking import MlflowClient
 from mlflow.types.schema import Schema, TensorSpec
 
+from tasks.errors import Failed
 from tasks.store.provenance import packages
 from tasks.workbench import Workbench
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
+ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAMETER_VALUE)}
+"""How MLflow says that there is no such model, and that it has no such alias."""
+
 ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back.
 Each version tells in its description how it was judged, and links to the run that made it."""
+
+
+@contextmanager
+def answering(uri: str) -> Iterator[None]:
+    """A registry that stops answering is the user's to mend: one line, and nothing is decided without it."""
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
+        raise Failed(uri, str(error), rule, remedy) from error
 
 
 @dataclass(frozen=True)
@@ -58,18 +75,25 @@ def find(client: MlflowClient, name: str, export: str) -> Registered | None:
 
 
 def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
-    """The version under an alias."""
+    """The version under an alias; raises what MLflow raises where the registry did not answer that there is none."""
     try:
         return Registered.of(client.get_model_version_by_alias(name, alias))
-    except MlflowException:
-        return None
+    except MlflowException as error:
+        if error.error_code in ABSENT:
+            return None
+        raise
 
 
 def register(bench: Workbench, uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     """Log the export as a pyfunc model of the MLflow run and make it a version; returns the version.
 
-    Runs in a compute process. Raises what MLflow raises where the registry cannot be reached.
+    Runs in a compute process. Raises `Failed` where the registry does not answer.
     """
+    with answering(uri):
+        return _register(uri, mlflow_id, name, export, tags)
+
+
+def _register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     mlflow.set_tracking_uri(uri)
     golden = np.load(export / "golden.npz")
     inputs, outputs = golden["inputs"], golden["outputs"]

@@ -90,10 +90,11 @@ class Shipper:
 
         self._queue.put(send)
 
-    def connected(self, patience: float) -> tuple[MlflowClient, str] | None:
-        """The client and the MLflow run, waited for; None if tracking cannot be reached."""
+    def connected(self, patience: float, heed: Callable[[], None]) -> tuple[MlflowClient, str] | None:
+        """The client and the MLflow run, waited for; None if tracking cannot be reached. `heed` may end the wait."""
         deadline = time.monotonic() + patience
         while not self._ready.wait(0.1):
+            heed()
             if time.monotonic() > deadline or (self.fault and not self._thread.is_alive()):
                 return None
         assert self.client is not None and self.mlflow_id is not None
