@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
+from tasks.compression.int8_dynamic import with_int8_tables
 from tasks.compression.variants import JUDGED
 from tasks.config import EvaluateConfig, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
 from tasks.data import open_snapshot, records, snapshots
@@ -135,6 +136,15 @@ def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path
     one, empty = predict(export, [str(tmp_path / "one.py"), str(tmp_path / "empty.py")])
     assert one["bytes"] == 38 and 1 < one["bits_per_byte"] < 12
     assert one["continuation"] and empty["bits_per_byte"] is None
+
+
+def test_int8_holds_its_embedding_once_as_int8_for_reading(export):
+    whole = (export / "litert" / "model.tflite").read_bytes()
+    table = 4 * 400 * 32  # still there as floats for writing, which the quantiser takes care of
+    assert abs(len(with_int8_tables(whole)) - len(whole) - table / 4) < 2000
+    small = json.loads((export.parent / "int8_dynamic" / "variant.json").read_bytes())
+    assert small["gates"][1]["gate"] == "quality" and small["gates"][1]["limit"] == 0.01
+    assert small["gates"][1]["passed"]
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
