@@ -107,6 +107,13 @@ def test_a_config_is_its_own_preset(tmp_path: Path) -> None:
     assert load(tmp_path / "again.yaml") == config
 
 
+def test_the_default_model_follows_the_snapshot_and_stays_with_the_config(tmp_path: Path) -> None:
+    (tmp_path / "text.yaml").write_text("name: x\ntrain: {steps: 1}\nsnapshot: {kind: tokens}\n")
+    config = load(tmp_path / "text.yaml")
+    assert config.model.kind == "transformer"
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
 def test_what_cannot_change_a_result_stays_out_of_the_identity() -> None:
     config = load(DIGITS)
     flags = [("train.checkpoint.every", "3"), ("train.log_every", "2"), ("train.strategy.kind", "one_device")]

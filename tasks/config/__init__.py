@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -61,11 +61,21 @@ class Config(Section):
     resources: ResourcesConfig = ResourcesConfig()
     """What the machine gives: never part of an identity."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def tokens_are_for_a_transformer(cls, values: Any) -> Any:
+        """The default of `model` follows the snapshot, so that the flow `dataset` can do without that section."""
+        if isinstance(values, dict) and "model" not in values:
+            snapshot = values.get("snapshot")
+            if isinstance(snapshot, dict) and snapshot.get("kind") == "tokens":
+                return {**values, "model": {"kind": "transformer"}}
+        return values
+
     @model_validator(mode="after")
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         read, made = isinstance(self.model, TransformerModel), isinstance(self.snapshot, TokensSnapshot)
-        if read != made and "model" in self.model_fields_set:  # the flow `dataset` needs none
+        if read != made:
             rule = "only a transformer reads tokens, and it reads nothing else"
             fitting = "transformer" if made else "convnet or mlp"
             raise Conflict(
