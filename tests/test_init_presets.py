@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from flows.commands.init import language_model, preset_of
+from flows.commands.init import preset_of
+from tasks.artifacts import Records
+from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource
 from tasks.config.load import load
+from tasks.data import records, snapshots
 from tasks.data.guess import look
-from tasks.data.sources import check, open_source
+from tasks.data.sources import open_source
 from tasks.data.split import bounds, split_of
 from tasks.errors import Refused
+from tasks.workbench import Workbench
 from tests.homes import MILLRACE, ROOT, Answer, CommandHome
 from tests.test_docs_are_true import blocks
 
@@ -31,11 +36,14 @@ def pictures(root: Path, count: int = 24, side: int = 20) -> Path:
     return root
 
 
-def texts(root: Path, count: int = 12) -> Path:
+def texts(root: Path, count: int = 12, words: int = 60) -> Path:
+    """Words drawn at random: what can be foreseen of them is how they are spelt."""
+    random = np.random.default_rng(0)
+    known = np.array(["rain", "falls", "gently", "upon", "every", "mountain", "quiet", "rivers", "carry", "leaves"])
     for number in range(count):
         path = root / f"part{number % 3}/{number}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# Chapter {number}\n\n" + "Words, words, words. " * 20)
+        path.write_text(f"# Chapter {number}\n\n" + " ".join(random.choice(known, words)) + "\n")
     (root / "table.csv").write_text("a,b\n1,2\n")
     return root
 
@@ -94,23 +102,64 @@ def test_sizes_are_those_of_the_images_within_reason(tmp_path: Path) -> None:
 def test_text_is_known_by_its_content(tmp_path: Path) -> None:
     found = look(texts(tmp_path / "book"))
     assert (found.what, found.source["glob"], found.counts) == ("text", "**/*.md", {".md": 12})
-    if language_model() is None:
-        with pytest.raises(Refused, match="no model here learns from text yet"):
-            preset_of(found, Path("book.yaml"))
-        return
-    (tmp_path / "book.yaml").write_text(preset_of(found, Path("book.yaml")))
-    config = load(tmp_path / "book.yaml")
-    assert config.snapshot.kind == "tokens"
-    check(config.source)
 
 
-def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "words", "block"), [(3, 1, 16), (12, 20, 16), (12, 200, 64), (60, 1000, 128)])
+def test_texts_become_rows_of_tokens_in_every_split(
+    tmp_path: Path, benches: Callable[[str], Workbench], publish: Callable, count: int, words: int, block: int
+) -> None:
+    """The preset is valid and suits the amount of text, and its first stages work, whatever empty or broken files."""
+    folder = texts(tmp_path / "null", count, words)
+    (folder / "latin.md").write_bytes("Überschrift".encode("latin-1"))
+    (folder / "empty.md").touch()
+    (tmp_path / "null.yaml").write_text(preset_of(look(folder), Path("null.yaml")))
+    config = load(tmp_path / "null.yaml")
+    assert config.name == "null"
+    assert (config.snapshot.kind, config.snapshot.block, config.model.kind) == ("tokens", block, "transformer")
+    assert 100 <= config.train.steps <= 500
+    bench = benches("records")
+    made = publish(Records, bench, records.build(bench, config.source, config.records))
+    assert made.manifest["counts"]["skipped"] == 1
+    found = snapshots.build(benches("snapshot"), made, config.snapshot)
+    rows = {split: row["tokens"] for split, row in found.statistics["splits"].items()}
+    assert min(rows.values()) > 0
+    assert found.counts["train"] * block >= rows["train"]
+
+
+def test_every_line_of_a_preset_says_what_it_is_for(tmp_path: Path) -> None:
+    """But for those that speak for themselves; comments stand in one column, and no path is broken by them."""
+    for found in (look(texts(tmp_path / "a  # b")), look(pictures(tmp_path / "c"))):
+        preset = preset_of(found, Path("x.yaml"))
+        (tmp_path / "x.yaml").write_text(preset)
+        assert load(tmp_path / "x.yaml").source.path == found.source["path"]
+        lines = [line for line in preset.splitlines() if ": " in line and not line.startswith("#")]
+        plain = {line.split(":")[0].strip() for line in lines if "  # " not in line}
+        assert plain <= {"kind", "width"}
+
+
+def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workbench) -> None:
+    """Records of ours lie as it lays them."""
+    source = TextFilesSource(name="notes", path=str(texts(tmp_path / "notes")), glob="**/*.md")
+    records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
+    found = look(bench.staging.root / "dataset_info.json")
+    assert (found.what, found.source["kind"], found.examples) == ("text", "tfds", 12)
+    assert found.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
+    (tmp_path / "notes.yaml").write_text(preset_of(found, Path("notes.yaml")))
+    config = load(tmp_path / "notes.yaml")
+    assert (config.model.kind, len(open_source(config.source).listing())) == ("transformer", 12)
+
+
+def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
+    (tmp_path / "much").mkdir()
+    for number in range(40):
+        (tmp_path / f"much/{number}.txt").write_bytes(b"text " * 100_000)
+    found = look(tmp_path / "much")
+    assert found.bytes == 20_000_000
+    assert found.splits == {"train": 0.94, "validation": 0.03, "test": 0.03}
+
+
+def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbench) -> None:
     """Records lie as tensorflow-datasets lays them, so they can be a source again."""
-    from tasks.config import ImageFolderSource, RecordsConfig
-    from tasks.data import records
-    from tests.conftest import workbench
-
-    bench = workbench(tmp_path / "staging")
     source = ImageFolderSource(name="shapes", path=str(pictures(tmp_path / "shapes")))
     records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
     found = look(bench.staging.root)
@@ -124,6 +173,11 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/x.csv").write_text("a,b\n")
     (tmp_path / "tables/y.bin").write_bytes(os.urandom(99))
+    (tmp_path / "story.md").write_text("Once upon a time.\n")
+    (tmp_path / "data.zip").write_bytes(b"PK")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/dataset_info.json").write_text("{}")
+    (tmp_path / "set/x.tfrecord").touch()
     one = pictures(tmp_path / "one")
     for path in (one / "round").iterdir():
         path.unlink()
@@ -138,6 +192,11 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
         (tmp_path / "empty", "no files; understood are: a folder with a folder of JPEG"),
         (tmp_path / "tables", "1 .csv, 1 .bin; understood are"),
         (tmp_path / "tables/x.csv", "a single file; understood are"),
+        (one / "square/1.png", "one image; .*name the folder that holds the class folders"),
+        (tmp_path / "story.md", "one text; texts are split by file.*split -n l/50 --additional-suffix=.md story.md"),
+        (tmp_path / "data.zip", "packed; .*unpack it"),
+        (tmp_path / "set/x.tfrecord", "a file of a prepared data set; .*name its folder, .*set"),
+        (texts(tmp_path / "pair", 2), "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),
         (loose, "1 images in no class folder"),
         (splits, "Millrace splits by itself"),
@@ -150,6 +209,16 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     assert len(answer.stderr.splitlines()) == 1
     assert json.loads(answer.stdout)["error"]["field"] == "PATH"
     assert not list(tmp_path.glob("*.yaml"))
+
+
+@pytest.mark.slow
+def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
+    """From a few texts to a release, as it stands."""
+    assert init(texts(tmp_path / "book", 30, 300), tmp_path).code == 0
+    answer = CommandHome(tmp_path / "home")("run", "pipeline", tmp_path / "book.yaml", "--json")
+    assert answer.code == 0, answer.stderr
+    found = answer.json["metrics"]
+    assert found["test/bits_per_byte"] < found["test/gzip_bits_per_byte"]
 
 
 @pytest.mark.slow

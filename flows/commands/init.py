@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import typing
+from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel
+import yaml
 
 from flows.commands.reply import AsJson, replying
 from tasks.errors import Refused
+from tasks.pages.words import kilobytes
 
 if TYPE_CHECKING:
     from tasks.data.guess import Guess
@@ -21,9 +22,26 @@ EPOCHS = 20
 STEPS = (200, 4000)
 """The fewest and the most steps of a first try."""
 
+TEXT_BATCH = 8
+TEXT_STEPS = (100, 500)
+TOKEN_BYTES = 3
+"""About so many bytes of text are a token."""
+TEXT_ROWS = 16
+"""The fewest rows of tokens that a train split is cut into; a shorter text has shorter rows."""
+TEXT_SIZES: tuple[tuple[float, dict[str, int]], ...] = (
+    (1e5, {"vocabulary": 512, "block": 64, "width": 64, "layers": 2, "heads": 2, "hidden": 176}),
+    (3e6, {"vocabulary": 2048, "block": 128, "width": 128, "layers": 2, "heads": 4, "hidden": 352}),
+    (float("inf"), {"vocabulary": 4096, "block": 256, "width": 256, "layers": 3, "heads": 4, "hidden": 704}),
+)
+"""A model that suits so many bytes of train text at most: steps of about 10, 40 and 200 ms on two cores."""
+
+COLUMN = 40
+"""The longest line that decides where comments stand."""
+
 
 def init(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of raw data.")], as_json: AsJson = False
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of raw data, or its dataset_info.json.")],
+    as_json: AsJson = False,
 ) -> None:
     """Look at raw data, guess the source, write a commented preset into this folder."""
     with replying("init", as_json) as reply:
@@ -43,40 +61,28 @@ def init(
             raise Refused(str(preset), error.strerror, "init writes into this folder", "go to another one") from None
         reply.add(preset=str(preset.resolve()), source=found.source, counts=found.counts)
         if not as_json:
-            typer.echo(f"{found.said}: {_counted(found.counts)}")
+            typer.echo(f"{_said(found)}: {_counted(found.counts)}")
             typer.echo(f"wrote {preset}; next: millrace run {preset}")
 
 
 def preset_of(found: Guess, preset: Path) -> str:
-    """The preset's text; raises `Refused` for data that no model here learns from."""
-    if found.what == "images":
-        return HEAD.format(**_head(found, preset)) + IMAGES.format(**_images(found))
-    if (model := language_model()) is None:
-        raise Refused("PATH", found.said, "no model here learns from text yet", "see docs/reference.md, section model")
-    values = {**_head(found, preset), "model": model, "vocabulary": 4096 if found.examples >= 100 else 1024}
-    return HEAD.format(**values) + TEXT.format(**values)
+    """The preset's text."""
+    body = IMAGES.format(**_images(found)) if found.what == "images" else TEXT.format(**_text(found))
+    return _aligned(HEAD.format(**_head(found, preset)) + body)
 
 
-def language_model() -> str | None:
-    """The `model.kind` whose task is language, if there is one."""
-    from tasks.config import ModelConfig
-
-    union, *_ = typing.get_args(ModelConfig)
-    for model in typing.get_args(union):
-        assert issubclass(model, BaseModel)
-        if model.model_fields["task"].default == "language_model":
-            kind: str = model.model_fields["kind"].default
-            return kind
-    return None
+def _said(found: Guess) -> str:
+    return f"{found.said}, {kilobytes(found.bytes)}" if found.what == "text" else found.said
 
 
 def _head(found: Guess, preset: Path) -> dict[str, Any]:
-    source = "".join(f"  {key}: {_quoted(value)}\n" for key, value in found.source.items())
+    about = {**SOURCE, "kind": KINDS[found.source["kind"]]}
+    source = "".join(f"  {key}: {_quoted(value)}  # {about[key]}\n" for key, value in found.source.items())
     splits = ", ".join(f"{name}: {share:g}" for name, share in found.splits.items())
     return {
-        "said": found.said,
+        "said": _said(found),
         "preset": preset,
-        "name": found.name,
+        "name": _quoted(found.name),
         "source": source,
         "splits": splits,
         "split_seed": found.split_seed,
@@ -97,15 +103,36 @@ def _images(found: Guess) -> dict[str, Any]:
         "classes": classes,
         "filters": [32, 64] if min(height, width) < 32 else [32, 64, 128],
         "steps": steps,
+        "passes": f"{steps * batch / max(train, 1):.0f} passes",
+        "train": f"{train:,}",
         "batch": batch,
         "warmup": min(50, steps // 20),
         "every": max(20, steps // 10),
     }
 
 
+def _text(found: Guess) -> dict[str, Any]:
+    size = found.bytes * found.splits["train"]
+    sizes = next(sizes for most, sizes in TEXT_SIZES if size <= most)
+    tokens = max(int(size / TOKEN_BYTES), 1)
+    block = min(sizes["block"], 2 ** int(log2(max(tokens // TEXT_ROWS, 16))))
+    steps = max(TEXT_STEPS[0], min(TEXT_STEPS[1], EPOCHS * tokens // (TEXT_BATCH * block)))
+    passes = steps * TEXT_BATCH * block / tokens
+    return {
+        **sizes,
+        "block": block,
+        "steps": steps,
+        "passes": f"{passes:.0f} passes" if passes >= 1.5 else f"{passes:.1g} of a pass",
+        "train": kilobytes(int(size)),
+        "batch": TEXT_BATCH,
+        "warmup": min(50, steps // 10),
+        "every": steps // 4,
+    }
+
+
 def _quoted(value: Any) -> str:
     """A value as YAML: words as they are, all else as JSON, which YAML reads too."""
-    plain = isinstance(value, str) and value.replace("_", "").isalnum()
+    plain = isinstance(value, str) and value.replace("_", "").isalnum() and yaml.safe_load(value) == value
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
@@ -113,6 +140,27 @@ def _counted(counts: dict[str, int]) -> str:
     few = list(counts.items())[:8]
     return ", ".join(f"{name} {count:,}" for name, count in few) + (", …" if len(counts) > len(few) else "")
 
+
+def _aligned(text: str) -> str:
+    """Comments in one column, but for those behind longer lines."""
+    rows = [line.rpartition("  # ") for line in text.removesuffix("\n").split("\n")]
+    column = max((len(left) for left, mark, _ in rows if mark and len(left) <= COLUMN), default=0)
+    return "".join(f"{left:<{column}}  # {comment}\n" if mark else f"{comment}\n" for left, mark, comment in rows)
+
+
+KINDS = {
+    "image_folder": "a folder for each class, with its JPEG and PNG files",
+    "text_files": "files of a folder, each a text",
+    "tfds": "a data set that tensorflow-datasets prepared",
+}
+SOURCE = {
+    "name": "the files of the records are called by it",
+    "path": "where it lies decides nothing, what lies there does",
+    "glob": "which files",
+    "undecodable": "what is not UTF-8 is left out, counted and named; error: it ends the run",
+    "dataset": "NAME, NAME/CONFIG or NAME/CONFIG:VERSION",
+    "data_dir": "where it lies",
+}
 
 HEAD = """\
 # {said}; written by `millrace init`: a first try, meant to be changed.
@@ -122,50 +170,55 @@ HEAD = """\
 #   expect:   not measured yet
 #
 # Every key: docs/reference.md. What is left out here has its default.
-name: {name}
-seed: 1
+name: {name}  # of the model in the registry
+seed: 1  # decides weights, order and dropout; the same seed gives the same bytes
 source:
 {source}records:
-  splits: {{{splits}}}
-  split_seed: {split_seed}       # decides which examples are in which split; here none of them is empty
-  bad_budget: 0       # how many unreadable examples are left out, counted and named, before the run fails
+  splits: {{{splits}}}  # shares; each example's key decides
+  split_seed: {split_seed}  # another one splits anew; with this one no split is empty
+  bad_budget: 0  # how many unreadable examples are left out, counted and named, before the run fails
 """
 
 IMAGES = """\
 snapshot:
   kind: image
-  height: {height}          # the images are {sizes}; larger ones are slower and show more
+  height: {height}  # the images are {sizes}; larger ones are slower and show more
   width: {width}
-  channels: {channels}         # 1: grey, 3: colour
+  channels: {channels}  # 1: grey, 3: colour
 model:
   kind: convnet
   task: classification  # {classes}
-  filters: {filters}   # one block for each number; every block halves height and width
-  dense: 128
-  dropout: 0.3
+  filters: {filters}  # one block for each number; every block halves height and width
+  dense: 128  # units of the layer before the classes
+  dropout: 0.3  # share of its inputs dropped while training; more against learning by heart
 train:
-  steps: {steps}
-  batch_size: {batch}
-  optimizer: {{kind: adamw, weight_decay: 0.01}}
-  schedule: {{kind: cosine, rate: 0.001, warmup: {warmup}}}
-  clip_norm: 1.0
-  checkpoint: {{every: {every}, keep: 2}}
-  evaluate_every: {every}
+  steps: {steps}  # about {passes} over {train} images
+  batch_size: {batch}  # examples of a step
+  optimizer: {{kind: adamw, weight_decay: 0.01}}  # the decay pulls matrices towards 0
+  schedule: {{kind: cosine, rate: 0.001, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
+  clip_norm: 1.0  # longer gradients are cut to this length
+  checkpoint: {{every: {every}, keep: 2}}  # where a killed run goes on
+  evaluate_every: {every}  # steps between looks at the validation split
 """
 
 TEXT = """\
 snapshot:
-  kind: tokens
-  vocabulary: {vocabulary}    # tokens of a byte-level BPE that is fitted on the train split
-  block: 256          # tokens that the model sees at once
+  kind: tokens  # of a byte-level BPE that is fitted on the train split
+  vocabulary: {vocabulary}  # tokens at most; more of them are longer and want more text
+  block: {block}  # tokens that the model sees at once; longer ones are slower and remember more
 model:
-  kind: {model}
-  task: language_model
+  kind: transformer
+  task: language_model  # says what comes next; judged in bits per byte of texts it never saw
+  width: {width}  # numbers that stand for a token
+  layers: {layers}  # blocks of attention and feed-forward
+  heads: {heads}  # cut the width into even parts
+  hidden: {hidden}  # units of the feed-forward layer
 train:
-  steps: 500
-  batch_size: 8
-  optimizer: {{kind: adamw, weight_decay: 0.1}}
-  schedule: {{kind: cosine, rate: 0.002, warmup: 50}}
-  clip_norm: 1.0
-  checkpoint: {{every: 100, keep: 2}}
+  steps: {steps}  # about {passes} over {train} of text
+  batch_size: {batch}  # rows of `block` tokens in a step
+  optimizer: {{kind: adamw, beta_2: 0.98, weight_decay: 0.1}}  # the decay pulls matrices towards 0
+  schedule: {{kind: cosine, rate: 0.004, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
+  clip_norm: 1.0  # longer gradients are cut to this length
+  checkpoint: {{every: {every}, keep: 2}}  # where a killed run goes on
+  evaluate_every: {every}  # steps between looks at the validation split
 """

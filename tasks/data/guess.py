@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ UNDERSTOOD = (
     "understood are: a folder with a folder of JPEG or PNG files for each class; a folder of text files; a data set "
     "that tensorflow-datasets has prepared as tfrecord"
 )
+PACKED = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 NO_TEXT = {".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".toml", ".ini", ".svg", ".log", ".lock"}
 """Suffixes of files that are text and whose content is something else."""
 
@@ -42,7 +44,14 @@ SAMPLED, HEAD = 8, 1 << 16
 SIDES = (8, 64)
 """Smallest and largest side of the images of a first try."""
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
+HELD_OUT = 500_000
+"""Bytes of text that are enough to judge by: more of them make a first try longer and no wiser."""
+FEW_TEXTS = 30
 SEEDS = 1000
+FEW = 1000
+"""With fewer examples a split may be empty by chance, so that seeds are tried and texts looked at one by one."""
+PARTS = 50
+"""Into which a single text is best cut."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class Guess:
     sizes: str = ""
     """What sizes they have."""
     classes: list[str] = field(default_factory=list)
+    bytes: int = 0
+    """Of all texts."""
 
     @property
     def examples(self) -> int:
@@ -72,11 +83,19 @@ class Guess:
 
 def look(path: Path) -> Guess:
     """Guess the source. Raises `Refused`, with what is understood, where it is none of these."""
+    try:
+        return _look(path)
+    except OSError as error:
+        saw = f"{error.filename or path}: {error.strerror}"
+        raise Refused("PATH", saw, "init reads what it looks at", "mend its permissions or name another") from None
+
+
+def _look(path: Path) -> Guess:
     if not path.exists():
         raise Refused("PATH", path, "no such file or folder", "correct it")
     root = (path.parent if path.name == INFO else path).resolve()
     if not root.is_dir():
-        raise _refused(path, "a single file")
+        raise _one_file(path)
     if found := _prepared(root):
         return _tfds(found)
     names = _files(root)
@@ -102,7 +121,7 @@ def _images(root: Path, names: list[str]) -> Guess:
     chosen = [names[int(place)] for place in np.linspace(0, len(names) - 1, min(LOOKED_AT, len(names)))]
     shape, sizes = _shape((root / name).read_bytes() for name in chosen)
     name = _name(root)
-    shares, seed = _splits(names)
+    shares, seed = _splits(names, SHARES, "add images")
     source = {"kind": "image_folder", "name": name, "path": str(root)}
     said = f"{len(names):,} images of {len(classes)} classes"
     counts = dict(sorted(classes.items()))
@@ -111,12 +130,14 @@ def _images(root: Path, names: list[str]) -> Guess:
 
 def _text(root: Path, names: list[str], among: int) -> Guess:
     suffix = _suffix(names[0])
-    size = sum((root / name).stat().st_size for name in names)
+    sizes = {name: (root / name).stat().st_size for name in names}
+    kept = [name for name, size in sizes.items() if size and (len(names) >= FEW or _is_text(root / name))]
+    size = sum(sizes.values())
+    shares, seed = _splits(kept, _shares_of_text(size, len(kept)), _cut(f"FILE{suffix}"))
     name = _name(root)
-    shares, seed = _splits([name for name in names if (root / name).stat().st_size])
-    source = {"kind": "text_files", "name": name, "path": str(root), "glob": f"**/*{suffix}"}
-    said = f"{len(names):,} text files ({suffix}, {size / 1e6:.1f} MB) among {among:,} files"
-    return Guess("text", name, source, {suffix: len(names)}, said, shares, seed)
+    source = {"kind": "text_files", "name": name, "path": str(root), "glob": f"**/*{suffix}", "undecodable": "skip"}
+    said = f"{len(names):,} text files ({suffix}) among {among:,} files"
+    return Guess("text", name, source, {suffix: len(names)}, said, shares, seed, bytes=size)
 
 
 def _tfds(folder: Path) -> Guess:
@@ -126,14 +147,18 @@ def _tfds(folder: Path) -> Guess:
     counts = {split: sum(each) for split, each in lengths.items()}
     keys = [f"{split}/{number:07d}" for split, count in counts.items() for number in range(count)]
     name = _name(Path(config.dataset))
-    shares, seed = _splits(keys)
     source = {"kind": "tfds", "name": name, "dataset": config.dataset, "data_dir": str(folder)}
-    if "image" not in found.features:
-        said = f"{len(keys):,} texts of {config.dataset}"
-        return Guess("text", name, source, counts, said, shares, seed)
     frames = (payload for shards in found.shards.values() for shard in shards for payload in Frames(folder / shard))
-    payloads = (found.example(payload)["image"] for payload in islice(frames, LOOKED_AT))
-    shape, sizes = _shape(payload for payload in payloads if isinstance(payload, bytes))
+    feature = "image" if "image" in found.features else "text"
+    payloads = [found.example(payload)[feature] for payload in islice(frames, LOOKED_AT)]
+    contents = [payload for payload in payloads if isinstance(payload, bytes)]
+    if feature == "text":
+        size = sum(map(len, contents)) * len(keys) // max(len(contents), 1)
+        shares, seed = _splits(keys, _shares_of_text(size, len(keys)), "add texts")
+        said = f"{len(keys):,} texts of {config.dataset}"
+        return Guess("text", name, source, counts, said, shares, seed, bytes=size)
+    shares, seed = _splits(keys, SHARES, "add images")
+    shape, sizes = _shape(contents)
     if "label" not in found.features:
         raise _refused(folder, f"{len(keys):,} images of {config.dataset} without a class label")
     classes = list(found.features["label"].classes or ())
@@ -161,22 +186,31 @@ def _shape(payloads: Iterable[bytes]) -> tuple[tuple[int, int, int], str]:
     return (fitted[0], fitted[1], 1 if grey else 3), sizes
 
 
-def _splits(keys: Sequence[str]) -> tuple[dict[str, float], int]:
-    """Shares and a seed under which every split has an example."""
-    for shares in SHARES:
-        ends = bounds(shares)
-        for seed in range(SEEDS if len(keys) < 1000 else 1):
-            if len({split_of(Item(key, ""), ends, seed) for key in keys}) == len(shares):
-                return shares, seed
-    raise Refused("PATH", f"{len(keys)} examples", "train, validation and test need one each", "add data")
+def _shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
+    """Less is held out of much text; of few texts more of them."""
+    held = float(f"{min(0.1, HELD_OUT / max(size, 1)):.1g}")
+    much = {"train": round(1 - 2 * held, 9), "validation": held, "test": held}
+    return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
+
+
+def _splits(keys: Sequence[str], shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
+    """The first of these shares, and a seed, under which every split has an example."""
+    for tried in shares:
+        ends = bounds(tried)
+        for seed in range(SEEDS if len(keys) < FEW else 1):
+            if len({split_of(Item(key, ""), ends, seed) for key in keys}) == len(tried):
+                return tried, seed
+    raise Refused("PATH", f"{len(keys)} examples", "train, validation and test need one each", remedy)
 
 
 def _texts(root: Path, names: list[str]) -> list[str]:
     """The files of the most frequent suffix that is text."""
     for suffix, _ in Counter(map(_suffix, names)).most_common():
         alike = [name for name in names if _suffix(name) == suffix]
-        if suffix and suffix not in NO_TEXT and all(_is_text(root / name) for name in alike[:SAMPLED]):
-            return alike
+        if suffix and suffix not in NO_TEXT:
+            sampled = [_is_text(root / name) for name in alike[:SAMPLED]]
+            if 2 * sum(sampled) > len(sampled):  # a few may be in another encoding: they are skipped
+                return alike
     return []
 
 
@@ -223,6 +257,31 @@ def _name(path: Path) -> str:
     """A folder's name as a config takes it."""
     plain = re.sub(r"[^a-z0-9]+", "_", path.name.lower()).strip("_")
     return plain if plain[:1].isalpha() else f"data_{plain}".rstrip("_")
+
+
+def _one_file(path: Path) -> Refused:
+    """A single file is no source; what it is, and what would be one."""
+    if not path.is_file():
+        return _refused(path, "neither a file nor a folder")
+    if (path.parent / INFO).is_file():
+        rule = "a data set is taken whole"
+        return Refused("PATH", f"{path}: a file of a prepared data set", rule, f"name its folder, {path.parent}")
+    if path.suffix.lower() in PACKED:
+        return Refused("PATH", f"{path}: packed", "init looks at files as they are", "unpack it and name the folder")
+    if is_image(path.name):
+        rule = "a classifier learns from a folder of images for each class"
+        return Refused("PATH", f"{path}: one image", rule, "name the folder that holds the class folders")
+    if path.suffix not in NO_TEXT and path.stat().st_size and _is_text(path):
+        rule = "texts are split by file, so there must be several"
+        return Refused("PATH", f"{path}: one text", rule, _cut(path.name))
+    return _refused(path, "a single file")
+
+
+def _cut(name: str) -> str:
+    """How one text becomes several."""
+    suffix = _suffix(name) or ".txt"
+    command = f"mkdir parts && split -n l/{PARTS} --additional-suffix={suffix} {shlex.quote(name)} parts/"
+    return f"name a folder of several, or cut it up: {command}"
 
 
 def _refused(path: Path, saw: str) -> Refused:
