@@ -16,10 +16,20 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
+STDLIB_LM = ROOT / "flows/presets/stdlib_lm.yaml"
 MILLRACE = Path(sys.executable).with_name("millrace")
 
 SMALL = ["--train.steps", "60", "--train.schedule.warmup", "5", "--train.checkpoint.every", "10"]
 """Flags that make the digits preset a matter of seconds; the score then is what it is."""
+
+SMALL_LM = [
+    *("--source.glob", "email/*.py", "--records.splits", "{train: 0.5, validation: 0.2, test: 0.3}"),
+    *("--snapshot.vocabulary", "400", "--snapshot.block", "64"),
+    *("--model.width", "32", "--model.layers", "2", "--model.heads", "2", "--model.hidden", "64"),
+    *("--train.steps", "60", "--train.batch_size", "32", "--train.schedule.warmup", "5"),
+    *("--train.checkpoint.every", "10", "--evaluate.sample_tokens", "20"),
+]
+"""Flags that make a small language model of the standard library's package email, fed a little more than once."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +80,18 @@ class CommandHome:
             raise AssertionError(f"millrace {words} ran past {timeout} s\n{stdout}\n{stderr}") from None
         return Answer(process.returncode, stdout, stderr)
 
-    def kill_when(self, due: Callable[[], bool], *words: str | Path, timeout: float = 120) -> bool:
+    def kill_when(self, due: Callable[[], bool], *words: str | Path, timeout: float = 400) -> bool:
         """Run the command and SIGKILL its process group as soon as `due`; False if it ended before."""
         process = self.start(*words)
         deadline = time.monotonic() + timeout
-        try:
-            while process.poll() is None:
-                if due():
-                    os.killpg(process.pid, signal.SIGKILL)
-                    return True
-                assert time.monotonic() < deadline, f"{words}: never due"
-                time.sleep(0.005)
-            return False
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        while process.poll() is None and not due() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        ended = process.poll() is not None
+        if not ended:
+            os.killpg(process.pid, signal.SIGKILL)
+        _, stderr = process.communicate()
+        assert time.monotonic() < deadline, f"{words}: never due in {timeout} s\n{stderr}"
+        return not ended
 
     def newest_run(self) -> dict[str, Any]:
         """The last run's run.json; an empty one where there is none yet."""

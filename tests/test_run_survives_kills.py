@@ -1,13 +1,17 @@
-"""Killed once in each stage and run again, the pipeline ends with the bytes of an unbroken one."""
+"""Killed at any moment, any number of times, and run again, a preset ends with the bytes of an unbroken run."""
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, SMALL, CommandHome
+from tasks.artifacts import STAGES
+from tests.homes import DIGITS, SMALL, SMALL_LM, STDLIB_LM, CommandHome
 
 WORKPLACES = {
     "convert": "records",
@@ -17,6 +21,44 @@ WORKPLACES = {
     "compress": "variant",
     "export": "export",
 }
+COMMANDS = {"digits": ("run", "pipeline", DIGITS, *SMALL), "language_model": ("run", "pipeline", STDLIB_LM, *SMALL_LM)}
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """A command, and a home in which it ran once and was not disturbed."""
+
+    command: tuple[str | Path, ...]
+    home: CommandHome
+
+    def seconds(self, stage: str) -> float:
+        """How long the stage took."""
+        return sum(row["seconds"] for row in self.home.newest_run()["stages"][stage])
+
+    def same_in(self, home: CommandHome) -> int:
+        """Finish it where it was killed: one run, the same bytes, every example in its turn; gives its attempts."""
+        if home.newest_run()["exit_code"] is None:
+            answer = home(*self.command)
+            assert answer.code == 0, answer.stderr
+        run = home.newest_run()
+        assert run["exit_code"] == 0
+        assert len(list(home.root.glob("runs/*/run.json"))) == 1
+        assert home.artifacts() == self.home.artifacts()
+        ledger = home("show", run["run_id"], "--json").json["ledger"]
+        assert (ledger["missing"], ledger["repeated"], ledger["wrong"]) == (0, 0, [])
+        return len(run["attempts"])
+
+
+@pytest.fixture(scope="module")
+def unbroken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    """`finished` is the one of digits, made once for all tests."""
+    command = COMMANDS[request.param]
+    if request.param == "digits":
+        return Unbroken(command, request.getfixturevalue("finished"))
+    home = CommandHome(tmp_path_factory.mktemp("unbroken"))
+    answer = home(*command, "--json")
+    assert answer.code == 0, answer.stderr
+    return Unbroken(command, home)
 
 
 def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
@@ -26,17 +68,43 @@ def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
     return lambda: any((home.root / "store/.staging" / WORKPLACES[stage]).glob("*/.pieces/**/*.json"))
 
 
+def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
+    """Whether the next attempt has been at the stage for so many seconds; `start` is the time before its first."""
+    attempts, begun = len(home.newest_run().get("attempts", [])), [time.monotonic()] if stage == "start" else []
+    needed = None if stage in ("start", STAGES[0]) else STAGES[STAGES.index(stage) - 1]
+
+    def due() -> bool:
+        run = home.newest_run()
+        if not begun and len(run.get("attempts", [])) > attempts and needed in (None, *run["stages"]):
+            begun.append(time.monotonic())
+        return bool(begun) and time.monotonic() - begun[0] >= delay
+
+    return due
+
+
 @pytest.mark.timeout(900)
-def test_killed_once_in_each_stage(finished: CommandHome, tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbroken", ["digits", pytest.param("language_model", marks=pytest.mark.slow)], indirect=True)
+def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
-    for stage in [*WORKPLACES, "promote"]:
-        assert home.kill_when(at_work(home, stage), "run", "pipeline", DIGITS, *SMALL), (
-            f"{stage}: ended before the kill"
-        )
+    for stage in STAGES:
+        assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
         assert stage not in home.newest_run()["stages"] or stage == "compress", f"{stage}: done before the kill"
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-    assert answer.code == 0, answer.stderr
-    assert answer.json["attempt"] == 8
-    assert len(list(tmp_path.glob("runs/*/run.json"))) == 1
-    assert home.artifacts() == finished.artifacts()
-    assert home("show", answer.json["run_id"], "--json").json["ledger"]["missing"] == 0
+    assert unbroken.same_in(home) == len(STAGES) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("unbroken", "homes"), [("digits", 2), ("language_model", 1)], indirect=["unbroken"])
+def test_killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, homes: int, tmp_path: Path) -> None:
+    """SIGKILLs of the whole process group, at moments from a fixed seed; prints what they hit."""
+    chance, kills = random.Random(7), 0
+    for number in range(homes):
+        home = CommandHome(tmp_path / str(number))
+        for stage in ("start", *STAGES):
+            delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage))
+            if not home.kill_when(within(home, stage, delay), *unbroken.command):
+                break  # it was quicker
+            kills += 1
+            print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")
+        unbroken.same_in(home)
+    assert kills >= 7 * homes
