@@ -20,7 +20,7 @@ from tasks.config import EvaluateConfig
 from tasks.data.text import Codec
 from tasks.evaluation.judging import Call, Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, ratio
-from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, picture
+from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
 from tasks.models.features import TOKENS, Contexts, outputs_of
 
@@ -40,6 +40,11 @@ class Answers:
     bytes: Floats
     by_place: Floats
     """[block]: mean nats of the tokens at each place of a row."""
+
+    @property
+    def bits(self) -> Floats:
+        """Bits per byte of each file; 0 of an empty one."""
+        return self.nats / log(2) / np.maximum(self.bytes, 1)
 
 
 def bits_per_byte(answers: Answers) -> Floats:
@@ -115,13 +120,12 @@ class Judge:
     def details(self, answers: Answers) -> dict[str, Any]:
         """The files that are hardest and easiest to foresee."""
         files = np.flatnonzero(answers.bytes)
-        bits = answers.nats[files] / log(2) / answers.bytes[files]
-        order = files[np.lexsort((files, -bits))]
+        order = files[np.lexsort((files, -answers.bits[files]))]
         rows = [
             {
                 "key": self.documents.keys[file],
                 "bytes": int(answers.bytes[file]),
-                "bits_per_byte": float(answers.nats[file] / log(2) / answers.bytes[file]),
+                "bits_per_byte": float(answers.bits[file]),
             }
             for file in order
         ]
@@ -170,9 +174,7 @@ def bits_by_size(answers: Answers, baselines: dict[str, float], title: str) -> F
     files = answers.bytes > 0
     figure = Figure((6.4, 3.8), layout="constrained")
     axes = figure.add_subplot()
-    axes.scatter(
-        answers.bytes[files], answers.nats[files] / log(2) / answers.bytes[files], s=14, color=ACCENT, alpha=0.7
-    )
+    dots(axes, answers.bytes[files], answers.bits[files])
     total = METRICS["bits_per_byte"](answers)
     lines = {"the model": (total, ACCENT, "-")}
     lines |= {name.split("_")[0]: (value, WARM, "--") for name, value in baselines.items()}

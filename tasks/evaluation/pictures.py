@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from tasks.evaluation.classification import Answers
 
 INK, MUTED, ACCENT, WARM = "#1f2933", "#9aa5b1", "#2f6f8f", "#c8553d"
@@ -48,6 +50,11 @@ def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
         return buffer.getvalue()
 
     return render
+
+
+def dots(axes: Axes, across: npt.NDArray, up: npt.NDArray) -> None:
+    """Each example a dot."""
+    axes.scatter(across, up, s=12, alpha=0.7, color=ACCENT)
 
 
 @picture

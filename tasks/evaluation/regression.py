@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from tasks.config import EvaluateConfig
 from tasks.evaluation.judging import Call, Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
-from tasks.evaluation.pictures import ACCENT, MUTED, picture
+from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
 from tasks.models.features import TARGET, fed, targets
 
 SAME = 0.05
@@ -112,7 +112,7 @@ def predicted(answers: Answers, name: str, title: str) -> Figure:
     said, truth = answers.said[:, 0], answers.truth[:, 0]
     ends = (min(said.min(), truth.min()), max(said.max(), truth.max()))
     left.plot(ends, ends, color=MUTED, linestyle="--", linewidth=1)
-    left.scatter(truth, said, s=12, alpha=0.7, color=ACCENT)
+    dots(left, truth, said)
     left.set(xlabel=f"{name}, true", ylabel="said", title=f"{title}: {name}")
     right.hist(said - truth, bins=30, color=ACCENT, alpha=0.85)
     right.set(xlabel="said minus true", ylabel="examples", title=f"off by {METRICS['mae'](answers):.4g} on average")
