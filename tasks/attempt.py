@@ -26,6 +26,9 @@ from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking.shipping import Shipper
 
+PATIENCE, HASTE = 60.0, 5.0
+"""Seconds in which MLflow may take what is left at a run's end, and after a signal."""
+
 
 class Attempt:
     """What the stages of a flow run share."""
@@ -38,6 +41,8 @@ class Attempt:
         self.crew = children.Crew(run.folder / "logs", self.threads)
         self.shipper = Shipper(run)
         self.signal_number = 0
+        self.working = False
+        """Whether a compute process is at work: it hears of a signal, saves, and leaves first."""
         self.rejected: str | None = None
 
     @property
@@ -46,7 +51,7 @@ class Attempt:
         return self.run.folder / "metrics.jsonl"
 
     def heed(self) -> None:
-        """End a wait after a signal: where no process is at work, there is nobody else to hear it."""
+        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library has eaten."""
         if self.signal_number:
             raise Stopped(self.signal_number)
 
@@ -68,16 +73,21 @@ class Attempt:
             else:
                 heard(*values)
 
-        with self.crew.process(stage, fresh) as process:
-            return process.call(
-                work,
-                staging,
-                self.journal,
-                arguments,
-                timeout=self.config.resources.timeout,
-                heard=hear,
-                stop=lambda: self.signal_number,
-            )
+        self.working = True
+        try:
+            self.heed()
+            with self.crew.process(stage, fresh) as process:
+                return process.call(
+                    work,
+                    staging,
+                    self.journal,
+                    arguments,
+                    timeout=self.config.resources.timeout,
+                    heard=hear,
+                    stop=lambda: self.signal_number,
+                )
+        finally:
+            self.working = False
 
     def produced_by(self) -> dict[str, Any]:
         """The manifest's `produced_by` for whatever is made now."""
@@ -99,33 +109,54 @@ current: ContextVar[Attempt] = ContextVar("attempt")
 
 def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Ticket, prefect_id: str | None) -> Any:
     """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
-    with opened(find_home(), flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say) as run:
+    home = find_home()
+    begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say)
+    with machine_errors("the run", home.root), begun as run:
         ticket.run = run
         if run.attempt > 1:
             console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
         attempt = Attempt(run)
         token = current.set(attempt)
         try:
-            with signals_of(attempt):
+            with signals_of(attempt), machine_errors("the run", home.root):
                 result = _with_one_repair(body)
-            run.end(3 if attempt.rejected else 0, "rejected" if attempt.rejected else "completed", None)
+                run.end(3 if attempt.rejected else 0, "rejected" if attempt.rejected else "completed", None)
             return result
         except Stopped as stop:
-            run.end(stop.exit_code, stop.status, None)
+            _end(run, stop.exit_code, stop.status, None)
             raise
         except UserError as error:
-            run.end(error.exit_code, error.status, error.as_json())
+            _end(run, error.exit_code, error.status, error.as_json())
             raise
         except BaseException as error:
             bug = Failed(flow, f"{type(error).__name__}: {error}", "this is a bug of ours", "report it with the log")
-            run.end(1, "failed", bug.as_json())
+            _end(run, 1, "failed", bug.as_json())
             raise
         finally:
             console.wait("writing the run's page, sending the rest to MLflow")
             attempt.crew.close()
             _publish_page(attempt)
-            attempt.shipper.close()
+            attempt.shipper.close(HASTE if attempt.signal_number else PATIENCE)
             current.reset(token)
+
+
+@contextmanager
+def machine_errors(who: str, home: Path) -> Iterator[None]:
+    """An error of the machine (disk full, no permission) is the user's to mend: one line, nothing half-published."""
+    try:
+        yield
+    except OSError as error:
+        where, saw = str(error.filename or home), error.strerror or str(error) or type(error).__name__
+        rule, remedy = f"{who} needs to read and write there", "mend it and run again: what was finished is kept"
+        raise Failed(where, saw, rule, remedy) from error
+
+
+def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) -> None:
+    """Record the end; where the disk does not take it, the run counts as unfinished, which it is."""
+    try:
+        run.end(exit_code, status, error)
+    except OSError as full:
+        console.say(f"warning: {run.folder / 'run.json'}: {full.strerror}; it does not tell this end", style="yellow")
 
 
 def _publish_page(attempt: Attempt) -> None:
@@ -149,14 +180,17 @@ def _with_one_repair(body: Callable[[], Any]) -> Any:
 
 @contextmanager
 def signals_of(attempt: Attempt) -> Iterator[None]:
-    """Let SIGTERM and SIGINT reach the work: it saves and leaves, then the run ends as stopped."""
+    """Let SIGTERM and SIGINT end the run as stopped: a compute process at work saves and leaves first; whatever else
+    the flow's process does (it hashes sources, waits for locks, asks the registry) is left at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
         attempt.signal_number = number
-        console.say("  … saving, then stopping")
+        console.say("  … saving, then stopping" if attempt.working else "  … stopping")
+        if not attempt.working:
+            raise Stopped(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +11,7 @@ from prefect.context import FlowRunContext
 
 from tasks import console
 from tasks.artifacts import Artifact, Model
-from tasks.attempt import current
+from tasks.attempt import current, machine_errors
 from tasks.config import ReleaseConfig
 from tasks.errors import Failed, Refused
 from tasks.identities import Identity
@@ -41,11 +39,12 @@ def run_stage(
     nothing has been computed before. Raises what the work raises, and `Failed` for an error of the machine.
     """
     attempt, started = current.get(), time.monotonic()
+    attempt.heed()
     name = name or kind.kind
-    inputs = identity.inputs(kind)
-    digest = digest_of(inputs)
-    attempt.run.use(kind.kind, digest)
-    with console.stage(stage, name) as shown, machine_errors(stage, attempt.run.home.root):
+    with console.stage(stage, name) as shown, machine_errors(f"stage {stage}", attempt.run.home.root):
+        inputs = identity.inputs(kind)
+        digest = digest_of(inputs)
+        attempt.run.use(kind.kind, digest)
         with attempt.store.claim(kind, digest, name, shown.say, attempt.heed) as claim:
             found = claim.published()
             cached = found is not None
@@ -59,17 +58,6 @@ def run_stage(
     attempt.shipper.record(stage, found, cached, seconds)
     _show_in_prefect(stage, found, cached, seconds)
     return found
-
-
-@contextmanager
-def machine_errors(stage: str, home: Path) -> Iterator[None]:
-    """An error of the machine (disk full, no permission) is the user's to mend: one line, nothing half-published."""
-    try:
-        yield
-    except OSError as error:
-        where, saw = str(error.filename or home), error.strerror or type(error).__name__
-        rule, remedy = f"stage {stage} needs to write there", "mend it and run again: what was finished is kept"
-        raise Failed(where, saw, rule, remedy) from error
 
 
 def _show_in_prefect(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
@@ -147,5 +135,6 @@ def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: 
     attempt = current.get()
     if not always and all(row["cached"] for row in attempt.run.record["stages"][stage]):
         return {}
+    attempt.heed()
     with console.stage(stage, "latency") as shown:
         return attempt.work(stage, work, None, arguments, heard=shown.progress)

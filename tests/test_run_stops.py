@@ -1,28 +1,33 @@
-"""A signal saves and leaves with the right code; the same command goes on."""
+"""A signal saves and leaves with the right code, wherever it comes; the same command goes on."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import signal
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, CommandHome
+from tasks.config import TextFilesSource
+from tests.homes import DIGITS, SMALL, CommandHome
+from tests.test_run_survives_kills import WORKPLACES, at_work
 
 LONG = ["--train.steps", "1500", "--train.checkpoint.every", "500"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
-def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, code: int, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path)
-    process = home.start("run", "training", DIGITS, *LONG, "--json")
+def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | Path) -> None:
+    """Send the signal as soon as `due`, and see the command end as stopped, in time and in order."""
+    code = {signal.SIGTERM: 75, signal.SIGINT: 130}[signal.Signals(number)]
+    process = home.start(*words)
     deadline = time.monotonic() + 120
-    while not any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
+    while not due():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.01)
-    time.sleep(0.3)  # some steps past the checkpoint
+        time.sleep(0.002)
     asked = time.monotonic()
     if number == signal.SIGINT:  # a terminal's Ctrl-C goes to the whole group
         os.killpg(process.pid, number)
@@ -33,7 +38,22 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, code: 
     assert time.monotonic() - asked < 30
     assert '"status": "stopped"' in stdout
     assert "Traceback" not in stderr
-    assert home.newest_run()["status"] == "stopped"
+    assert "error: " not in stderr
+    record = home.newest_run()
+    assert (record["status"], record["exit_code"], record["error"]) == ("stopped", code, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path)
+
+    def due() -> bool:
+        seen = any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))
+        if seen:
+            time.sleep(0.3)  # some steps past the checkpoint
+        return seen
+
+    stop(home, due, number, "run", "training", DIGITS, *LONG, "--json")
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
     assert max(saved) > 500, f"only the regular checkpoint: {saved}"
 
@@ -41,3 +61,73 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, code: 
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 2
     assert home("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
+
+
+def hash_a_huge_source(folder: Path) -> None:
+    from tasks.data.sources import fingerprint
+
+    with open(folder / "huge.txt", "wb") as file:
+        file.truncate(1 << 40)  # a hole: no byte of it is stored, and hashing it takes a quarter of an hour
+    fingerprint(TextFilesSource(path=str(folder)))
+
+
+def wait_for_a_lock(folder: Path) -> None:
+    from tasks.store.lock import locked
+
+    with locked(folder / "lock"), locked(folder / "lock"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("busy", "number", "code"), [(hash_a_huge_source, signal.SIGTERM, 75), (wait_for_a_lock, signal.SIGINT, 130)]
+)
+def test_what_the_flows_own_process_does_is_left_at_once(
+    busy: Callable[[Path], None], number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.attempt import Ticket, attempt_run
+    from tasks.config.load import load
+    from tasks.errors import Stopped
+
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
+    (tmp_path / "source").mkdir()
+    before, ticket = signal.getsignal(number), Ticket()
+    threading.Timer(1, lambda: os.kill(os.getpid(), number)).start()
+    with pytest.raises(Stopped) as stopped:
+        attempt_run("dataset", load(DIGITS), lambda: busy(tmp_path / "source"), ticket, None)
+    assert stopped.value.exit_code == code
+    assert ticket.run is not None
+    assert (ticket.run.record["status"], ticket.run.exit_code) == ("stopped", code)
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_stopped_once_in_each_stage_the_bytes_are_those_of_an_unbroken_run(
+    finished: CommandHome, tmp_path: Path
+) -> None:
+    home = CommandHome(tmp_path)
+    numbers = itertools.cycle([signal.SIGTERM, signal.SIGINT])
+    for stage in [*WORKPLACES, "promote"]:
+        stop(home, at_work(home, stage), next(numbers), "run", "pipeline", DIGITS, *SMALL, "--json")
+        assert stage not in home.newest_run()["stages"] or stage == "compress", f"{stage}: done before the signal"
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["attempt"] == 8
+    assert home.artifacts() == finished.artifacts()
+
+
+@pytest.mark.slow
+def test_a_run_whose_stages_all_come_from_the_store_is_stopped_too(finished: CommandHome, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    shutil.copytree(finished.root, home.root)
+    before = home.newest_run()["run_id"]
+
+    def due() -> bool:
+        record = home.newest_run()
+        return record.get("run_id") != before and "snapshot" in record["stages"]
+
+    stop(home, due, signal.SIGTERM, "run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["attempt"] == 2
+    assert home.artifacts() == finished.artifacts()

@@ -9,7 +9,8 @@ import typer
 from flows.commands import diff, doctor, gc, predict, run, show, verify, why
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
-from flows.commands.reply import usage_error
+from flows.commands.reply import stop_on_signals, usage_error
+from tasks.errors import Stopped
 
 app = typer.Typer(
     name="millrace",
@@ -33,9 +34,10 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Entry point: usage errors too are one line and exit code 2."""
+    stop_on_signals()
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
         sys.exit(usage_error(error, sys.argv[1:]))
-    except typer.Abort:
-        sys.exit(130)
+    except Stopped as stop:
+        sys.exit(stop.exit_code)

@@ -62,9 +62,8 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
         yield reply
     except UserError as error:
         reply.fail(error)
-    except (Stopped, KeyboardInterrupt) as stop:
-        reply.exit_code = stop.exit_code if isinstance(stop, Stopped) else 130
-        reply.status = "stopped"
+    except Stopped as stop:
+        reply.exit_code, reply.status = stop.exit_code, stop.status
         print("stopped; run the same command again to go on", file=sys.stderr)
     except Exception as error:  # a bug of ours: the traceback is for us, the reply still comes
         traceback.print_exc()
@@ -74,13 +73,14 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
     raise typer.Exit(reply.exit_code)
 
 
-def stop_on_sigterm() -> None:
-    """Until a run's own handlers take over, SIGTERM ends the command as stopped."""
+def stop_on_signals() -> None:
+    """SIGTERM and SIGINT end a command as stopped, until a run's own handlers take over."""
 
     def stop(number: int, frame: Any) -> None:
         raise Stopped(number)
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
 
 
 def usage_error(error: typer.TyperException, arguments: list[str]) -> int:

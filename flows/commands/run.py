@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from flows.commands.reply import AsJson, Reply, replying, stop_on_sigterm
+from flows.commands.reply import AsJson, Reply, replying
 from tasks.errors import Failed, Refused
 from tasks.store.home import Home, find_home
 
@@ -40,7 +40,6 @@ def run(
     flow and config is continued.
     """
     with replying("run", as_json) as reply:
-        stop_on_sigterm()
         name, preset, flags = parse(context.args)
         from tasks import console
         from tasks.config.load import load, validate

@@ -8,10 +8,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from tasks.errors import Failed, Refused
@@ -95,10 +96,10 @@ class Hashes:
         """The hashes, in order. Raises `Failed` for a file that is gone, unreadable or changes while it is read."""
         known = self._recall()
         found: list[str] = []
-        kept, saved = dict(known), time.monotonic()
-        with ThreadPoolExecutor(THREADS) as pool:
+        kept, saved, left = dict(known), time.monotonic(), Event()
+        with ThreadPoolExecutor(THREADS) as pool, leaving(left):
             for path, (mark, sha256) in zip(
-                paths, pool.map(lambda path: self._look(path, known.get(path)), paths), strict=True
+                paths, pool.map(lambda path: self._look(path, known.get(path), left), paths), strict=True
             ):
                 found.append(sha256)
                 kept.pop(path, None)
@@ -118,7 +119,7 @@ class Hashes:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
         return content
 
-    def _look(self, path: str, row: list | None) -> tuple[Mark, str]:
+    def _look(self, path: str, row: list | None, left: Event) -> tuple[Mark, str]:
         def look() -> tuple[Mark, str]:
             mark = _mark(self.root / path)
             if row is not None and row[:4] == mark:
@@ -126,6 +127,8 @@ class Hashes:
             sha = hashlib.sha256()
             with open(self.root / path, "rb") as file:
                 while chunk := file.read(CHUNK):
+                    if left.is_set():
+                        raise CancelledError
                     sha.update(chunk)
             if _mark(self.root / path) != mark:
                 raise Failed(path, "it changed while it was read", "a source stands still", "run again")
@@ -144,6 +147,16 @@ class Hashes:
             return known
         except (OSError, ValueError):
             return {}
+
+
+@contextmanager
+def leaving(left: Event) -> Iterator[None]:
+    """Set `left` where the block is left by an error or a signal: its threads may be in the midst of a huge file."""
+    try:
+        yield
+    except BaseException:
+        left.set()
+        raise
 
 
 def _reading(path: str, read: Callable[[], Read]) -> Read:
