@@ -146,7 +146,8 @@ def machine_errors(who: str, home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where, saw = str(error.filename or home), error.strerror or str(error) or type(error).__name__
+        where = str(error.filename2 or error.filename or home)
+        saw = error.strerror or str(error) or type(error).__name__
         rule, remedy = f"{who} needs to read and write there", "mend it and run again: what was finished is kept"
         raise Failed(where, saw, rule, remedy) from error
 

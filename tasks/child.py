@@ -6,6 +6,7 @@ It stays in the parent's process group, dies with the parent, and on SIGTERM or 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tasks.errors import Stopped, UserError
+from tasks.errors import Stopped, UserError, of_the_machine
 from tasks.tracking.journal import JournalFile
 from tasks.workbench import Workbench
 
@@ -68,8 +69,10 @@ class Child:
         except MemoryError:
             self._say("crash", "MemoryError: out of memory")
         except Exception as error:
-            traceback.print_exc()
-            self._say("error" if isinstance(error, OSError) and error.errno else "crash", _plain(error))
+            with contextlib.suppress(OSError):  # the log may lie on the disk that is full
+                traceback.print_exc()
+            plain = _plain(error)
+            self._say("crash" if isinstance(plain, str) else "error", plain)
         finally:
             self.working = False
 
@@ -90,10 +93,11 @@ class Child:
                 os._exit(1)
 
 
-def _plain(error: Exception) -> Any:
+def _plain(error: Exception) -> OSError | str:
     """An error of the machine (disk full, no permission) is an OSError with a number; all else is our bug."""
-    if isinstance(error, OSError) and error.errno:
-        return OSError(error.errno, error.strerror or "", str(error.filename or ""))
+    found = error if isinstance(error, OSError) and error.errno else of_the_machine(error)
+    if found is not None and found.errno is not None:
+        return OSError(found.errno, found.strerror or "", *([str(found.filename)] if found.filename else []))
     return f"{type(error).__name__}: {error}"
 
 

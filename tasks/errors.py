@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from typing import Any
+
+MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EFBIG,
+)
+"""What a machine answers that is full, read-only, closed to us or broken."""
 
 
 class UserError(Exception):
@@ -53,3 +69,16 @@ class Stopped(BaseException):
     @property
     def exit_code(self) -> int:
         return 130 if self.signal_number == 2 else 75
+
+
+def of_the_machine(error: BaseException) -> OSError | None:
+    """The disk that is full or the permission that is missing behind an error; libraries tell it in their own words."""
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        return error
+    text = str(error)
+    if re.fullmatch(r"\d+ requested and \d+ written", text):  # numpy keeps the number to itself
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    words = {"disk is full": errno.ENOSPC, "readonly database": errno.EROFS}  # SQLite
+    words |= {os.strerror(number): number for number in MACHINE}
+    told = next((number for said, number in words.items() if said in text), None)
+    return None if told is None else OSError(told, os.strerror(told))

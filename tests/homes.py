@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
 STDLIB_LM = ROOT / "flows/presets/stdlib_lm.yaml"
 MILLRACE = Path(sys.executable).with_name("millrace")
+
+PLAIN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+"""Before a command: root as one whom permissions hold."""
 
 SMALL = ["--train.steps", "60", "--train.schedule.warmup", "5", "--train.checkpoint.every", "10"]
 """Flags that make the digits preset a matter of seconds; the score then is what it is."""
@@ -55,11 +58,13 @@ class CommandHome:
     """A home, and the `millrace` command on it."""
 
     root: Path
+    before: Sequence[str] = ()
+    """What starts the command."""
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command in a process group of its own."""
         return subprocess.Popen(
-            [str(MILLRACE), *map(str, words)],
+            [*self.before, str(MILLRACE), *map(str, words)],
             cwd=ROOT,
             env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200"},
             stdin=subprocess.DEVNULL,

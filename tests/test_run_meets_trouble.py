@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.homes import DIGITS, PLAIN, SMALL, CommandHome
+from tests.test_run_survives_kills import WORKPLACES, at_work
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
@@ -118,28 +123,91 @@ def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, tmp_path: P
     assert home.artifacts() == finished.artifacts()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-@pytest.mark.slow
-def test_a_full_disk_is_one_error_and_goes_on_when_there_is_room(finished: CommandHome, tmp_path: Path) -> None:
-    import subprocess
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own, to be filled."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("this machine does not let us mount a small file system")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=False)
 
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(small)], check=False)
-    if mounted.returncode:
-        pytest.skip("this machine does not let us mount")
-    try:
-        home = CommandHome(tmp_path / "home")
-        home.root.mkdir()
-        (home.root / "store").symlink_to(small)
-        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-        assert answer.code == 1, answer.stderr
-        assert "No space left on device" in answer.stderr
-        assert "Traceback" not in answer.stderr
-        subprocess.run(["mount", "-o", "remount,size=300m", str(small)], check=True)
-        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-        assert answer.code == 0, answer.stderr
-        assert answer.json["attempt"] == 2
-        assert home.artifacts() == finished.artifacts()
-    finally:
-        subprocess.run(["umount", str(small)], check=False)
+
+def fill(path: Path) -> None:
+    """Write until nothing more goes in, beside others who write."""
+    with open(path, "wb", buffering=0) as file:
+        for size in (1 << 20, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+
+def failed_in_one_line(home: CommandHome, stdout: str, stderr: str, code: int, says: str) -> None:
+    assert code == 1, stderr
+    assert "Traceback" not in stderr
+    [line] = [line for line in stderr.splitlines() if line.startswith("error: ")]
+    assert says in line
+    assert json.loads(stdout.splitlines()[-1])["status"] == "failed"
+    assert home("verify", "--all").code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_is_room(
+    finished: CommandHome, tmp_path: Path, disk: Path
+) -> None:
+    """Store and run folder on one small disk, filled to the last byte once in each stage."""
+    home = CommandHome(tmp_path / "home")
+    home.root.mkdir()
+    for name in ("store", "runs"):
+        (disk / name).mkdir()
+        (home.root / name).symlink_to(disk / name)
+    filler = disk / "filler"
+    for stage in [*WORKPLACES, "promote"]:
+        due = at_work(home, stage)
+        process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
+        deadline = time.monotonic() + 400
+        while not due():
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.002)
+        fill(filler)
+        stdout, stderr = process.communicate(timeout=300)
+        filler.unlink()
+        failed_in_one_line(home, stdout, stderr, process.returncode, "No space left on device")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["attempt"] == 8
+    assert home.artifacts() == finished.artifacts()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_no_permission_is_one_error_and_goes_on_when_mended(finished: CommandHome, tmp_path: Path) -> None:
+    """A folder that may not be written: a stage's workplace, where it publishes, the run's own."""
+    home = CommandHome(tmp_path, PLAIN)
+    for place in ("store/records", "store/.staging/snapshot", "store/.staging/model", "store/.staging/export"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).chmod(0o555)
+        answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
+        (tmp_path / place).chmod(0o755)
+        failed_in_one_line(home, answer.stdout, answer.stderr, answer.code, f"{place}")
+        assert "Permission denied" in answer.stderr
+    process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
+    while "compress" not in home.newest_run()["stages"]:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    [folder] = tmp_path.glob("runs/2*")
+    folder.chmod(0o555)
+    stdout, stderr = process.communicate(timeout=300)
+    folder.chmod(0o755)
+    failed_in_one_line(home, stdout, stderr, process.returncode, str(folder))
+    (folder / "release.json").mkdir()
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
+    (folder / "release.json").rmdir()
+    failed_in_one_line(home, answer.stdout, answer.stderr, answer.code, "release.json")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
+    assert answer.code == 0, answer.stderr
+    assert answer.json["attempt"] == 7
+    assert home.artifacts() == finished.artifacts()

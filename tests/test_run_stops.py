@@ -24,7 +24,7 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
     """Send the signal as soon as `due`, and see the command end as stopped, in time and in order."""
     code = {signal.SIGTERM: 75, signal.SIGINT: 130}[signal.Signals(number)]
     process = home.start(*words)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while not due():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(0.002)

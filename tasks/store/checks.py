@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def fault(root: Path, kind: str, digest: str, path: Path, afresh: bool = False) 
 
 
 def remember(root: Path, kind: str, digest: str, path: Path, rows: list[dict[str, Any]]) -> None:
-    """Keep the verdict that these files are whole."""
+    """Keep the verdict that these files are whole; where it cannot be kept they are hashed again."""
     marks: dict[str, Any] = {row["path"]: _mark(path / row["path"]) for row in rows}
     marks["manifest.json"] = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
-    write(_verdict(root, kind, digest), pretty(marks))
+    with suppress(OSError):
+        write(_verdict(root, kind, digest), pretty(marks))
 
 
 def _manifest_mark(manifest: dict[str, Any]) -> str:
