@@ -52,13 +52,16 @@ class EmbeddedServer:
             )
 
     def wait(self) -> None:
-        """Return when it answers; `TimeoutError`, naming its log, if it does not."""
+        """Return when it answers; `TimeoutError`, with its last words, if it does not."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
             time.sleep(0.1)
-        raise TimeoutError(f"Prefect's embedded server did not start; see {self.log}")
+        raise TimeoutError(f"no answer, the log ends in: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        return (self.log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:200]
 
     def stop(self) -> None:
         """End it; what it was told is in its database."""

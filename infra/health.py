@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
@@ -77,16 +78,24 @@ def packages() -> Iterator[Finding]:
 
 def place(home: Path) -> Finding:
     """The home can be written, and its locks mean something."""
-    folder = next(path for path in (home, *home.parents) if path.exists())
+    folder = _nearest(home)
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         return Finding("home", "fault", f"{home}: {error.strerror}", "set MILLRACE_HOME to one that can be written")
+    for part in (home, home / "store", home / "runs"):
+        if os.access(part, os.F_OK) and not os.access(part, os.R_OK | os.W_OK | os.X_OK):
+            return Finding("home", "fault", f"{part}: not to be read or written", "mend its permissions")
     kind = filesystem(folder)
     if kind in NETWORK_FILESYSTEMS:
         remedy = "locks do not hold over a network: set MILLRACE_HOME to a folder on a local disk"
         return Finding("home", "fault", f"{home} lies on {kind}", remedy)
     return Finding("home", "ok", f"{home} ({kind})")
+
+
+def _nearest(home: Path) -> Path:
+    """The home, or what of its path is there."""
+    return next(path for path in (home, *home.parents) if os.access(path, os.F_OK))  # false where we may not look
 
 
 def filesystem(path: Path) -> str:
@@ -99,7 +108,7 @@ def filesystem(path: Path) -> str:
 
 def disk(home: Path) -> Finding:
     """Room for artifacts and staging."""
-    folder = next(path for path in (home, *home.parents) if path.exists())
+    folder = _nearest(home)
     free = shutil.disk_usage(folder).free
     saw = f"{free / 2**30:.0f} GiB free"
     return Finding("disk", "ok", saw) if free > ROOM else Finding("disk", "fault", saw, "make room: millrace gc")
@@ -127,7 +136,7 @@ def accelerators() -> Finding:
 
 def clock(home: Path) -> Finding:
     """Heartbeats compare this machine's clock with the file system's."""
-    folder = next(path for path in (home, *home.parents) if path.exists())
+    folder = _nearest(home)
     probe = folder / f".clock-{os.getpid()}"
     try:
         probe.touch()
@@ -143,7 +152,11 @@ def clock(home: Path) -> Finding:
 def ports() -> Iterator[Finding]:
     """Whether the servers' ports are free, or who has them."""
     for variable, (name, default) in PORTS.items():
-        port = int(os.environ.get(variable, default))
+        given = os.environ.get(variable, str(default))
+        if not given.isdecimal() or not 0 < int(given) < 1 << 16:
+            yield Finding(variable, "fault", given, "set it to a number from 1 to 65535, or unset it")
+            continue
+        port = int(given)
         with socket.socket() as probe:
             taken = probe.connect_ex(("127.0.0.1", port)) == 0
         if not taken:
@@ -172,5 +185,5 @@ def servers() -> Iterator[Finding]:
         try:
             with urllib.request.urlopen(url.rstrip("/") + path, timeout=5):
                 yield Finding(variable, "ok", f"{url} answers")
-        except OSError as error:
+        except (OSError, ValueError, HTTPException) as error:
             yield Finding(variable, "fault", f"{url}: {error}", "start it, or unset the variable")

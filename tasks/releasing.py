@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tasks import console
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.attempt import Attempt, current
+from tasks.attempt import Attempt, current, machine_errors
 from tasks.config import PromoteConfig
-from tasks.errors import Failed
+from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import primary
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
+from tasks.tracking.outage import ours, reason
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -30,19 +32,10 @@ PATIENCE = 120.0
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
     """Register the export where it is not yet, hold it against the champion, move the alias."""
     attempt, started = current.get(), time.monotonic()
+    attempt.heed()
     run, name = attempt.run, attempt.config.name
-    with console.stage("promote", name) as shown:
-        if attempt.shipper.fault is not None:
-            shown.say(f"waiting for the registry at {run.home.mlflow_uri}, for {PATIENCE:.0f} s at most")
-        connected = attempt.shipper.connected(PATIENCE, attempt.heed)
-        if connected is None:
-            raise Failed(
-                run.home.mlflow_uri,
-                str(attempt.shipper.fault),
-                "a release needs the registry",
-                "run again when it is up",
-            )
-        client, mlflow_id = connected
+    with console.stage("promote", name) as shown, machine_errors("stage promote", run.home.root):
+        client, mlflow_id = _reached(attempt, shown)
         from tasks.tracking import registry
 
         lock = locked(run.home.root / ".registry.lock", shown.say, attempt.heed)
@@ -54,6 +47,29 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
         attempt.rejected = made.verdict
     write(run.folder / "release.json", pretty({**asdict(made), "run": run.run_id, "mlflow_run_id": mlflow_id}))
     return made
+
+
+def _reached(attempt: Attempt, shown: console.Stage) -> tuple[MlflowClient, str]:
+    """The registry, and the MLflow run to register from; a server that is away is waited for, aloud."""
+    uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=PATIENCE)
+    said: list[str] = []
+
+    def waiting(spent: float) -> None:
+        fault = attempt.shipper.fault
+        if fault is not None and not said:
+            said.append(f"the registry at {uri}: {reason(fault)}; waiting for it until {until:%H:%M:%S}")
+            shown.say(said[0])
+        if said:
+            shown.progress(int(spent), int(PATIENCE), "seconds", {})
+        attempt.heed()
+
+    try:
+        return attempt.shipper.connected(PATIENCE, waiting)
+    except Exception as fault:
+        if (found := ours(uri, fault)) is not None:
+            raise found from fault
+        rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
+        raise Failed(uri, reason(fault), rule, remedy) from fault
 
 
 def _decide(
@@ -127,10 +143,12 @@ def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, r
     from tasks.tracking import registry
 
     try:
-        folder = attempt.run.folder / "champion"
-        export = registry.download(client, attempt.config.name, champion.version, folder)
-        arguments = (export, records.path, "test")
+        attempt.run.use(Export.kind, champion.export)
+        export = registry.fetch(client, attempt.store, attempt.config.name, champion)
+        arguments = (export.path, records.path, "test")
         return float(attempt.work("promote", "tasks.exporting.score:score", None, arguments)[metric])
     except (OSError, KeyError, Failed) as error:
+        if of_the_machine(error) is not None:  # ours, not the champion's
+            raise
         console.say(f"warning: champion version {champion.version}: {error}", style="yellow")
         return math.nan

@@ -8,7 +8,7 @@ import pytest
 
 from flows.commands.run import check_server
 from tasks.errors import Failed
-from tests.homes import CommandHome
+from tests.homes import DIGITS, PLAIN, CommandHome
 
 
 def test_without_a_command_the_help_comes_and_an_error_that_says_why(tmp_path: Path) -> None:
@@ -39,3 +39,65 @@ def test_an_empty_or_starred_name_is_nothing(words: tuple[str, ...], tmp_path: P
 def test_a_prefect_server_that_is_down_is_one_line(url: str) -> None:
     with pytest.raises(Failed, match=r"PREFECT_API_URL: .*unset PREFECT_API_URL"):
         check_server(url)
+
+
+COMMANDS = [
+    ("list",),
+    ("verify", "--all"),
+    ("show", "abc"),
+    ("gc",),
+    ("diff", "a", "b"),
+    ("why", "convert", DIGITS),
+    ("predict", "digits@champion", DIGITS),
+    ("run", DIGITS),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("inside", ["", "home"])
+def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...], inside: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    answer = CommandHome(tmp_path / "file" / inside)(*words)
+    assert answer.code == 2, answer.stderr
+    assert "the home must be a folder that can be read; mend that, or set MILLRACE_HOME" in answer.stderr
+    assert answer.stderr.count("\n") == 1 and answer.stdout == ""
+
+
+@pytest.mark.parametrize("words", [("list",), ("run", DIGITS)], ids=lambda words: words[0])
+def test_a_home_that_may_not_be_looked_into_is_not_an_empty_one(words: tuple[str | Path, ...], tmp_path: Path) -> None:
+    (tmp_path / "home/store").mkdir(parents=True)
+    for locked in (tmp_path / "home/store", tmp_path / "home", tmp_path):
+        locked.chmod(0)
+        try:
+            answer = CommandHome(tmp_path / "home", PLAIN)(*words)
+            assert CommandHome(tmp_path / "home", PLAIN)("doctor").code == 1
+        finally:
+            locked.chmod(0o700)
+        assert answer.code == 2, answer.stderr
+        assert "the home must be a folder that can be read" in answer.stderr
+        assert answer.stderr.count("\n") == 1 and answer.stdout == ""
+
+
+def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    for name in ("store/model/abc/manifest.json", "runs/20260101-000000-digits-0000/run.json"):
+        (home.root / name).parent.mkdir(parents=True)
+        (home.root / name).write_text("{")
+    answer = home("verify", "--all")
+    assert answer.code == 1
+    assert "DAMAGED  model/abc: manifest.json cannot be read" in answer.stdout
+    for words, says in [(("list",), "model/abc/manifest.json: cannot be read"), (("diff", "0000", "0000"), "not JSON")]:
+        answer = home(*words)
+        assert answer.code == 1
+        assert says in answer.stderr and "remove " in answer.stderr
+        assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:nine"])
+def test_a_url_that_is_none_is_one_line_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from infra.health import servers
+
+    with pytest.raises(Failed, match="PREFECT_API_URL: "):
+        check_server(url)
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    assert next(servers()).verdict == "fault"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
 
+from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.store.store import Store
 from tasks.tracking import registry
 from tasks.tracking.runs import connect
+from tests.homes import DIGITS, SMALL, CommandHome
 
 DEAD = "http://127.0.0.1:9"
 
@@ -25,4 +32,89 @@ def test_a_dead_server_is_one_error_and_not_an_absent_champion(monkeypatch: pyte
     client = connect(DEAD)
     with pytest.raises(Failed, match="a release needs the registry") as failed, registry.answering(DEAD):
         registry.aliased(client, "digits", "champion")
-    assert failed.value.field == DEAD
+    assert (failed.value.field, failed.value.saw) == (DEAD, "connection refused")
+
+
+def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tasks import console, releasing
+    from tasks.attempt import Ticket, attempt_run, current
+
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr(releasing, "PATIENCE", 6.0)
+
+    def body() -> None:
+        with console.stage("promote", "digits") as shown:
+            releasing._reached(current.get(), shown)
+
+    with pytest.raises(Failed) as failed:
+        attempt_run("release", load(DIGITS), body, Ticket(), None)
+    assert str(failed.value).startswith(f"{DEAD}: connection refused; a release needs the registry; run again")
+    told = capsys.readouterr().err.splitlines()
+    assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in told) == 1
+    assert sum("metrics wait" in line for line in told) == 1
+    assert all(len(line) < 200 for line in told), told
+
+
+def versions(client: MlflowClient, count: int) -> None:
+    client.create_registered_model("digits")
+    for number in range(count):
+        client.create_model_version("digits", f"file:///nowhere/{number}", tags={"millrace.export": f"{number:04d}"})
+
+
+def test_an_export_is_found_among_other_versions(tmp_path: Path) -> None:
+    client = connect(f"sqlite:///{tmp_path}/mlflow.db")
+    assert registry.find(client, "digits", "0000") is None
+    versions(client, 3)
+    client.create_model_version("digits", "file:///nowhere/again", tags={"millrace.export": "0001"})
+    found = {export: registry.find(client, "digits", export) for export in ("0000", "0001", "0002", "0003")}
+    assert {export: row and row.version for export, row in found.items()} == {
+        "0000": "1",
+        "0001": "4",
+        "0002": "3",
+        "0003": None,
+    }
+
+
+@pytest.mark.slow
+def test_an_export_is_found_among_more_versions_than_a_page_holds(tmp_path: Path) -> None:
+    client = connect(f"sqlite:///{tmp_path}/mlflow.db")
+    versions(client, 1005)
+    found = registry.find(client, "digits", "0000")
+    assert found is not None and found.version == "1"
+
+
+def test_what_a_server_says_of_itself_is_no_fault_of_this_machine() -> None:
+    refused, full = MlflowException("Permission denied"), MlflowException("database or disk is full")
+    with pytest.raises(Failed, match="a release needs the registry"), registry.answering(DEAD):
+        raise refused
+    with pytest.raises(OSError, match="No space left"), registry.answering("sqlite:////home/mlflow.db"):
+        raise full
+    with pytest.raises(PermissionError), registry.answering(DEAD):
+        raise PermissionError(13, "Permission denied", "/home/fetched")
+
+
+def test_a_version_that_somebody_else_registered_is_not_looked_for_in_the_store(tmp_path: Path) -> None:
+    foreign = registry.Registered("3", "", "", 0.0, "")
+    with pytest.raises(Failed, match="digits version 3: no tag millrace.export"):
+        registry.fetch(connect(f"sqlite:///{tmp_path}/mlflow.db"), Store(tmp_path / "store"), "digits", foreign)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [False, True], ids=["in the store", "in the registry"])
+def test_a_champion_of_other_records_is_scored_on_the_new_ones(
+    finished: CommandHome, lost: bool, tmp_path: Path
+) -> None:
+    home = CommandHome(tmp_path / "home")
+    shutil.copytree(finished.root, home.root)
+    if lost:
+        shutil.rmtree(home.root / "store/export")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--records.split_seed", "5", "--json", timeout=500)
+    assert answer.code in (0, 3), answer.stderr
+    [folder] = [path for path in home.root.glob("runs/2*") if path.name == answer.json["run_id"]]
+    verdict = json.loads((folder / "release.json").read_bytes())["verdict"]
+    assert " of champion version 1 (" in verdict, verdict
+    assert "warning" not in answer.stderr

@@ -25,7 +25,7 @@ def diff(
 ) -> None:
     """Data, code, config, environment and results of two runs side by side."""
     with replying("diff", as_json) as reply:
-        home = find_home()
+        home = find_home().readable()
         one, other = resolve_run(home, run_a), resolve_run(home, run_b)
         store = Store(home.store)
         before, after = made(store, one), made(store, other)

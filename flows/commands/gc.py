@@ -19,7 +19,7 @@ def gc(
 ) -> None:
     """Drop what no run of the last N, no unfinished run and no release needs."""
     with replying("gc", as_json) as reply:
-        dropped = collect(find_home(), keep, dry_run)
+        dropped = collect(find_home().readable(), keep, dry_run)
         total = sum(item.bytes for item in dropped)
         reply.add(dropped=[{"what": item.what, "bytes": item.bytes} for item in dropped], bytes=total, dry_run=dry_run)
         if not as_json:

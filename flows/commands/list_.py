@@ -22,7 +22,7 @@ def list_(
     with replying("list", as_json) as reply:
         if kind is not None and kind not in KINDS:
             raise Refused("KIND", kind, f"a kind is one of {', '.join(KINDS)}", "choose one of them")
-        found = Store(find_home().store).artifacts(kind)
+        found = Store(find_home().readable().store).artifacts(kind)
         rows = []
         for artifact in found:
             manifest = artifact.manifest

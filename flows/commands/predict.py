@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
+from tasks.artifacts import Export
 from tasks.errors import Refused
 from tasks.store.home import Home, find_home
 from tasks.store.store import Store
@@ -20,7 +21,7 @@ def predict(
 ) -> None:
     """Use an exported model on raw files."""
     with replying("predict", as_json) as reply:
-        home = find_home()
+        home = find_home().readable()
         for path in inputs:
             if not Path(path).is_file():
                 raise Refused("INPUT", path, "an input is a file that exists", "check the path")
@@ -44,20 +45,35 @@ def in_words(row: dict[str, Any]) -> str:
 
 
 def folder_of(home: Home, export: str) -> Path:
-    """The export's folder: named, in the store, or fetched from the registry."""
+    """The export's folder: named, in the store, or fetched from the registry; what is not the user's own is checked."""
     if Path(export).is_dir():
         return Path(export)
+    store = Store(home.store)
     if "@" in export:
-        name, _, alias = export.partition("@")
-        from tasks.tracking import registry
-        from tasks.tracking.runs import connect
+        return _released(home, store, export)
+    found = store.find(Export, store.resolve(export, "export").digest, "export")
+    assert found is not None
+    return found.path
 
+
+def _released(home: Home, store: Store, reference: str) -> Path:
+    """The export that NAME@ALIAS names, from the store or, where that has it no more, from the registry."""
+    name, _, alias = reference.partition("@")
+    unknown = Refused(reference, "no such version", "NAME@ALIAS names a registered model", "see the MLflow registry")
+    if not name or not alias or not home.has_registry():
+        raise unknown
+    from tasks.tracking import shipping
+
+    shipping.set_environment()
+    from tasks.tracking import registry
+    from tasks.tracking.runs import connect
+
+    with registry.answering(home.mlflow_uri):
         client = connect(home.mlflow_uri)
         found = registry.aliased(client, name, alias)
         if found is None:
-            raise Refused(export, "no such version", "NAME@ALIAS names a registered model", "see the MLflow registry")
-        return Store(home.store).path("export", found.export)
-    return Store(home.store).resolve(export, "export").path
+            raise unknown
+        return registry.fetch(client, store, name, found).path
 
 
 def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.errors import Failed, Refused, Stopped, UserError
+from tasks.errors import Failed, Refused, Stopped, UserError, of_the_machine
+from tasks.store.home import find_home
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
 
@@ -65,10 +66,14 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
     except Stopped as stop:
         reply.exit_code, reply.status = stop.exit_code, stop.status
         print("stopped; run the same command again to go on", file=sys.stderr)
-    except Exception as error:  # a bug of ours: the traceback is for us, the reply still comes
-        traceback.print_exc()
-        rule, remedy = "this is a bug of ours", "report it with the lines above"
-        reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
+    except Exception as error:
+        if (found := of_the_machine(error)) is not None:
+            rule, remedy = "the command needs to read and write there", "mend it and run again"
+            reply.fail(Failed(str(found.filename or find_home().root), found.strerror, rule, remedy))
+        else:  # a bug of ours: the traceback is for us, the reply still comes
+            traceback.print_exc()
+            rule, remedy = "this is a bug of ours", "report it with the lines above"
+            reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
     reply.print()
     raise typer.Exit(reply.exit_code)
 

@@ -23,7 +23,7 @@ def show(
 ) -> None:
     """Manifest, size, lineage up to the raw files and down to releases; of a run its stages and ledger."""
     with replying("show", as_json) as reply:
-        home = find_home()
+        home = find_home().readable()
         store = Store(home.store)
         try:
             artifact = store.resolve(what)

@@ -19,21 +19,20 @@ def verify(
 ) -> None:
     """Re-hash every file of an artifact, or of all; name what is damaged. Exit code 1 if anything is."""
     with replying("verify", as_json) as reply:
-        store = Store(find_home().store)
+        store = Store(find_home().readable().store)
         if (artifact is None) == (not everything):
             raise Refused(
                 "ARTIFACT", artifact or "nothing", "verify takes an artifact or --all", "millrace verify --all"
             )
-        chosen = store.artifacts() if artifact is None else [store.resolve(artifact)]
+        chosen = store.lying() if artifact is None else [store.resolve(artifact).path]
         damaged = []
-        for found in chosen:
-            fault = store.verify(found)
+        for path in chosen:
+            name, fault = f"{path.parent.name}/{path.name}", store.verify(path)
             if fault is not None:
-                damaged.append({"artifact": str(found), "file": fault[0], "what": fault[1]})
+                damaged.append({"artifact": name, "file": fault[0], "what": fault[1]})
             if not as_json:
-                typer.echo(
-                    f"{'whole' if fault is None else 'DAMAGED':<8} {found}{': ' + ' '.join(fault) if fault else ''}"
-                )
+                told = f": {' '.join(fault)}" if fault else ""
+                typer.echo(f"{'DAMAGED' if fault else 'whole':<8} {name}{told}")
         if not as_json:
             typer.echo(f"{len(chosen) - len(damaged)} whole, {len(damaged)} damaged")
         reply.add(checked=len(chosen), damaged=damaged)

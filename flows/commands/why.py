@@ -35,7 +35,7 @@ def why(
         from tasks.config.load import load
 
         config = load(preset, read_flags(context.args), console.say)
-        store = Store(find_home().store)
+        store = Store(find_home().readable().store)
         answers = []
         for wanted in foresee(store, config)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()

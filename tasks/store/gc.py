@@ -32,6 +32,10 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
     """Remove what no run of the last `keep`, no unfinished run and no release needs."""
     store = Store(home.store)
     dropped = []
+    for path in sorted((home.store / ".damaged").glob("*")):  # and what a collection that was killed left there
+        dropped.append(Dropped(f"damaged {path.name[:40]}", path, size(path)))
+        if not dry_run:
+            shutil.rmtree(path)
     for artifact in store.artifacts():
         name = f"{artifact.kind}/{artifact.digest}"
         if name in needed(home, keep):
@@ -41,7 +45,7 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
                 continue
             dropped.append(Dropped(name, artifact.path, size(artifact.path)))
             if not dry_run:
-                remove(artifact.path)
+                remove(home, artifact.path)
                 (home.store / ".verified" / artifact.kind / f"{artifact.digest}.json").unlink(missing_ok=True)
     for path in sorted((home.store / ".staging").glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
@@ -49,11 +53,7 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
             if mine and name not in needed(home, keep):
                 dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))
                 if not dry_run:
-                    remove(path)
-    for path in sorted((home.store / ".damaged").glob("*")):
-        dropped.append(Dropped(f"damaged {path.name[:40]}", path, size(path)))
-        if not dry_run:
-            remove(path)
+                    remove(home, path)
     return dropped
 
 
@@ -101,9 +101,10 @@ def held(lock: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def remove(path: Path) -> None:
+def remove(home: Home, path: Path) -> None:
     """Out of the readers' way by one rename first, so that no half of it is ever seen."""
-    away = path.with_name(f".gone-{path.name}")
+    away = home.store / ".damaged" / f"gone-{path.parent.name}-{path.name}"
+    away.parent.mkdir(exist_ok=True)
     os.rename(path, away)
     shutil.rmtree(away)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,26 +36,44 @@ class Home:
         """Where tracking goes: the server in the environment, or the local file."""
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root / 'mlflow.db'}"
 
+    def has_registry(self) -> bool:
+        """Whether there is a registry to ask; a local one is made by the first run."""
+        return bool(os.environ.get("MLFLOW_TRACKING_URI")) or (self.root / "mlflow.db").exists()
+
     @property
     def mlartifacts(self) -> Path:
         """What MLflow keeps of a run when no server says otherwise."""
         return self.root / "mlartifacts"
 
-    def make(self) -> Home:
-        """Create the home, or refuse one that cannot be written."""
-        try:
-            for folder in (self.store, self.runs, self.prefect, self.mlartifacts):
-                folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error.strerror) from None
-        if not os.access(self.root, os.W_OK | os.X_OK):
-            raise self._unwritable("not writable")
+    def readable(self) -> Home:
+        """Refuse a home that cannot be one: what cannot be looked into is not empty. One that is yet to be made is."""
+        for folder in (self.root, self.store, self.runs):
+            try:
+                whole = stat.S_ISDIR(folder.stat().st_mode)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise self._unusable(folder, error.strerror, "read") from None
+            if not whole or not os.access(folder, os.R_OK | os.X_OK):
+                raise self._unusable(folder, "not readable" if whole else "not a folder", "read")
         return self
 
-    def _unwritable(self, saw: str | None) -> Refused:
-        return Refused(
-            str(self.root), saw, "the home must be a folder that can be written", "set MILLRACE_HOME to one that can"
-        )
+    def make(self) -> Home:
+        """Create the home, or refuse one that cannot be written."""
+        folders = (self.store, self.runs, self.prefect, self.mlartifacts)
+        try:
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error.filename or self.root, error.strerror, "written") from None
+        for folder in (self.root, *folders):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise self._unusable(folder, "not writable", "written")
+        return self
+
+    def _unusable(self, folder: str | Path, saw: str | None, what: str) -> Refused:
+        rule = f"the home must be a folder that can be {what}"
+        return Refused(str(folder), saw, rule, "mend that, or set MILLRACE_HOME to another folder")
 
 
 def find_home(start: Path | None = None) -> Home:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tasks.artifacts import Artifact, Release
 from tasks.config import Config
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.store.files import pretty, write
 from tasks.store.home import Home
 from tasks.store.lock import Lock, locked
@@ -32,7 +32,7 @@ class Run:
     def __init__(self, home: Home, folder: Path) -> None:
         self.home, self.folder = home, folder
         self.store = Store(home.store)
-        self.record: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
+        self.record: dict[str, Any] = _read(folder / "run.json")
         self.lock: Lock | None = None
         self.started = time.monotonic()
         self._mutex = threading.Lock()
@@ -159,10 +159,18 @@ def resolve_run(home: Home, reference: str) -> Run:
 
 def _unfinished(home: Home, identity: str) -> Path | None:
     for path in sorted(home.runs.glob("*/run.json"), reverse=True):
-        record = json.loads(path.read_bytes())
+        record = _read(path)
         if record["identity"] == identity:
             return None if record["exit_code"] in FINISHED else path.parent
     return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        return record
+    except ValueError:
+        raise Failed(str(path), "not JSON", "a run's record is whole", f"remove {path.parent}") from None
 
 
 def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
@@ -183,7 +191,11 @@ def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
         "error": None,
         "mlflow_run_id": None,
     }
-    write(folder / "run.json", pretty(record))
+    try:
+        write(folder / "run.json", pretty(record))
+    except OSError:
+        folder.rmdir()
+        raise
     return folder
 
 

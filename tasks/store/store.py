@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tasks.artifacts import KINDS, Artifact, Outcome
-from tasks.errors import Damaged, Refused
+from tasks.errors import Damaged, Failed, Refused
 from tasks.store import checks
 from tasks.store.files import canonical, pretty, sync, write
 from tasks.store.lock import locked
@@ -62,11 +62,26 @@ class Claim(Generic[Kind]):
             "produced_by": produced_by,
         }
         write(self.staging.root / "manifest.json", pretty(manifest))
+        return self._commit(self.staging.root, rows)
+
+    def fault(self, folder: Path) -> tuple[str, str] | None:
+        """What is wrong with a copy of this artifact that was fetched from elsewhere: a file and its fault."""
+        return checks.fault(self.store.root, self.kind.kind, self.digest, folder, afresh=True)
+
+    def take(self, folder: Path) -> Kind:
+        """Commit a whole copy that was fetched into the staging."""
+        rows = read_manifest(folder)["files"]
+        for path in (folder / name for name in (*(row["path"] for row in rows), "manifest.json")):
+            sync(path)
+            sync(path.parent)
+        return self._commit(folder, rows)
+
+    def _commit(self, folder: Path, rows: list[dict[str, Any]]) -> Kind:
         target = self.store.path(self.kind.kind, self.digest)
         target.parent.mkdir(parents=True, exist_ok=True)
         self.staging.check()
         if not (target / "manifest.json").exists():
-            os.rename(self.staging.root, target)
+            os.rename(folder, target)
             sync(target.parent)
             checks.remember(self.store.root, self.kind.kind, self.digest, target, rows)
         return self.kind(self.digest, target, self.name)
@@ -110,32 +125,32 @@ class Store:
             yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
             shutil.rmtree(root, ignore_errors=True)
 
+    def lying(self, kind: str | None = None) -> list[Path]:
+        """The folders of what is published; raises `OSError` where they cannot be listed."""
+        folders = [self.root / name for name in ([kind] if kind else KINDS)]
+        found = [path for folder in folders if folder.exists() for path in sorted(folder.iterdir())]
+        return [path for path in found if (path / "manifest.json").exists()]
+
     def artifacts(self, kind: str | None = None) -> list[Artifact]:
         """What is published, newest last."""
-        found = [
-            handle(path.parent)
-            for name in ([kind] if kind else KINDS)
-            for path in (self.root / name).glob("*/manifest.json")
-        ]
+        found = [handle(path) for path in self.lying(kind)]
         return sorted(found, key=lambda artifact: (artifact.manifest["created"], artifact.digest))
 
     def resolve(self, reference: str, kind: str | None = None) -> Artifact:
         """The artifact that `kind/digest` or an unambiguous digest prefix means."""
         given, _, prefix = reference.rpartition("/")
-        kinds = [given or kind] if given or kind else list(KINDS)
         if given and given not in KINDS:
             raise Refused(reference, given, f"a kind is one of {', '.join(KINDS)}", "see `millrace list`")
-        lying = [manifest.parent for name in kinds for manifest in (self.root / str(name)).glob("*/manifest.json")]
-        found = [path for path in lying if prefix and path.name.startswith(prefix)]
+        found = [path for path in self.lying(given or kind) if prefix and path.name.startswith(prefix)]
         if len(found) != 1:
             saw = "no such artifact" if not found else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in found)
             rule = "an artifact is kind/digest or an unambiguous digest prefix"
             raise Refused(reference, saw, rule, "see `millrace list`" if not found else "give more of the digest")
         return handle(found[0])
 
-    def verify(self, artifact: Artifact) -> tuple[str, str] | None:
-        """Re-hash every file of an artifact, whatever was found before; its first fault, or None."""
-        return checks.fault(self.root, artifact.kind, artifact.digest, artifact.path, afresh=True)
+    def verify(self, path: Path) -> tuple[str, str] | None:
+        """Re-hash every file of a published folder, whatever was found before; its first fault, or None."""
+        return checks.fault(self.root, path.parent.name, path.name, path, afresh=True)
 
     def children_of(self, digest: str) -> list[Artifact]:
         """The artifacts made directly from this one."""
@@ -161,9 +176,17 @@ class Store:
 
 
 def handle(path: Path) -> Artifact:
-    """The handle of a published folder; a variant's name is that of its method, any other's its kind."""
+    """The handle of a published folder; a variant's name is that of its method, any other's its kind.
+
+    Raises `Failed` for a manifest that tells nothing.
+    """
     kind = path.parent.name
-    name = read_manifest(path)["inputs"]["config"].get("variant", kind)
+    try:
+        manifest = read_manifest(path)
+        name, _ = manifest["inputs"]["config"].get("variant", kind), manifest["created"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        saw, rule = f"cannot be read ({type(error).__name__})", "a published file never changes"
+        raise Failed(f"{kind}/{path.name[:12]}/manifest.json", saw, rule, f"remove {path}") from None
     return KINDS[kind](path.name, path, name)
 
 

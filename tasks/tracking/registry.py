@@ -19,8 +19,12 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_
 from mlflow.tracking import MlflowClient
 from mlflow.types.schema import Schema, TensorSpec
 
-from tasks.errors import Failed
+from tasks import console
+from tasks.artifacts import Export
+from tasks.errors import Damaged, Failed
 from tasks.store.provenance import packages
+from tasks.store.store import Store
+from tasks.tracking.outage import ours, reason
 from tasks.workbench import Workbench
 
 CHAMPION, CANDIDATE = "champion", "candidate"
@@ -38,8 +42,10 @@ def answering(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
+        if (found := ours(uri, error)) is not None:
+            raise found from error
         rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
-        raise Failed(uri, str(error), rule, remedy) from error
+        raise Failed(uri, reason(error), rule, remedy) from error
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,10 @@ class Registered:
 
 
 def find(client: MlflowClient, name: str, export: str) -> Registered | None:
-    """The version that holds this export."""
-    query = f"name = '{name}'"
-    for found in client.search_model_versions(query, max_results=1000):
-        if found.tags.get("millrace.export") == export:
-            return Registered.of(found)
-    return None
+    """The version that holds this export, among any number; the newest, should there be two."""
+    query = f"name = '{name}' and tags.`millrace.export` = '{export}'"
+    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
+    return Registered.of(found[0]) if found else None
 
 
 def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
@@ -130,4 +134,29 @@ def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
     """A version's export, fetched from where MLflow keeps it."""
     found: Any = client.get_model_version(name, version)
     folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
-    return Path(folder) / "artifacts" / "export"
+    [export] = (Path(folder) / "artifacts").iterdir()  # MLflow calls it as it was called in the store
+    return export
+
+
+def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> Export:
+    """A version's export, checked: from the store, or taken into it from where MLflow keeps it.
+
+    Raises `Failed` where the registered files are not those of the manifest that was registered with them, and for
+    a version that somebody else has registered.
+    """
+    which = f"{name} version {found.version}"
+    if not found.export:
+        raise Failed(which, "no tag millrace.export", "it was not registered by Millrace", "load it by MLflow itself")
+    try:
+        if (lying := store.find(Export, found.export, "export")) is not None:
+            return lying
+    except Damaged as damage:
+        console.say(f"warning: {damage}; the registry has another copy", style="yellow")
+    with store.claim(Export, found.export, "export") as claim:
+        if (lying := claim.published()) is not None:  # by whom we waited for
+            return lying
+        folder = download(client, name, found.version, claim.staging.scratch("fetched"))
+        if (fault := claim.fault(folder)) is not None:
+            rule, remedy = "a registered export is what its manifest says", "run the pipeline again, which remakes it"
+            raise Failed(f"{which}: {fault[0]}", fault[1], rule, remedy)
+        return claim.take(folder)

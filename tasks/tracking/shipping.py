@@ -20,6 +20,7 @@ from tasks.artifacts import Artifact
 from tasks.store.files import pretty, write
 from tasks.store.runs import Run
 from tasks.tracking.journal import JournalFile, read
+from tasks.tracking.outage import ours, reason
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -34,11 +35,21 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
+TELLING = 2
+"""Faults in a row after which the person is told."""
+
 Send = Callable[["MlflowClient", str], None]
+
+
+def set_environment() -> None:
+    """MLflow reads its environment when it is imported: quiet, and not patient for minutes."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 class Shipper:
@@ -50,13 +61,13 @@ class Shipper:
         self.client: MlflowClient | None = None
         self.mlflow_id: str | None = run.record["mlflow_run_id"]
         self.fault: Exception | None = None
+        self._faults = 0
         self._queue: queue.SimpleQueue[Send] = queue.SimpleQueue()
         self._held: Send | None = None
         self._acknowledged = run.folder / "shipped.json"
         self._ending = threading.Event()
         self._ready = threading.Event()
-        for name, value in ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        set_environment()
         self._thread = threading.Thread(target=self._go, name="shipping", daemon=True)
         self._thread.start()
 
@@ -90,28 +101,30 @@ class Shipper:
 
         self._queue.put(send)
 
-    def connected(self, patience: float, heed: Callable[[], None]) -> tuple[MlflowClient, str] | None:
-        """The client and the MLflow run, waited for; None if tracking cannot be reached. `heed` may end the wait."""
-        deadline = time.monotonic() + patience
+    def connected(self, patience: float, waiting: Callable[[float], None]) -> tuple[MlflowClient, str]:
+        """The client and the MLflow run. While there is none, `waiting` is told the seconds; it may end the wait.
+
+        Raises what tracking last met, after `patience` seconds, or at once where waiting cannot help.
+        """
+        started = time.monotonic()
         while not self._ready.wait(0.1):
-            heed()
-            if time.monotonic() > deadline or (self.fault and not self._thread.is_alive()):
-                return None
+            spent, fault = time.monotonic() - started, self.fault
+            if fault is not None and (spent > patience or ours(self.run.home.mlflow_uri, fault) is not None):
+                raise fault
+            if spent > patience:
+                raise TimeoutError("timed out")
+            waiting(spent)
         assert self.client is not None and self.mlflow_id is not None
         return self.client, self.mlflow_id
 
-    def close(self, patience: float = 60.0) -> None:
+    def close(self, patience: float) -> None:
         """Send what is left; what cannot be sent in `patience` seconds waits in the journal."""
         self._ending.set()
         self._thread.join(patience)
         left = sum(len(point.metrics) for point in read(self.journal, self._state()["offset"]))
         if left or self._thread.is_alive() or not self._ready.is_set():
-            why = f": {self.fault}" if self.fault else ""
-            console.say(
-                f"warning: tracking at {self.run.home.mlflow_uri} did not answer{why}; {left} points wait in "
-                f"{self.journal}",
-                style="yellow",
-            )
+            why = f" ({reason(self.fault)})" if self.fault and self._faults < TELLING else ""
+            console.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")
 
     def _go(self) -> None:
         while True:
@@ -120,9 +133,12 @@ class Shipper:
                 self._connect()
                 self._ship()
                 self._send_queued()
-                self.fault = None
+                self.fault, self._faults = None, 0
             except Exception as error:
-                self.fault = error
+                self.fault, self._faults = error, self._faults + 1
+                if self._faults == TELLING and not ending:
+                    where = self.run.home.mlflow_uri
+                    console.say(f"warning: tracking at {where}: {reason(error)}; metrics wait", style="yellow")
             if ending:
                 return
             self._ending.wait(EVERY)

@@ -1,0 +1,85 @@
+"""What answers is what was exported: checked before its use, and fetched from the registry where the store lost it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.homes import Answer, CommandHome
+
+MODEL = "litert/model.tflite"
+
+
+@pytest.fixture
+def home(finished: CommandHome, tmp_path: Path) -> CommandHome:
+    """A copy of the finished home, to be harmed; the registry's own files are linked to where they were made."""
+    copy = CommandHome(tmp_path / "home")
+    shutil.copytree(finished.root, copy.root)
+    return copy
+
+
+def ask(home: CommandHome, export: str) -> Answer:
+    picture = home.root / "picture.png"
+    Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
+    return home("predict", export, picture, "--json")
+
+
+def folder_of(home: CommandHome) -> Path:
+    [folder] = (home.root / "store/export").iterdir()
+    return folder
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_damaged_export_is_moved_away_and_its_other_copy_fetched(home: CommandHome, finished: CommandHome) -> None:
+    expected = ask(home, "digits@champion")
+    assert expected.code == 0, expected.stderr
+    flip(folder_of(home) / MODEL)
+    answer = ask(home, "digits@champion")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["predictions"] == expected.json["predictions"]
+    assert answer.stderr.count("warning: ") == 1 and "the registry has another copy" in answer.stderr
+    assert home.artifacts() == finished.artifacts()
+
+
+@pytest.mark.slow
+def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: CommandHome, finished: CommandHome) -> None:
+    shutil.rmtree(folder_of(home))
+    answer = ask(home, "digits@champion")
+    assert answer.code == 0, answer.stderr
+    assert answer.stderr == ""
+    assert home.artifacts() == finished.artifacts()
+
+    flip(folder_of(home) / MODEL)
+    answer = ask(home, folder_of(home).name[:12])
+    assert answer.code == 1
+    assert "a published file never changes" in answer.stderr and answer.stderr.count("\n") == 1
+
+    [copy] = finished.root.glob(f"mlartifacts/**/export/{MODEL}")
+    whole = copy.read_bytes()
+    flip(copy)
+    try:
+        answer = ask(home, "digits@champion")
+    finally:
+        copy.write_bytes(whole)
+    assert answer.code == 1
+    assert f"digits version 1: {MODEL}: has sha256" in answer.stderr and answer.stderr.count("\n") == 1
+    assert not list((home.root / "store/export").iterdir())
+
+
+@pytest.mark.parametrize("name", ["digits@nobody", "nobody@champion", "@champion", "digits@"])
+def test_a_release_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    home.root.mkdir()
+    answer = ask(home, name)
+    assert answer.code == 2, answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert not (home.root / "mlflow.db").exists()
