@@ -19,6 +19,9 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
     Each split is a set of `.npy` files that NumPy maps without us, with the way back from each row to its
     records. What turns raw input into an example lies in `transform/` and travels with every export.
     """
+    from tasks.data.needs import check_snapshot
+
+    check_snapshot(records.manifest["features"], config.kind)
     return run_stage(
         "snapshot",
         Snapshot,

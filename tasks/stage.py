@@ -114,7 +114,12 @@ def chosen_model(config: ReleaseConfig) -> Model:
         raise Refused(
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
         )
-    return model_of_store(config.model, "release.model")
+    model = model_of_store(config.model, "release.model")
+    task, asked = model.manifest["inputs"]["config"]["model"]["task"], current.get().config.model.task
+    if task != asked:
+        rule = f"the model {model.digest[:12]} was trained for {task}"
+        raise Refused("model.task", asked, rule, "release it with the preset that it was trained by")
+    return model
 
 
 def model_of_store(reference: str, field: str) -> Model:

@@ -21,6 +21,9 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     The order of examples, the initial weights and dropout are arithmetic in (seed, step): killed anywhere and run
     again, the weights are those of an unbroken run, bit for bit. Fails on a loss that is not finite.
     """
+    from tasks.data.needs import check_task
+
+    check_task(examples.manifest["features"], model.task, config)
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
     trained = run_stage(
         "train",

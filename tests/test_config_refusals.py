@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from tasks.config import Config, identity
 from tasks.config.load import load
@@ -20,7 +21,7 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.batchsize", "64", "train.batchsize", "did you mean train.batch_size?"),
         ("model.filtres", "[8]", "model.filtres", "did you mean model.filters?"),
         ("trian", "{steps: 3}", "trian", "did you mean train?"),
-        ("train.batch_size", "many", "train.batch_size", "valid integer"),
+        ("train.batch_size", "many", "train.batch_size", "many; must be a whole number"),
         ("train.batch_size", "0", "train.batch_size", "greater than or equal to 1"),
         ("train.epochs", "3", "train", "exactly one of steps and epochs"),
         ("train.schedule.warmup", "601", "train.schedule.warmup", "must not pass the 600 steps"),
@@ -31,7 +32,7 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("records.splits", "{train: 0.9}", "records.splits", "sum to 1"),
         ("name", "Digits!", "name", "pattern"),
         ("name", "a" * 65, "name", "at most 64 characters"),
-        ("name", "null", "name", "null; input should be a valid string"),
+        ("name", "null", "name", "null; must be text"),
         ("model", "null", "model", "null; must be a mapping of keys"),
         ("train", "[1]", "train", "must be a mapping of keys"),
         ("model.filters", "8", "model.filters", "must be a list"),
@@ -40,6 +41,32 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("seed", "-1", "seed", "greater than or equal to 0"),
         ("train.optimizer", "{kind: sgd, nesterov: true}", "train.optimizer.nesterov", "ignored without momentum"),
         ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule.end", "ignored by a constant schedule"),
+        ("model", "{kind: convnet, filters: [8, 8, 8, 8]}", "model.filters", "8 x 8 pixels have room for 3"),
+        ("snapshot", "{height: 1}", "model.filters", "use model.kind mlp, or make the image larger"),
+        ("snapshot", "{kind: table}", "model.kind", "use mlp with snapshot.kind table"),
+        ("train.loss", "squared_error", "train.loss", "the losses of classification are cross_entropy"),
+        ("seed", "true", "seed", "true; must be a whole number"),
+        ("train.steps", "'60'", "train.steps", '"60"; must be a whole number; write it without quotes'),
+        ("train.steps", "60.5", "train.steps", "60.5; must be a whole number"),
+        ("train.steps", "[60]", "train.steps", "[60]; must be a whole number"),
+        ("train.schedule.rate", "'0.1'", "train.schedule.rate", "must be a number; write it without quotes"),
+        ("train.schedule.rate", "yes", "train.schedule.rate", "true; must be a number"),
+        ("train.schedule.rate", ".nan", "train.schedule.rate", "must be a finite number"),
+        ("train.optimizer.epsilon", "1e-400000", "train.optimizer.epsilon", "greater than 0"),
+        ("train.jit", "1", "train.jit", "1; must be true or false"),
+        ("train.jit", "'true'", "train.jit", "must be true or false; write it without quotes"),
+        ("snapshot.channels", "true", "snapshot.channels", "true; must be 1 or 3"),
+        ("name", "12", "name", "12; must be text; put it in quotes"),
+        ("name", "2026-11-21", "name", "must be text; put it in quotes"),
+        ("name", "{a: b}", "name", "must be text"),
+        ("model.filters", "[8, '16']", "model.filters.1", "must be a whole number; write it without quotes"),
+        ("model.filters", "{a: 8}", "model.filters", "must be a list"),
+        ("records.splits", "{train: 'most'}", "records.splits.train", "most; must be a number"),
+        ("records.splits", "[0.8, 0.2]", "records.splits", "must be a mapping"),
+        ("train.class_weights", "{0: 1.0}", "train.class_weights.0", "0; must be text; put it in quotes"),
+        ("train.class_weights", "{'0': true}", "train.class_weights.0", "true; must be a number"),
+        ("train.class_weights", "[1]", "train.class_weights", "must be a mapping"),
+        ("train", "2026-13-01", "train", "read as YAML"),
         ("train.accumulate", "24", "train.batch_size", "must divide by replicas x accumulate = 24; use 48 or 72"),
     ],
 )
@@ -58,7 +85,7 @@ def test_a_missing_preset_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) 
         load(Path("nowhere.yaml"))
 
 
-@pytest.mark.parametrize("text", ["- a\n- b\n", "a: [1\n", "\tname: x\n"])
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "a: [1\n", "\tname: x\n", "name: 2026-13-01\n"])
 def test_a_preset_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(Refused, match="a preset is a"):
@@ -129,3 +156,56 @@ def test_every_field_is_documented() -> None:
     for section, body in {"Config": schema, **schema["$defs"]}.items():
         for field, spec in body.get("properties", {}).items():
             assert spec.get("description"), f"{section}.{field} has no docstring"
+
+
+def test_whole_numbers_do_where_numbers_are_asked_for_and_exponents_need_no_point() -> None:
+    config = load(
+        DIGITS, [("train.schedule.rate", "1"), ("train.optimizer.epsilon", "1e-8"), ("train.clip_norm", "2e0")]
+    )
+    assert (config.train.schedule.rate, config.train.optimizer.epsilon, config.train.clip_norm) == (1.0, 1e-8, 2.0)
+
+
+def test_what_comes_as_json_is_held_to_the_same(tmp_path: Path) -> None:
+    """Prefect hands a form's parameters to the classes themselves."""
+    values = load(DIGITS).model_dump(mode="json")
+    assert Config.model_validate(values) == load(DIGITS)
+    for wrong in ({"seed": True}, {"seed": "1"}, {"train": {**values["train"], "steps": "60"}}):
+        with pytest.raises(ValidationError):
+            Config.model_validate({**values, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("train", "field"),
+    [("{label_smoothing: 0.1}", "train.label_smoothing"), ("{class_weights: balanced}", "train.class_weights")],
+)
+def test_settings_that_a_task_would_ignore_are_refused(train: str, field: str) -> None:
+    with pytest.raises(Refused, match="ignored by regression") as refused:
+        load(DIGITS, [("model.kind", "mlp"), ("model.task", "regression"), ("train", train)])
+    assert refused.value.field == field
+
+
+def test_the_default_model_of_a_table_reads_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.yaml").write_text("name: x\ntrain: {steps: 1}\nsnapshot: {kind: table}\n")
+    assert load(tmp_path / "rows.yaml").model.kind == "mlp"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1: 2\nname: x\n", "the preset: a key 1; keys are text"),
+        ("name: x\ntrain: {steps: 1, on: 3}\n", "train: a key true; keys are text"),
+        ('format: "1"\nname: x\n', 'format: "1"; this Millrace reads presets of format 1'),
+        ("name: {\n", "line 2, column 1"),
+    ],
+)
+def test_what_a_preset_cannot_hold_is_named(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(text)
+    with pytest.raises(Refused) as refused:
+        load(tmp_path / "odd.yaml")
+    assert says in str(refused.value)
+    assert "unicode string" not in str(refused.value)
+
+
+def test_a_folder_is_no_preset(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="a folder; a preset is a YAML file"):
+        load(tmp_path)

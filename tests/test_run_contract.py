@@ -110,6 +110,7 @@ def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
         (["run", "pipelin"], 2, "FLOW is one of pipeline, dataset"),
         (["run", DIGITS, "--train.stepz", "3"], 2, "did you mean train.steps?"),
         (["run", DIGITS, "--train.steps"], 2, "a flag is --dotted.key VALUE"),
+        (["run", DIGITS, "--seed", "1", "--seed=2"], 2, "--seed: 1 and 2; a flag stands once"),
         (["run", "release", DIGITS], 2, "release.model"),
         (["run", DIGITS, "--release.model", "abc"], 2, "is ignored by the flow pipeline"),
         (["show", "0123456789"], 2, "no such artifact"),

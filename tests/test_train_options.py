@@ -14,9 +14,10 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.children import Process
 from tasks.config import MlpModel, TrainConfig
+from tasks.config.base import Conflict
 from tasks.config.train import Adam, Mirrored, Schedule, Sgd, StopConfig
 from tasks.data import open_snapshot
-from tasks.errors import Refused, Stopped
+from tasks.errors import Stopped
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
@@ -166,14 +167,12 @@ def test_class_weights_are_by_name_or_balanced_and_must_be_whole(snapshot: Snaps
     reader = open_snapshot(snapshot.path)
 
     def of(given: Any) -> list[float]:
-        return class_weights("classification", CONFIG.model_copy(update={"class_weights": given}), reader).tolist()
+        return class_weights(CONFIG.model_copy(update={"class_weights": given}), reader).tolist()
 
     assert of("balanced") == [1.0, 1.0]
     assert of({"odd": 3.0, "even": 1.0}) == [1.0, 3.0]
-    with pytest.raises(Refused, match="must name every class: even, odd"):
+    with pytest.raises(Conflict, match="must name every class: even, odd"):
         of({"odd": 1.0})
-    with pytest.raises(Refused, match="ignored by regression"):
-        class_weights("regression", CONFIG.model_copy(update={"class_weights": "balanced"}), reader)
 
 
 def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches: Callable[[str], Workbench]) -> None:
@@ -211,5 +210,5 @@ def test_an_extended_model_is_one_that_was_trained_longer(trained: Callable[...,
 
 def test_a_task_refuses_a_loss_that_is_not_its_own(snapshot: Snapshot) -> None:
     config: TrainConfig = CONFIG.model_copy(update={"loss": "squared_error"})
-    with pytest.raises(Refused, match="the losses of classification are cross_entropy"):
+    with pytest.raises(Conflict, match="the losses of classification are cross_entropy"):
         make_objective("classification", config, open_snapshot(snapshot.path))

@@ -8,6 +8,7 @@ import os
 import shutil
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def run(
         from tasks.config.load import load, validate
 
         config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
-        home = find_home()
+        home = find_home().readable()
         check_release(name, config.release.model, home)
         check_source(name, config)
         home.make()
@@ -77,14 +78,18 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
         preset = Path(rest.pop(0))
         if preset.suffix not in (".yaml", ".yml"):
             raise Refused(
-                str(preset), "neither a flow nor a preset", f"FLOW is one of {', '.join(FLOWS)}", "PRESET ends in .yaml"
+                str(preset) if preset.name else '""',
+                "neither a flow nor a preset",
+                f"FLOW is one of {', '.join(FLOWS)}",
+                "PRESET ends in .yaml",
             )
     return name, preset, read_flags(rest)
 
 
 def read_flags(words: list[str]) -> list[tuple[str, str]]:
     """The dotted flags: `--a.b VALUE` or `--a.b=VALUE`."""
-    rest, flags = list(words), []
+    rest = list(words)
+    flags: list[tuple[str, str]] = []
     while rest:
         word = rest.pop(0)
         if not word.startswith("--"):
@@ -99,6 +104,9 @@ def read_flags(words: list[str]) -> list[tuple[str, str]]:
             if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
                 raise Refused(word, "no value", "a flag is --dotted.key VALUE", f"{word} VALUE")
             value = rest.pop(0)
+        if dotted in dict(flags):
+            rule = "a flag stands once: of two the first would be ignored"
+            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "leave one out")
         flags.append((dotted, value))
     return flags
 
@@ -117,11 +125,16 @@ def check_release(name: str, model: str | None, home: Home) -> None:
 
 
 def check_source(name: str, config: Any) -> None:
-    """What stat and listing alone can tell of the source, before anything is written."""
+    """What stat and listing alone can tell of the source and of what is to be learnt, before anything is written."""
+    from tasks.data import needs
     from tasks.data.sources import check
 
-    if name != "release":
-        check(config.source)
+    if name == "release" or (found := check(config.source)) is None:
+        return
+    features = {name: feature.as_json() for name, feature in found.items()}
+    needs.check_snapshot(features, config.snapshot.kind)
+    if name != "dataset":
+        needs.check_task(features, config.model.task, config.train)
 
 
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
@@ -155,7 +168,11 @@ def reach_prefect(home: Home) -> None:
         os.environ["PREFECT_API_URL"] = server.url
         import flows.running  # noqa: F401  the seconds of this import are those of the server's start
 
-        server.wait()
+        try:
+            server.wait()
+        except TimeoutError as late:
+            rule, remedy = "Prefect's own server must start", "mend what it says, and run again"
+            raise Failed(str(server.log), late, rule, remedy) from None
 
 
 def check_server(url: str) -> None:
@@ -167,7 +184,7 @@ def check_server(url: str) -> None:
         if answer.code in (401, 403):
             return
         saw = f"{answer.code} {answer.reason}"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         saw = str(getattr(error, "reason", None) or error)
     rule = "the server that it names must answer"
     raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, "start that server, or unset PREFECT_API_URL")

@@ -18,6 +18,9 @@ from tasks.config.snapshot import ImageSnapshot, SnapshotConfig, TableSnapshot, 
 from tasks.config.source import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
 from tasks.config.train import TrainConfig
 
+FITTING = {"image": ("convnet", "mlp"), "tokens": ("transformer",), "table": ("mlp",)}
+"""By `snapshot.kind` the models that read it, the default one first."""
+
 
 class Config(Section):
     """A whole pipeline: what goes in, what is done, what must hold."""
@@ -63,24 +66,34 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def tokens_are_for_a_transformer(cls, values: Any) -> Any:
-        """The default of `model` follows the snapshot, so that the flow `dataset` can do without that section."""
+    def model_follows_the_snapshot(cls, values: Any) -> Any:
+        """The default of `model`, so that the flow `dataset` can do without that section."""
         if isinstance(values, dict) and "model" not in values:
             snapshot = values.get("snapshot")
-            if isinstance(snapshot, dict) and snapshot.get("kind") == "tokens":
-                return {**values, "model": {"kind": "transformer"}}
+            if isinstance(snapshot, dict) and snapshot.get("kind") in FITTING:
+                return {**values, "model": {"kind": FITTING[snapshot["kind"]][0]}}
         return values
 
     @model_validator(mode="after")
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
-        read, made = isinstance(self.model, TransformerModel), isinstance(self.snapshot, TokensSnapshot)
-        if read != made:
-            rule = "only a transformer reads tokens, and it reads nothing else"
-            fitting = "transformer" if made else "convnet or mlp"
-            raise Conflict(
-                "model.kind", self.model.kind, rule, f"use {fitting} with snapshot.kind {self.snapshot.kind}"
-            )
+        self.train.fit(self.model.task)
+        return self
+
+    @model_validator(mode="after")
+    def model_fits_the_snapshot(self) -> Config:
+        kind, fitting = self.snapshot.kind, FITTING[self.snapshot.kind]
+        if self.model.kind not in fitting:
+            read = " or ".join(made for made, models in FITTING.items() if self.model.kind in models)
+            rule, remedy = f"reads snapshots of kind {read}", f"use {' or '.join(fitting)} with snapshot.kind {kind}"
+            raise Conflict("model.kind", self.model.kind, rule, remedy)
+        if isinstance(self.model, ConvnetModel) and isinstance(self.snapshot, ImageSnapshot):
+            most = self.model.most_blocks(self.snapshot.height, self.snapshot.width)
+            if len(self.model.filters) > most:
+                size = f"{self.snapshot.height} x {self.snapshot.width} pixels"
+                rule = f"every block halves the image, and {size} have room for {most}"
+                remedy = f"give at most {most} values" if most else "use model.kind mlp"
+                raise Conflict("model.filters", list(self.model.filters), rule, f"{remedy}, or make the image larger")
         return self
 
 

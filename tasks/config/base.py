@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Strict, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Short enough for the files and folders that are called after it."""
 
 
-class Section(BaseModel):
-    """A closed, immutable part of the config: unknown keys are errors, docstrings are descriptions."""
+LISTED = Strict(False)
+"""Marks a tuple: YAML and JSON write it as a list."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+class Section(BaseModel):
+    """A closed, immutable part of the config: unknown keys are errors, docstrings are descriptions.
+
+    Values are what they are: `true` is no number, nor is `"60"`; a whole number will do where a number is asked for.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     def decides(self, name: str) -> bool:
         """Whether a field, as it is set here, can change a result."""

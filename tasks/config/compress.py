@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.config.base import NOT_IDENTITY, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Section
 
 
 class CompressConfig(Section):
     """The float SavedModel and the float LiteRT file are always made; methods add to them."""
 
-    methods: Annotated[tuple[Literal["int8_dynamic"], ...], NOT_IDENTITY] = ("int8_dynamic",)
+    methods: Annotated[tuple[Literal["int8_dynamic"], ...], LISTED, NOT_IDENTITY] = ("int8_dynamic",)
     """`int8_dynamic`: int8 weights per channel, activations quantised as they pass (LiteRT)."""
 
     max_size_ratio: Annotated[float, Field(gt=0, le=1)] = 0.35

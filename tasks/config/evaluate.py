@@ -6,9 +6,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.config.base import LATER, Conflict, Section
+from tasks.config.base import LATER, LISTED, Conflict, Section
 
-METRICS = {
+Metric = Literal[
+    "accuracy",
+    "loss",
+    "log_loss",
+    "calibration_error",
+    "macro_f1",
+    "micro_f1",
+    "label_accuracy",
+    "rmse",
+    "mae",
+    "r2",
+    "bits_per_byte",
+    "token_accuracy",
+]
+
+METRICS: dict[str, tuple[Metric, ...]] = {
     "classification": ("accuracy", "loss", "log_loss", "calibration_error"),
     "multilabel": ("macro_f1", "micro_f1", "label_accuracy", "loss"),
     "regression": ("rmse", "mae", "r2", "loss"),
@@ -23,26 +38,7 @@ ONLY = {"classification": ("bins",), "language_model": ("sample_tokens", "sample
 class EvaluateConfig(Section):
     """Metrics with 95 % bootstrap intervals on the validation and test splits."""
 
-    metrics: (
-        tuple[
-            Literal[
-                "accuracy",
-                "loss",
-                "log_loss",
-                "calibration_error",
-                "macro_f1",
-                "micro_f1",
-                "label_accuracy",
-                "rmse",
-                "mae",
-                "r2",
-                "bits_per_byte",
-                "token_accuracy",
-            ],
-            ...,
-        ]
-        | None
-    ) = None
+    metrics: Annotated[tuple[Metric, ...], LISTED] | None = None
     """Which metrics; default: all of the task's."""
 
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -29,8 +31,22 @@ SHAPES = {
 """Wrong nestings in YAML's words, where pydantic speaks of Python's."""
 
 
+TYPES = {
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "finite_number": "must be a finite number",
+}
+"""What a single value must be, in words."""
+
+
+MARK = re.compile(r"\[key\]|(literal|dict|tuple|list|function-\w+)\[.*\]")
+"""In a location: not a name of ours but pydantic's word for what it tried there."""
+
+
 class PresetLoader(yaml.SafeLoader):
-    """YAML in which a key stands once: of two the first would be ignored in silence."""
+    """YAML in which a key stands once: of two the first would be ignored in silence. `1e-3` is a number, as in 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """As `SafeLoader`, but a second key of the same name is an error, with its place."""
@@ -42,6 +58,11 @@ class PresetLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+PresetLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 
 
 def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
@@ -56,24 +77,31 @@ def read_preset(preset: Path) -> dict[str, Any]:
     """The mapping that a preset file holds."""
     if not preset.is_file():
         known = sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml"))
-        raise Refused(str(preset), "no such file", "a preset is a YAML file", f"one of {', '.join(known) or 'yours'}")
+        saw = "a folder" if preset.is_dir() else "no such file"
+        raise Refused(str(preset), saw, "a preset is a YAML file", f"one of {', '.join(known) or 'yours'}")
     try:
         values = read_yaml(preset.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refused(str(preset), " ".join(str(error).split()), "a preset is a YAML file", "mend that line") from None
+        saw = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise Refused(str(preset), saw, "a preset is a YAML file", "mend that line") from None
     if not isinstance(values, dict):
         saw = "nothing" if values is None else f"a {type(values).__name__}"
         raise Refused(str(preset), saw, "a preset is a mapping of sections", "see docs/reference.md")
     made_for = values.pop("format", FORMAT)
     if made_for != FORMAT:
         rule = f"this Millrace reads presets of format {FORMAT}"
-        raise Refused(f"{preset}: format", made_for, rule, "use the Millrace that it was made for, or write it anew")
+        raise Refused(
+            f"{preset}: format", spell(made_for), rule, "use the Millrace that it was made for, or write it anew"
+        )
     return values
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice."""
-    return yaml.load(text, PresetLoader)
+    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice or a 13th month."""
+    try:
+        return yaml.load(text, PresetLoader)
+    except (ValueError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from error
 
 
 def parse_flag(dotted: str, text: str) -> Any:
@@ -128,7 +156,12 @@ def validate(values: dict[str, Any]) -> Config:
 def explain(error: ValidationError) -> Refused:
     """One validation error as field, value seen, rule and remedy."""
     errors = error.errors(include_url=False)
-    found = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])  # may be why a key is missing
+    strange = (one for one in errors if one["type"] in ("extra_forbidden", "invalid_key"))
+    found = next(strange, errors[0])  # it may be why another key is missing
+    if found["loc"] and str(found["loc"][-1]).startswith(
+        "literal["
+    ):  # a word or a mapping: what is wrong with that tells more
+        found = max((one for one in errors if one["loc"][: len(found["loc"]) - 1] == found["loc"][:-1]), key=_depth)
     section, path = _walk(found["loc"])
     field, kind = ".".join(path), found["type"]
     if kind == "extra_forbidden":
@@ -146,11 +179,42 @@ def explain(error: ValidationError) -> Refused:
     conflict = found.get("ctx", {}).get("error")
     if isinstance(conflict, Conflict):
         return Refused(f"{field}.{conflict.field}".lstrip("."), conflict.saw, conflict.rule, conflict.remedy)
+    if kind == "invalid_key":
+        where = ".".join(path[:-1]) or "the preset"
+        return Refused(where, f"a key {spell(found['input'])}", "keys are text", "correct it, or put it in quotes")
+    if kind in TYPES:
+        return Refused(field, spell(found["input"]), TYPES[kind], _remedy(field, kind, found["input"]))
     rule, _, remedy = SHAPES.get(kind, found["msg"]).removeprefix("Value error, ").partition("; ")
-    saw = "null" if found["input"] is None else found["input"]
-    if isinstance(saw, dict | BaseModel) and kind == "value_error":
-        saw = "this combination"
+    combined = kind == "value_error" and isinstance(found["input"], dict | BaseModel)
+    saw = "this combination" if combined else spell(found["input"])
     return Refused(field, saw, rule[0].lower() + rule[1:], remedy or f"set {field} to such a value")
+
+
+def spell(value: Any) -> str:
+    """A value as a preset has it: text that could be taken for another value stands in quotes."""
+    if isinstance(value, str):
+        return value if _unquoted(value) == value else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _remedy(field: str, kind: str, value: Any) -> str:
+    if kind == "string_type" and not isinstance(value, dict | list | None):
+        return "put it in quotes"
+    if isinstance(value, str) and isinstance(_unquoted(value), bool | int | float):
+        return "write it without quotes"
+    return f"set {field} to such a value"
+
+
+def _unquoted(text: str) -> Any:
+    """What a text would mean without quotes."""
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _depth(error: Any) -> tuple[int, bool]:
+    return len(error["loc"]), error["type"] != "literal_error"
 
 
 def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str]]:
@@ -159,6 +223,8 @@ def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str]]
     path: list[str] = []
     options: list[type[BaseModel]] = [Config]
     for part in location:
+        if MARK.fullmatch(str(part)):
+            continue
         tagged = [option for option in options if part == getattr(option.model_fields.get("kind"), "default", None)]
         if len(options) > 1 and tagged:
             options = tagged

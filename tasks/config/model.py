@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import Conflict, Section
+from tasks.config.base import LISTED, Conflict, Section
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -21,7 +21,7 @@ class ConvnetModel(Section):
     task: Literal["classification", "multilabel", "regression"] = "classification"
     """Brings the loss, the metrics, their intervals and the pictures."""
 
-    filters: Annotated[tuple[Units, ...], Field(min_length=1, max_length=8)] = (32, 64)
+    filters: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=8)] = (32, 64)
     """Filters of each block; every block halves height and width."""
 
     dense: Units = 128
@@ -29,6 +29,11 @@ class ConvnetModel(Section):
 
     dropout: Dropout = 0.3
     """Share of the dense layer's inputs dropped while training."""
+
+    @staticmethod
+    def most_blocks(height: int, width: int) -> int:
+        """How often an image can be halved: the blocks that it has room for."""
+        return min(height, width).bit_length() - 1
 
 
 class MlpModel(Section):
@@ -40,7 +45,7 @@ class MlpModel(Section):
     task: Literal["classification", "multilabel", "regression"] = "classification"
     """Brings the loss, the metrics, their intervals and the pictures."""
 
-    units: Annotated[tuple[Units, ...], Field(min_length=1, max_length=32)] = (256, 128)
+    units: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=32)] = (256, 128)
     """Units of each hidden layer."""
 
     dropout: Dropout = 0.0

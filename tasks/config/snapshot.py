@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tasks.config.base import Section
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 Shards = Annotated[int, Field(ge=1, le=10_000)]
+
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):  # which Python takes for 0 and 1
+        raise ValueError("must be 1 or 3; choose one of them")
+    return value
 
 
 class ImageSnapshot(Section):
@@ -24,7 +30,7 @@ class ImageSnapshot(Section):
     width: Pixels = 28
     """Columns of pixels; other images are resized (bilinear, antialiased)."""
 
-    channels: Literal[1, 3] = 3
+    channels: Annotated[Literal[1, 3], BeforeValidator(_no_flag)] = 3
     """1: grey, 3: RGB; other images are converted."""
 
     shards: Shards = 1

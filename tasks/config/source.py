@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from tasks.config.base import NOT_IDENTITY, Name, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Name, Section
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -41,7 +41,7 @@ class TextFilesSource(Section):
     glob: Text = "**/*.txt"
     """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
 
-    exclude: tuple[Text, ...] = ("site-packages", "dist-packages", "test", "tests", "__pycache__")
+    exclude: Annotated[tuple[Text, ...], LISTED] = ("site-packages", "dist-packages", "test", "tests", "__pycache__")
     """Names of folders and files that are left out at any depth."""
 
     undecodable: Literal["error", "skip"] = "error"
@@ -63,7 +63,7 @@ class ImageFolderSource(Section):
     glob: Text = "**/*"
     """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""
 
-    exclude: tuple[Text, ...] = ()
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
     """Names of folders and files that are left out at any depth."""
 
 
@@ -82,7 +82,7 @@ class TfdsSource(Section):
     data_dir: Annotated[Text | None, NOT_IDENTITY] = None
     """Where data sets lie prepared, or the folder of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
 
-    splits: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    splits: Annotated[tuple[Text, ...], LISTED, Field(min_length=1)] | None = None
     """Which of its splits are read; all examples are then split anew by their keys. Default: all of them."""
 
     key: Text | None = None

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, NOT_IDENTITY, Conflict, Section
+
+Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
+
+LOSSES: dict[str, tuple[Loss, ...]] = {
+    "classification": ("cross_entropy",),
+    "multilabel": ("binary_cross_entropy",),
+    "regression": ("squared_error", "absolute_error"),
+    "language_model": ("cross_entropy",),
+}
+"""By task, the default one first."""
 
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
@@ -130,7 +141,7 @@ class TrainConfig(Section):
     jit: Annotated[bool, LATER] = False
     """Compile forward and backward by XLA: slower to start, often faster to run, other last bits."""
 
-    loss: Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"] | None = None
+    loss: Loss | None = None
     """The loss; default: the task's. The errors are for regression."""
 
     label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0
@@ -175,6 +186,23 @@ class TrainConfig(Section):
         if name == "evaluate_every":
             return self.select == "best" or self.stop is not None
         return name != "extend" and super().decides(name)
+
+    def fit(self, task: str) -> None:
+        """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""
+        if self.loss is not None and self.loss not in LOSSES[task]:
+            rule = f"the losses of {task} are {', '.join(LOSSES[task])}"
+            raise Conflict("train.loss", self.loss, rule, "choose among these")
+        if self.label_smoothing and task == "regression":
+            raise Conflict("train.label_smoothing", self.label_smoothing, "is ignored by regression", "leave it out")
+        if self.class_weights is not None and task != "classification":
+            raise Conflict("train.class_weights", "given", f"are ignored by {task}", "leave them out")
+
+    def fit_classes(self, classes: Sequence[str]) -> None:
+        """Raise `Conflict` where class weights do not name exactly these classes."""
+        if isinstance(self.class_weights, dict) and set(self.class_weights) != set(classes):
+            saw = ", ".join(sorted(set(self.class_weights) ^ set(classes)))
+            rule = f"must name every class: {', '.join(classes)}"
+            raise Conflict("train.class_weights", saw, rule, "add or remove these")
 
     @model_validator(mode="after")
     def batch_divides(self) -> TrainConfig:

@@ -21,7 +21,7 @@ def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Mo
     source = model_input(features)
     if len(source.shape) != 3:
         raise Failed("model.kind", f"convnet on shape {list(source.shape)}", "a convnet reads images", "use kind: mlp")
-    most = min(source.shape[:2]).bit_length() - 1
+    most = config.most_blocks(*source.shape[:2])
     if len(config.filters) > most:
         size = " x ".join(map(str, source.shape[:2]))
         raise Failed(

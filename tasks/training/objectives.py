@@ -9,23 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import TrainConfig
+from tasks.config.train import LOSSES
 from tasks.data.pipeline import SnapshotReader
-from tasks.errors import Refused
+from tasks.errors import Failed
 
 Batch = dict[str, tf.Tensor]
-
-DEFAULT_LOSS = {
-    "classification": "cross_entropy",
-    "multilabel": "binary_cross_entropy",
-    "regression": "squared_error",
-    "language_model": "cross_entropy",
-}
-LOSSES = {
-    "classification": {"cross_entropy"},
-    "multilabel": {"binary_cross_entropy"},
-    "regression": {"squared_error", "absolute_error"},
-    "language_model": {"cross_entropy"},
-}
 
 
 def rightness(task: str) -> str:
@@ -93,34 +81,31 @@ class Objective:
 
 
 def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
-    """The objective of a config over a snapshot; `Refused` for options that the task would ignore."""
-    loss = config.loss or DEFAULT_LOSS[task]
-    if loss not in LOSSES[task]:
-        choices = ", ".join(sorted(LOSSES[task]))
-        raise Refused("train.loss", loss, f"the losses of {task} are {choices}", f"set {DEFAULT_LOSS[task]}")
-    if config.label_smoothing and task == "regression":
-        raise Refused("train.label_smoothing", config.label_smoothing, "is ignored by regression", "leave it out")
-    weights = None
-    if config.class_weights is not None:
-        weights = class_weights(task, config, snapshot)
+    """The objective of a config over a snapshot; `Conflict` for options that the task would ignore."""
+    config.fit(task)
+    weights = None if config.class_weights is None else class_weights(config, snapshot)
+    if task == "multilabel":
+        _must_be_flags(snapshot)
     bos = snapshot.features["tokens"]["bos"] if task == "language_model" else 0
-    return Objective(task, loss, config.label_smoothing, weights, bos)
+    return Objective(task, config.loss or LOSSES[task][0], config.label_smoothing, weights, bos)
 
 
-def class_weights(task: str, config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
+def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
     """Weight of each class, float32 [classes], by class id."""
-    if task != "classification":
-        raise Refused("train.class_weights", "given", f"are ignored by {task}", "leave them out")
     classes = snapshot.features["label"]["classes"]
-    if config.class_weights == "balanced":
-        counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
-        if not counts.all():
-            empty = classes[int(np.flatnonzero(counts == 0)[0])]
-            rule = f"class {empty} has no example in the train split"
-            raise Refused("train.class_weights", "balanced", rule, "give the weights as a mapping")
-        return (counts.sum() / (len(classes) * counts)).astype(np.float32)
-    assert isinstance(config.class_weights, dict)
-    if set(config.class_weights) != set(classes):
-        saw = ", ".join(sorted(set(config.class_weights) ^ set(classes)))
-        raise Refused("train.class_weights", saw, f"must name every class: {', '.join(classes)}", "add or remove these")
-    return np.array([config.class_weights[name] for name in classes], np.float32)
+    config.fit_classes(classes)
+    if isinstance(config.class_weights, dict):
+        return np.array([config.class_weights[name] for name in classes], np.float32)
+    counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
+    if not counts.all():
+        empty = classes[int(np.flatnonzero(counts == 0)[0])]
+        rule = f"class {empty} has no example in the train split"
+        raise Failed("train.class_weights", "balanced", rule, "give the weights as a mapping")
+    return (counts.sum() / (len(classes) * counts)).astype(np.float32)
+
+
+def _must_be_flags(snapshot: SnapshotReader) -> None:
+    target = np.asarray(snapshot.arrays("train")["target"])
+    if (other := target[(target != 0) & (target != 1)]).size:
+        rule = "the targets of multilabel are 0 or 1"
+        raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")

@@ -50,6 +50,11 @@ class Source(Protocol):
         """The schema of what `read` gives, without the key."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """Whether it lies there; one that is not would first be downloaded."""
+        return True
+
     def listing(self) -> list[Item]:
         """All items, sorted by key, with the content hashes of this moment."""
         ...
@@ -74,9 +79,13 @@ def open_source(config: SourceConfig, memory: Path | None = None) -> Source:
     return source
 
 
-def check(config: SourceConfig) -> None:
-    """Raise `Refused` where `stat` and listing alone show that the source cannot be read; writes nothing."""
-    open_source(config)
+def check(config: SourceConfig) -> Mapping[str, Feature] | None:
+    """What it gives, as far as `stat` and listing alone can tell: None of one that is yet to be prepared.
+
+    Writes nothing. Raises `Refused` where they show that the source cannot be read.
+    """
+    source = open_source(config)
+    return source.features if source.ready else None
 
 
 def fingerprint(config: SourceConfig, memory: Path | None = None) -> list[tuple[str, str]]:

@@ -193,6 +193,10 @@ class Tfds(Source):
             self._prepared = found
 
     @property
+    def ready(self) -> bool:
+        return "_prepared" in vars(self)
+
+    @property
     def features(self) -> Mapping[str, Feature]:
         return self._prepared.features
 
