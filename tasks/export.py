@@ -16,7 +16,7 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
     """A folder that answers without us: the variants, golden inputs and outputs, the transform, a README.
 
     Fails where a float variant's outputs, in a process that imports none of our code, differ from Keras' by more
-    than `export.tolerance`.
+    than `compress.max_difference`.
     """
     examples = parent_of(model, "snapshot", Snapshot)
     return run_stage(

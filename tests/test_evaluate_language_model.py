@@ -108,7 +108,7 @@ def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", found, Asked([asked.kept[0]] * 2, 0.0), 200).upper == 0
+    assert compare("language_model", found, Asked([asked.kept[0]] * 2, 0.0, 1.0), 200).upper == 0
 
 
 @pytest.fixture(scope="module")

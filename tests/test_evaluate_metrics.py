@@ -65,7 +65,13 @@ def test_gates_say_what_they_saw_and_nan_never_passes():
     verdict = gates.size(30, 100, 0.35)
     assert verdict.passed and verdict.text == "0.300 of the float file's 100 bytes; within the limit 0.35"
     assert not gates.quality(0.03, 0.02).passed
-    assert not gates.parity(float("nan"), 1e-4).passed
+    assert not gates.parity(float("nan"), 1.0, 1e-4).passed
+
+
+def test_parity_is_a_share_of_the_largest_output_and_of_small_ones_a_share_of_1():
+    assert gates.parity(0.02, 300_000.0, 1e-4).passed, "the last bits of a price"
+    assert gates.parity(2e-5, 0.001, 1e-4).passed
+    assert not gates.parity(2e-4, 0.5, 1e-4).passed
 
 
 def test_primary_metric_is_always_measured():

@@ -24,7 +24,7 @@ from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 
 CHAIN = """
-import json, pickle, sys
+import json, pickle, shutil, sys
 from dataclasses import replace
 from pathlib import Path
 from tasks.artifacts import Export, Variant
@@ -68,8 +68,11 @@ from pydantic import TypeAdapter
 from tasks.config import ModelConfig
 save(network, bench.staging, TypeAdapter(ModelConfig).validate_python(plan["model"]), plan["features"], plan["seed"])
 if sys.argv[2:] == ["strict"]:
+    strict = shutil.copytree(root / "saved_model", root / "strict_model")
+    text = (strict / "variant.json").read_text()
+    (strict / "variant.json").write_text(text.replace('"limit": 0.0001', '"limit": 1e-12'))
     try:
-        export(workbench("strict"), model, snapshot, list(variants.values()), ExportConfig(tolerance=1e-12))
+        export(workbench("strict"), model, snapshot, [Variant("0" * 64, strict, "saved_model")], ExportConfig())
     except Failed as error:
         (root / "error").write_text(str(error))
 """
@@ -144,8 +147,10 @@ def test_fresh_process_found_names_types_and_parity(export):
     assert found["int8_dynamic"]["argmax_agreement"] > 0.9
 
 
-def test_a_float_variant_beyond_the_tolerance_is_named(chains):
-    assert (chains[0] / "error").read_text().startswith("variant saved_model: outputs differ from Keras' by up to")
+def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(chains):
+    error = (chains[0] / "error").read_text()
+    assert error.startswith("variant saved_model: outputs differ from Keras' by at most")
+    assert "over the limit 1e-12" in error and "raise compress.max_difference" in error
 
 
 def test_a_process_that_can_import_us_proves_nothing(export):

@@ -15,10 +15,10 @@ GOLDEN = {
     "snapshot/snapshot": "3c33f88a974bf5e4",
     "train/model": "332d67558ce8e9e0",
     "evaluate/report": "a655e3f53649ce65",
-    "compress/saved_model": "34e903ab7c99555d",
-    "compress/litert": "d0633d792a17d223",
-    "compress/int8_dynamic": "63958e04d61acdb8",
-    "export/export": "f46a023b02352425",
+    "compress/saved_model": "53ae5ea150d85844",
+    "compress/litert": "24b0874f05eff726",
+    "compress/int8_dynamic": "67e07a1350ba4a7a",
+    "export/export": "75052fde3f68ff7f",
 }
 
 

@@ -23,9 +23,6 @@ FORMATS = {SAVED_MODEL: SAVED_MODEL, LITERT: LITERT, INT8_DYNAMIC: LITERT}
 
 FLOAT = (SAVED_MODEL, LITERT)
 
-PARITY = 1e-4
-"""Largest difference of a float form's outputs from Keras' on the test split; `export` judges once more, strictly."""
-
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
     """The variants that go into an export; each that stays out is named in a warning.

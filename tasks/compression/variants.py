@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
-from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, PARITY, int8_dynamic
+from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
@@ -94,7 +94,7 @@ def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) ->
 
 def _judge(task: str, name: str, size: int, reference: int, against: Against, config: CompressConfig) -> list[Verdict]:
     if name in FLOAT:
-        return [gates.parity(against.max_abs_difference, PARITY)]
+        return [gates.parity(against.max_abs_difference, against.largest, config.max_difference)]
     most = limit(task, config.max_quality_loss, against.before)
     return [gates.size(size, reference, config.max_size_ratio), gates.quality(against.upper, most)]
 

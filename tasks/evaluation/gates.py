@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
+PARITY = "parity"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -32,9 +34,14 @@ def quality(upper: float, limit: float) -> Verdict:
     return _verdict("quality", upper, limit, f"loses at most {upper:.4f} with 95 % confidence")
 
 
-def parity(difference: float, limit: float) -> Verdict:
-    """A float form is the same model: no output differs from Keras' by more than `limit`."""
-    return _verdict("parity", difference, limit, f"outputs differ from Keras' by at most {difference:.2e}")
+def parity(difference: float, largest: float, limit: float) -> Verdict:
+    """A float form is the same model: no output differs from Keras' by more than `limit` of the largest one, or of 1.
+
+    A share, as the last bits of a number weigh what the number weighs: prices differ by more than logits do.
+    """
+    share = difference / max(1.0, largest)
+    of = f"the largest, {largest:.3g}" if largest > 1 else "1"
+    return _verdict(PARITY, share, limit, f"outputs differ from Keras' by at most {share:.2e} of {of}")
 
 
 def latency(ratio: float, limit: float) -> Verdict:

@@ -142,6 +142,8 @@ class Asked:
 
     kept: list[Kept]
     max_abs_difference: float
+    largest: float
+    """Absolute value among the first one's outputs."""
 
 
 def ask(
@@ -154,7 +156,7 @@ def ask(
     """
     size, rows = at_once(found.outputs), len(found.inputs)
     kept: list[list[Kept]] = [[] for _ in calls]
-    apart = 0.0
+    apart = largest = 0.0
     for start in range(0, rows, size):
         progress(start, rows, "rows")
         batch = np.ascontiguousarray(found.inputs[start : start + size])
@@ -169,10 +171,11 @@ def ask(
                     "lower train.schedule.rate or set train.clip_norm",
                 )
             into.append(found.keep(answers, start))
+        largest = max(largest, float(np.abs(outputs[0]).max()))
         for answers in outputs[1:]:
             apart = max(apart, float(np.abs(outputs[0] - answers).max()))  # exact in float32 where they are close
     joined = [{key: np.concatenate([part[key] for part in parts]) for key in parts[0]} for parts in kept]
-    return Asked(joined, apart)
+    return Asked(joined, apart, largest)
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,8 @@ class Against:
     """95 % bound."""
     agreement: float
     max_abs_difference: float
+    largest: float
+    """Absolute value among Keras' outputs."""
 
     def as_json(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "before"}
@@ -215,6 +220,7 @@ def compare(task: str, found: Judge, asked: Asked, resamples: int) -> Against:
         upper=upper,
         agreement=float((first == second).mean()),
         max_abs_difference=asked.max_abs_difference,
+        largest=asked.largest,
     )
 
 

@@ -19,6 +19,7 @@ from tasks.artifacts import Artifact, Model, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
+from tasks.evaluation import gates
 from tasks.exporting import SAVED_MODEL, readme, verify
 from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
@@ -45,12 +46,13 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     same whatever the machine's cores.
 
     Raises:
-        Failed: no SavedModel among the variants, or a float variant differs by more than `config.tolerance`.
+        Failed: no SavedModel among the variants, or a float variant differs here by more than its parity gate allows.
     """
     pin(1)
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
-        raise Failed("variants", ", ".join(names) or "none", "an export holds the float SavedModel", "see compress")
+        rule = "an export holds the float SavedModel"
+        raise Failed("variants", ", ".join(names) or "none", rule, "see the warnings of compress")
     source = model_input(snapshot.manifest["features"])
     inputs = golden(snapshot, config.golden)
     for variant in variants:
@@ -66,22 +68,25 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
 
     found = check(bench.staging.root, bench.staging.scratch("elsewhere"))
     described = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
-    for variant in described:
-        difference = found[variant["name"]]["max_abs_difference"]
-        if variant["name"] == variant["format"] and not difference <= config.tolerance:
-            raise Failed(
-                f"variant {variant['name']}",
-                f"outputs differ from Keras' by up to {difference:.2e}",
-                f"a float variant keeps to export.tolerance = {config.tolerance:g}",
-                "raise export.tolerance if that much does not matter",
-            )
+    largest = float(np.abs(outputs).max())
+    verdicts = {
+        variant["name"]: gates.parity(found[variant["name"]]["max_abs_difference"], largest, gate["limit"])
+        for variant in described
+        for gate in variant["gates"]
+        if gate["gate"] == gates.PARITY
+    }
+    for name, verdict in verdicts.items():
+        if not verdict.passed:
+            rule = "in a fresh process a float variant answers as Keras does"
+            remedy = "raise compress.max_difference if that much does not matter"
+            raise Failed(f"variant {name}", verdict.text, rule, remedy)
     text = readme.write(
         described,
         found,
         source,
         snapshot.manifest["features"],
         inputs.shape,
-        config.tolerance,
+        max(1.0, largest) * verdicts[SAVED_MODEL].limit,
         {package: version(package) for package in ("tensorflow", "ai-edge-litert")},
     )
     bench.staging.put("README.md", text.encode())
