@@ -18,7 +18,7 @@ from tasks.compression.variants import JUDGED
 from tasks.config import EvaluateConfig, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
-from tasks.evaluation.judging import Asked, SnapshotSplit, ask, compare, judge
+from tasks.evaluation.judging import SnapshotSplit, ask, compare, judge
 from tasks.evaluation.language_model import METRICS, nats
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
@@ -103,12 +103,13 @@ def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), JUDGED)
     call = caller(load(model.path))
     asked = ask(found, call, lambda batch: call(batch) * 3)
-    against = compare("language_model", found, asked, 200)
+    against = compare("language_model", found, *asked.kept, 200)
     values = [METRICS["bits_per_byte"](found.answers(kept)) for kept in asked.kept]
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", found, Asked([asked.kept[0]] * 2, 0.0, 1.0), 200).upper == 0
+    assert compare("language_model", found, asked.kept[0], asked.kept[0], 200).upper == 0
+    assert ask(found, call, call, most=3).kept[1]["nats"].shape[0] == 3
 
 
 @pytest.fixture(scope="module")

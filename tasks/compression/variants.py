@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import Against, SnapshotSplit, ask, compare, judge, limit
-from tasks.exporting import FILES, LITERT, SAVED_MODEL, litert, saved_model
+from tasks.evaluation.judging import Against, Asked, Call, Judge, Kept, SnapshotSplit, ask, compare, judge, limit
+from tasks.exporting import FILES, LITERT, REFERENCE, SAVED_MODEL, litert, saved_model
+from tasks.exporting.export import write_arrays
 from tasks.exporting.run import open_variant
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
@@ -22,6 +25,8 @@ from tasks.workbench import Outcome, Workbench
 SPLIT = "test"
 JUDGED = EvaluateConfig()
 """Resamples and bins as an evaluation has them by default."""
+PROBED = 1 << 26
+"""Outputs that are held against Keras' one by one: all of them, but of a language model's those of the first rows."""
 
 
 def build(
@@ -37,7 +42,8 @@ def build(
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, file, bytes, files,
     quality on the test split with intervals, what it loses against Keras with the upper 95 % bound, the gates'
-    verdicts, and whether it is accepted. A rejected variant is made all the same.
+    verdicts, and whether it is accepted. A rejected variant is made all the same. A float form also keeps what Keras
+    answered (`reference.npz`), so that Keras is asked once for all that are made from it.
     """
     pin(bench.threads)
     network = load(model.path)
@@ -47,14 +53,20 @@ def build(
 
     found = judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), JUDGED)
     variant_call = open_variant(bench.staging.root, form, bench.threads)
-    asked = ask(found, caller(network), variant_call, name=SPLIT, progress=bench.progress)
-    metrics_found = intervals(found.metrics, TASKS[task].metrics, found.answers(asked.kept[1]), JUDGED.resamples)
-    against = compare(task, found, asked, JUDGED.resamples)
+    (own,) = ask(found, variant_call, name=SPLIT, progress=bench.progress).kept
+    reference = _reference(found, caller(network), parent)
+    if name in FLOAT:
+        with bench.staging.piece(REFERENCE) as piece:
+            write_arrays(piece.path, reference)
+    metrics_found = intervals(found.metrics, TASKS[task].metrics, found.answers(own), JUDGED.resamples)
+    against = compare(task, found, reference, own, JUDGED.resamples)
+    probed = min(len(found.inputs), max(1, PROBED // found.outputs))
+    probe = ask(found, caller(network), variant_call, name=SPLIT, most=probed)
 
     files = bench.staging.pieces(FILES[form])
     size = sum(file["bytes"] for file in files.values())
-    reference = _bytes(parent) if parent is not None and parent.name == LITERT else size
-    verdicts = _judge(task, name, size, reference, against, config)
+    float_size = _bytes(parent) if parent is not None and parent.name == LITERT else size
+    verdicts = _judge(task, name, size, float_size, probe, against, config)
     variant = {
         "name": name,
         "format": form,
@@ -62,7 +74,12 @@ def build(
         "bytes": size,
         "files": sorted(files),
         "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in metrics_found.items()}},
-        "against_float": against.as_json(),
+        "against_float": {
+            **against.as_json(),
+            "max_abs_difference": probe.max_abs_difference,
+            "largest": probe.largest,
+            "probed": probed,
+        },
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.passed for verdict in verdicts),
     }
@@ -73,7 +90,7 @@ def build(
         f"{name}/bytes": size,
     }
     if form == LITERT:
-        metrics[f"{name}/size_ratio"] = size / reference
+        metrics[f"{name}/size_ratio"] = size / float_size
     statistics = {key: variant[key] for key in ("format", "bytes", "gates", "accepted")}
     return Outcome(counts={"files": len(files), SPLIT: found.examples}, statistics={"metrics": metrics, **statistics})
 
@@ -92,11 +109,21 @@ def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) ->
             litert.write(parent.path / FILES[SAVED_MODEL], piece.path)
 
 
-def _judge(task: str, name: str, size: int, reference: int, against: Against, config: CompressConfig) -> list[Verdict]:
+def _reference(found: Judge, keras_call: Call, parent: Variant | None) -> Kept:
+    """What Keras answers, by which a variant is judged: asked, or as the float form remembers it."""
+    if parent is None:
+        return ask(found, keras_call, name=SPLIT).kept[0]
+    with np.load(parent.path / REFERENCE) as kept:
+        return dict(kept)
+
+
+def _judge(
+    task: str, name: str, size: int, float_size: int, probe: Asked, against: Against, config: CompressConfig
+) -> list[Verdict]:
     if name in FLOAT:
-        return [gates.parity(against.max_abs_difference, against.largest, config.max_difference)]
+        return [gates.parity(probe.max_abs_difference, probe.largest, config.max_difference)]
     most = limit(task, config.max_quality_loss, against.before)
-    return [gates.size(size, reference, config.max_size_ratio), gates.quality(against.upper, most)]
+    return [gates.size(size, float_size, config.max_size_ratio), gates.quality(against.upper, most)]
 
 
 def _bytes(variant: Variant) -> int:

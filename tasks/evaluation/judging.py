@@ -147,19 +147,23 @@ class Asked:
 
 
 def ask(
-    found: Judge, *calls: Call, name: str = "", progress: Callable[[int, int, str], None] = lambda *told: None
+    found: Judge,
+    *calls: Call,
+    name: str = "",
+    most: int | None = None,
+    progress: Callable[[int, int, str], None] = lambda *told: None,
 ) -> Asked:
-    """Put every row to each of the calls, in turns, so that no more than a batch of outputs is ever held.
+    """Put every row, or the first `most`, to each of the calls, in turns: no more than a batch of outputs is held.
 
     Raises:
         Failed: outputs that are not finite.
     """
-    size, rows = at_once(found.outputs), len(found.inputs)
+    size, rows = at_once(found.outputs), min(len(found.inputs), most or len(found.inputs))
     kept: list[list[Kept]] = [[] for _ in calls]
     apart = largest = 0.0
     for start in range(0, rows, size):
         progress(start, rows, "rows")
-        batch = np.ascontiguousarray(found.inputs[start : start + size])
+        batch = np.ascontiguousarray(found.inputs[start : min(start + size, rows)])
         outputs = [call(batch) for call in calls]
         for answers, into in zip(outputs, kept, strict=True):
             if not np.isfinite(answers).all():
@@ -188,9 +192,6 @@ class Against:
     upper: float
     """95 % bound."""
     agreement: float
-    max_abs_difference: float
-    largest: float
-    """Absolute value among Keras' outputs."""
 
     def as_json(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "before"}
@@ -201,26 +202,24 @@ class Against:
         return {f"{self.metric}_loss": self.loss, f"{self.metric}_loss/high": self.upper}
 
 
-def compare(task: str, found: Judge, asked: Asked, resamples: int) -> Against:
+def compare(task: str, found: Judge, reference: Kept, own: Kept, resamples: int) -> Against:
     """What the second model loses against the first, by the task's primary metric."""
     name, higher_is_better = primary(task)
     metric, sign = found.metrics[name], 1 if higher_is_better else -1
-    before, after = (metric.contributions(found.answers(kept)) for kept in asked.kept)
+    before, after = (metric.contributions(found.answers(kept)) for kept in (reference, own))
     if metric.share:
         losses = (before - after).mean(axis=-1) * sign
         loss, upper = float(losses.mean()), loss_upper_bound(losses, resamples)
     else:
         loss = sign * float(metric.value(before.mean(axis=0)) - metric.value(after.mean(axis=0)))
         upper = difference_upper_bound(metric, before, after, sign, resamples)
-    first, second = (found.decisions(kept) for kept in asked.kept)
+    first, second = (found.decisions(kept) for kept in (reference, own))
     return Against(
         metric=name,
         before=float(metric.value(before.mean(axis=0))),
         loss=loss,
         upper=upper,
         agreement=float((first == second).mean()),
-        max_abs_difference=asked.max_abs_difference,
-        largest=asked.largest,
     )
 
 

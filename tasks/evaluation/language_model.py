@@ -24,7 +24,7 @@ from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
 from tasks.models.features import TOKENS, Contexts, outputs_of
 
-AT_ONCE = 1 << 22
+AT_ONCE = 1 << 18
 """Logits whose exponentials are taken at once: what a processor's cache holds."""
 SMOOTH = 8
 """Neighbouring places whose loss is averaged in the picture."""

@@ -12,5 +12,8 @@ LITERT = "litert"
 FILES = {SAVED_MODEL: "saved_model", LITERT: "model.tflite"}
 """What each format's file or folder is called in a variant and in an export."""
 
+REFERENCE = "reference.npz"
+"""What Keras answered on the test split, beside a float form: by it are judged the variants made from that form."""
+
 OUTPUT = "logits"
 """Name of the one output of every form."""

@@ -20,7 +20,7 @@ from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
-from tasks.exporting import SAVED_MODEL, readme, verify
+from tasks.exporting import REFERENCE, SAVED_MODEL, readme, verify
 from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
 from tasks.models.forward import predict
@@ -56,7 +56,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     source = model_input(snapshot.manifest["features"])
     inputs = golden(snapshot, config.golden)
     for variant in variants:
-        _copy(variant, "", bench.staging, variant.name)
+        _copy(variant, "", bench.staging, variant.name, without=REFERENCE)
     _copy(snapshot, "transform", bench.staging, "transform")
     task = architecture(model.path)["model"]["task"]
     if TARGET in snapshot.manifest["features"]:  # what outputs mean hangs on the task, which a snapshot does not know
@@ -141,10 +141,10 @@ def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _copy(artifact: Artifact, under: str, staging: Staging, into: str) -> None:
-    """The published files of an artifact that lie in its folder `under`."""
+def _copy(artifact: Artifact, under: str, staging: Staging, into: str, without: str = "") -> None:
+    """The published files of an artifact that lie in its folder `under`, but the one that nobody deploys."""
     for row in artifact.manifest["files"]:
         path = Path(row["path"])
-        if path.is_relative_to(under or "."):
+        if path.is_relative_to(under or ".") and row["path"] != without:
             with staging.piece(f"{into}/{path.relative_to(under).as_posix()}") as piece:
                 shutil.copyfile(artifact.path / path, piece.path)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import keras
 
 BATCH = 256
-VALUES = 1 << 22
-"""Outputs computed at once, at most: beyond what a processor's cache holds it gets slower."""
+VALUES = 1 << 23
+"""Outputs computed at once, at most: enough to keep the processor busy, few enough to hold several forms' at a time."""
 
 
 class Examples(Protocol):
