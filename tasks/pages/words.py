@@ -37,7 +37,7 @@ def describe(artifact: Artifact) -> str:
 
 def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, Any]) -> str:
     """A variant's size and quality, and whether its gates let it pass."""
-    size = sum(file["bytes"] for file in manifest["files"] if file["path"] != "variant.json")
+    size = manifest["statistics"]["bytes"]
     ratio = metrics.get(f"{name}/size_ratio")
     share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
     kept = "" if manifest["statistics"].get("accepted", True) else ", kept out by its gate"
