@@ -22,14 +22,14 @@ GOLDEN = {
 }
 
 GOLDEN_TEXT = {
-    "convert/records": "bf47c61c1ac4c104",
-    "snapshot/snapshot": "76f82af200200c31",
-    "train/model": "b9b0623581937411",
-    "evaluate/report": "77d302bb2eceb8df",
-    "compress/saved_model": "d66ca8c4c16cf1da",
-    "compress/litert": "443c50dca1e058a3",
-    "compress/int8_dynamic": "ee392ff43ff59b2f",
-    "export/export": "91357fb78129eae1",
+    "convert/records": "ee98d58a6fc5bd59",
+    "snapshot/snapshot": "112333f188c58337",
+    "train/model": "bfad5573141163c6",
+    "evaluate/report": "18a9c619f8c73c82",
+    "compress/saved_model": "9dfffc8e3cae7f1d",
+    "compress/litert": "13302d83557fcfe3",
+    "compress/int8_dynamic": "c30731eadc1813a7",
+    "export/export": "b55ef1c09902cd85",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
