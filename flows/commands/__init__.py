@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from flows.commands import diff, doctor, gc, predict, run, show, verify, why
+from flows.commands import diff, doctor, down, gc, predict, run, show, status, up, verify, why
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
 from flows.commands.reply import stop_on_signals, usage_error
@@ -23,6 +23,9 @@ app = typer.Typer(
 app.command("run", context_settings=run.SETTINGS)(run.run)
 app.command("predict")(predict.predict)
 app.command("init")(init_command.init)
+app.command("up")(up.up)
+app.command("status")(status.status)
+app.command("down")(down.down)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from flows.commands.reply import AsJson, Reply, replying
+from infra.services import QUIET
 from tasks.errors import Failed, Refused
 from tasks.store.home import Home, find_home
 
@@ -23,11 +24,9 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 ENVIRONMENT = {
     # quiet, offline, and patient with the embedded server's first start (facts: the default of 20 s is too short)
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
+    **QUIET,
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-    "PREFECT_CLI_PROMPT": "false",
 }
 
 
@@ -50,6 +49,7 @@ def run(
         check_release(name, config.release.model, home)
         check_source(name, config)
         home.make()
+        use_stack(home)
         prepare(home)
         console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         server = os.environ.get("PREFECT_API_URL")
@@ -152,6 +152,18 @@ def prepare(home: Home) -> None:
     os.environ.setdefault("PREFECT_HOME", str(home.prefect))
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+
+
+def use_stack(home: Home) -> None:
+    """The servers of `millrace up`, where they are up and the environment names no others."""
+    from infra.services import client_environment
+    from infra.stack import Stack
+
+    stack = Stack(home.root)
+    living = stack.living()
+    for name, variable in (("prefect", "PREFECT_API_URL"), ("mlflow", "MLFLOW_TRACKING_URI")):
+        if name in living and stack.layout is not None:
+            os.environ.setdefault(variable, client_environment(stack.layout)[variable])
 
 
 def reach_prefect(home: Home) -> None:

@@ -85,3 +85,12 @@ def find_home(start: Path | None = None) -> Home:
         if (folder / "prefect.yaml").is_file():
             return Home(folder / ".millrace")
     return Home(start / ".millrace")
+
+
+def find_project(start: Path | None = None) -> Path:
+    """The folder of the nearest prefect.yaml upward, else that of the installed project."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / "prefect.yaml").is_file():
+            return folder
+    return Path(__file__).resolve().parents[2]

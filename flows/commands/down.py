@@ -1,0 +1,20 @@
+"""millrace down: stop what `millrace up` started."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from infra.stack import Stack, alone
+from tasks.store.home import find_home
+
+
+def down(as_json: AsJson = False) -> None:
+    """Stop exactly what [bold]millrace up[/] started, and whatever that started."""
+    with replying("down", as_json) as reply:
+        home = find_home()
+        with alone(home.make().root):
+            stopped = Stack(home.root).down()
+        reply.add(stopped=stopped)
+        if not as_json:
+            typer.echo("stopped  " + ", ".join(stopped) if stopped else "nothing was up")

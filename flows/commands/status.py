@@ -1,0 +1,55 @@
+"""millrace status: what is up, and what it has to do."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.commands.reply import AsJson, Reply, replying
+from flows.commands.up import facts, told, when
+from infra import orchestration
+from infra.services import services
+from infra.stack import Stack
+from tasks.store.home import find_home
+
+
+def status(as_json: AsJson = False) -> None:
+    """What is up, since when, how much memory it takes, the next scheduled runs, the last results.
+
+    Exit code 1 if something that was started is gone or does not answer.
+    """
+    with replying("status", as_json) as reply:
+        stack = Stack(find_home().root)
+        report(reply, stack, as_json)
+
+
+def report(reply: Reply, stack: Stack, as_json: bool) -> None:
+    """Fill the reply, and print it for people."""
+    rows, found = [], []
+    for service in services(stack.layout) if stack.layout else []:
+        started = stack.started.get(service.name)
+        state = "down"
+        if started is not None and started.process is not None:
+            state = "up" if service.works() else "does not answer"
+        rows.append((service.name, state, started))
+    if any(name == "prefect" and state == "up" for name, state, _ in rows):
+        assert stack.layout is not None
+        with told():
+            found = orchestration.deployments(stack.layout)
+    memory = {name: started.memory for name, _, started in rows if started is not None}
+    since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
+    reply.add(**facts(stack), services={name: state for name, state, _ in rows}, since=since, memory=memory)
+    reply.add(deployments=orchestration.planned(found))
+    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0
+    if as_json:
+        return
+    if not rows:
+        typer.echo("nothing is up; start it by `millrace up`")
+    for name, state, _ in rows:
+        detail = f"since {when(since[name])}, {memory[name] / 2**20:,.0f} MB" if name in since else ""
+        log = f"; see {stack.log(name)}" if state != "up" else ""
+        typer.echo(f"{name:<8} {state:<4} {detail}{log}")
+    if stack.layout and rows:
+        typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_url}")
+    for row in found:
+        plan = f"next {when(row['next'])} ({row['schedule']})" if row["next"] else "no schedule"
+        typer.echo(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")

@@ -1,0 +1,122 @@
+"""millrace up: both servers, a worker and the deployments, in one command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from infra import orchestration
+from infra.services import Layout
+from infra.stack import Stack, StackError, alone
+from tasks import console
+from tasks.errors import Failed, Refused, Stopped
+from tasks.store.home import find_home, find_project
+
+PrefectPort = Annotated[
+    int | None, typer.Option(help="Port of Prefect's server; else PREFECT_SERVER_API_PORT, else 4200.")
+]
+MlflowPort = Annotated[int | None, typer.Option(help="Port of MLflow's server; else MLFLOW_PORT, else 5000.")]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, mend what dies, stop all on SIGTERM.")]
+
+WATCH = 5.0
+"""Seconds between two looks at the services in the foreground."""
+
+
+def up(
+    prefect_port: PrefectPort = None,
+    mlflow_port: MlflowPort = None,
+    foreground: Foreground = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prefect server, MLflow server, worker and the deployments of prefect.yaml, in the background."""
+    with replying("up", as_json) as reply:
+        home = find_home().make()
+        stack = Stack(home.root)
+        layout = wanted(stack, home.root, prefect_port, mlflow_port)
+        with alone(home.root), told():
+            stack = Stack(home.root)  # as it is, now that nobody else changes it
+            fresh = stack.up(layout, console.say)
+            orchestration.install(layout, console.say)
+            found = orchestration.verify(layout)
+        reply.add(**facts(stack), deployments=orchestration.planned(found))
+        if not as_json:
+            typer.echo(f"Prefect  {layout.prefect_url}")
+            typer.echo(f"MLflow   {layout.mlflow_url}")
+            for row in found:
+                if row["next"]:
+                    typer.echo(f"next     {row['name']} at {when(row['next'])} ({row['schedule']})")
+            typer.echo("started  " + ", ".join(fresh) if fresh else "all of it was up already")
+        if foreground:
+            stay(home.root, layout)
+
+
+def wanted(stack: Stack, home: Path, prefect_port: int | None, mlflow_port: int | None) -> Layout:
+    """By flag, else by environment, else as it runs, else the usual ports."""
+    before = stack.layout if stack.living() else None
+    default = before or Layout(home, find_project())
+    return Layout(
+        home,
+        default.project,
+        default.host,
+        prefect_port or port_of("PREFECT_SERVER_API_PORT") or default.prefect_port,
+        mlflow_port or port_of("MLFLOW_PORT") or default.mlflow_port,
+    )
+
+
+def port_of(variable: str) -> int | None:
+    """A port that the environment gives."""
+    given = os.environ.get(variable)
+    if not given:
+        return None
+    if not given.isdigit() or not 0 < int(given) < 65536:
+        raise Refused(variable, given, "a port is a whole number from 1 to 65535", "correct it or unset it")
+    return int(given)
+
+
+def facts(stack: Stack) -> dict[str, Any]:
+    """Addresses and processes, for `--json`."""
+    layout, living = stack.layout, stack.living()
+    return {
+        "prefect_url": layout.prefect_url if layout and "prefect" in living else None,
+        "mlflow_url": layout.mlflow_url if layout and "mlflow" in living else None,
+        "pids": {name: started.pid for name, started in living.items()},
+    }
+
+
+def when(moment: str) -> str:
+    """A time of Prefect's, in this machine's zone and without its fractions."""
+    from datetime import datetime
+
+    return datetime.fromisoformat(moment).astimezone().strftime("%a %d %b %H:%M")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """An error of the stack in the form of all errors."""
+    try:
+        yield
+    except StackError as error:
+        raise Failed(error.what, error.saw, error.rule, error.remedy) from None
+
+
+def stay(home: Path, layout: Layout) -> None:
+    """Mend what dies until a signal comes, then stop all of it: for containers and systemd."""
+    try:
+        while True:
+            time.sleep(WATCH)
+            with alone(home), told():
+                for name in Stack(home).up(layout, console.say):
+                    console.say(f"{name} was gone and is started anew", style="yellow")
+    except (Stopped, KeyboardInterrupt):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        with alone(home):
+            Stack(home).down()

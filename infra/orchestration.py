@@ -1,0 +1,189 @@
+"""What `up` puts into Prefect: the work pool, the deployments of prefect.yaml, the automation that finds dead runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from infra.services import POOL, Layout, call, client_environment, surroundings
+from infra.stack import StackError
+
+SILENCE = 150
+"""Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed: an API that is gone for a
+minute marks no live run."""
+
+ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
+
+DEAD_RUNS = "millrace: dead runs"
+
+PATIENCE = 60.0
+"""Seconds for the worker to show itself, and for the scheduler to plan."""
+
+
+def install(layout: Layout, say: Callable[[str], None]) -> None:
+    """The pool, the deployments and the automation; what is there already is brought up to date."""
+    ensure_pool(layout)
+    say("deploying prefect.yaml")
+    deploy(layout)
+    ensure_automation(layout)
+
+
+def ensure_pool(layout: Layout) -> None:
+    """A pool of processes that work in the project's folder, where a preset's relative paths begin."""
+    kinds = call("GET", f"{layout.prefect_api}/collections/views/aggregate-worker-metadata")
+    template = kinds["prefect"]["process"]["default_base_job_configuration"]
+    template["variables"]["properties"]["working_dir"]["default"] = str(layout.project)
+    address = f"{layout.prefect_api}/work_pools/"
+    try:
+        call("GET", address + POOL)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        call("POST", address, {"name": POOL, "type": "process", "base_job_template": template})
+    else:
+        call("PATCH", address + POOL, {"base_job_template": template})
+
+
+def deploy(layout: Layout) -> None:
+    """As a person would: `prefect deploy --all`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        cwd=layout.project,
+        env=surroundings(client_environment(layout)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = [line.strip(" │") for line in (done.stderr + done.stdout).splitlines() if line.strip(" │╭╮╰╯─")]
+        rule, remedy = "every deployment must be accepted", "prefect deploy --all tells more"
+        raise StackError("prefect.yaml", said[-1] if said else "prefect deploy failed", rule, remedy)
+
+
+def ensure_automation(layout: Layout) -> None:
+    """A run that stops to beat, because its process or machine is gone, is marked Crashed."""
+    wanted = {
+        "name": DEAD_RUNS,
+        "description": f"A run without a heartbeat for {SILENCE} s is marked Crashed; run it again and it goes on.",
+        "enabled": True,
+        "trigger": {
+            "type": "event",
+            "posture": "Proactive",
+            "match": {"prefect.resource.id": "prefect.flow-run.*"},
+            "for_each": ["prefect.resource.id"],
+            "after": ["prefect.flow-run.heartbeat"],
+            "expect": ["prefect.flow-run.heartbeat", *(f"prefect.flow-run.{end}" for end in ENDS)],
+            "threshold": 1,
+            "within": SILENCE,
+        },
+        "actions": [
+            {
+                "type": "change-flow-run-state",
+                "state": "CRASHED",
+                "message": f"no sign of life for {SILENCE} s; run it again: it goes on from what is finished",
+            }
+        ],
+    }
+    address = f"{layout.prefect_api}/automations"
+    filters = {"automations": {"name": {"any_": [DEAD_RUNS]}}}
+    found = call("POST", f"{address}/filter", filters)
+    if found:
+        call("PUT", f"{address}/{found[0]['id']}", wanted)
+    else:
+        call("POST", f"{address}/", wanted)
+
+
+def deployments(layout: Layout) -> list[dict[str, Any]]:
+    """Each deployment: `name` (flow/deployment), `schedule` in words, `next` (ISO 8601) and the `last` run's state."""
+    flows = {flow["id"]: flow["name"] for flow in call("POST", f"{layout.prefect_api}/flows/filter", {})}
+    found = []
+    for deployment in call("POST", f"{layout.prefect_api}/deployments/filter", {"sort": "NAME_ASC"}):
+        active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
+        row = {
+            "name": f"{flows[deployment['flow_id']]}/{deployment['name']}",
+            "schedule": ", ".join(map(_spell, active)) or None,
+            "next": None,
+            "last": None,
+        }
+        runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
+        if active and not deployment["paused"]:
+            planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
+            row["next"] = _first(layout, {**runs, **planned}, lambda run: run["expected_start_time"])
+        ended = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
+        row["last"] = _first(layout, {**runs, **ended}, lambda run: f"{run['state']['name']}: {run['name']}")
+        found.append(row)
+    return sorted(found, key=lambda row: str(row["name"]))
+
+
+def planned(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `--json` tells of deployments: name, schedule and next run."""
+    return [{key: row[key] for key in ("name", "schedule", "next")} for row in found]
+
+
+def verify(layout: Layout) -> list[dict[str, Any]]:
+    """Assert what breaks silently; the deployments, with the times of their next runs.
+
+    Raises:
+        StackError: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
+    """
+    told = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
+    if told != layout.prefect_api:
+        rule = f"they must ask {layout.prefect_api}"
+        raise StackError("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
+    _write_to_mlflow(layout)
+    deadline = time.monotonic() + PATIENCE
+    while not _worker_polls(layout):
+        if time.monotonic() > deadline:
+            raise StackError("worker", "it does not poll", f"pool {POOL} needs one", "see logs/worker.log")
+        time.sleep(0.5)
+    while True:
+        found = deployments(layout)
+        idle = [row["name"] for row in found if row["schedule"] and not row["next"]]
+        if not idle:
+            return found
+        if time.monotonic() > deadline:
+            rule = "a schedule must have SCHEDULED runs"
+            raise StackError("schedules", f"no run is planned for {', '.join(idle)}", rule, "see logs/prefect.log")
+        time.sleep(0.5)
+
+
+def _worker_polls(layout: Layout) -> bool:
+    since = datetime.now(UTC) - timedelta(seconds=60)
+    workers = call("POST", f"{layout.prefect_api}/work_pools/{POOL}/workers/filter", {})
+    return any(datetime.fromisoformat(worker["last_heartbeat_time"]) > since for worker in workers)
+
+
+def _write_to_mlflow(layout: Layout) -> None:
+    """A tag on the experiment that is always there."""
+    tag = {"experiment_id": "0", "key": "millrace.up", "value": datetime.now(UTC).isoformat(timespec="seconds")}
+    try:
+        call("POST", f"{layout.mlflow_url}/api/2.0/mlflow/experiments/set-experiment-tag", tag)
+    except urllib.error.HTTPError as error:
+        rule = "it must take a write"
+        raise StackError("MLflow", f"{error.code} {error.reason}", rule, "see logs/mlflow.log") from None
+
+
+def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -> str | None:
+    runs = call("POST", f"{layout.prefect_api}/flow_runs/filter", {**query, "limit": 1})
+    return shown(runs[0]) if runs else None
+
+
+def _spell(schedule: dict[str, Any]) -> str:
+    zone = f" {schedule['timezone']}" if schedule.get("timezone") else ""
+    if "cron" in schedule:
+        return f"{schedule['cron']}{zone}"
+    if "interval" in schedule:
+        return f"every {timedelta(seconds=float(schedule['interval']))}{zone}"
+    return f"{schedule['rrule']}{zone}"
+
+
+def page_of(layout: Layout, flow_run_id: str) -> str:
+    """The address of a flow run's page."""
+    return f"{layout.prefect_url}/runs/flow-run/{quote(flow_run_id)}"
