@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 from prefect import runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas import State
+from prefect.states import Cancelled, Completed, Crashed
 
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
+from tasks.errors import Stopped
+from tasks.pages.summary import in_a_line
 from tasks.stage import show_run
 
 P = ParamSpec("P")
@@ -24,17 +30,31 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
     """Run the body as an attempt of the run that its flow and config mean."""
 
     @functools.wraps(body)
-    def attempt(*args: P.args, **kwargs: P.kwargs) -> Made:
+    def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
         config = kwargs.get("config", args[0] if args else None)
         assert isinstance(config, Config)
         mine = ticket.get(Ticket())
         try:
-            return attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
+            made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
+            assert mine.run is not None
+            return Completed(name=mine.run.record["status"].capitalize(), message=in_a_line(mine.run), data=made)
+        except Stopped as stop:
+            if runtime.deployment.id is None:
+                raise
+            return _ended_by(stop)
         finally:
             if mine.run is not None:
                 show_run(mine.run)
 
     return attempt
+
+
+def _ended_by(stop: Stopped) -> State:
+    """How a deployed run ends after a signal: its sender, a person or the worker, is known to the server alone."""
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
+    made = Cancelled if state is not None and state.is_cancelling() else Crashed
+    return made(message=f"{stop}; a new run with the same values goes on from there")
 
 
 def run_name() -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks import identities
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import CompressConfig
-from tasks.stage import measure_stage, parent_of, run_stage
+from tasks.stage import measure_stage, parent_of, run_stage, verb
 
 
-@task(name="compress", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[Variant]:
     """A float SavedModel, from it a float LiteRT file, from that one file per method.
 

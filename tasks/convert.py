@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks import identities
 from tasks.artifacts import Records
 from tasks.attempt import current
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.stage import run_stage
+from tasks.stage import run_stage, verb
 
 
-@task(name="convert", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def convert(source: SourceConfig, config: RecordsConfig) -> Records:
     """Raw data to TFRecord shards, split by a keyed hash of each example's key.
 

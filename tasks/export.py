@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks import identities
 from tasks.artifacts import Export, Model, Snapshot, Variant
 from tasks.config import ExportConfig
-from tasks.stage import parent_of, run_stage
+from tasks.stage import parent_of, run_stage, verb
 
 
-@task(name="export", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def export(model: Model, variants: list[Variant], config: ExportConfig) -> Export:
     """A folder that answers without us: the variants, golden inputs and outputs, the transform, a README.
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks.artifacts import Export, Records, Release, Report, Snapshot
 from tasks.config import PromoteConfig
 from tasks.releasing import release
-from tasks.stage import parent_of
+from tasks.stage import parent_of, verb
 
 
-@task(name="promote", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def promote(exported: Export, report: Report, config: PromoteConfig) -> Release:
     """The export registered once, and under the alias `champion` if it beats the present one by `promote.margin`.
 

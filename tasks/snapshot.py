@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks import identities
 from tasks.artifacts import Records, Snapshot
 from tasks.config import SnapshotConfig
-from tasks.stage import run_stage
+from tasks.stage import run_stage, verb
 
 
-@task(name="snapshot", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
     """Records to fixed-layout arrays: images uint8 [rows, height, width, channels], labels int64 [rows]; or text as
     tokens uint16 [rows, block + 1] of a vocabulary that is fitted on the train split.

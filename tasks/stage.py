@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from prefect import Task, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
+from prefect.states import Completed
 
 from tasks import console
 from tasks.artifacts import Artifact, Model
@@ -15,12 +20,27 @@ from tasks.attempt import current, machine_errors
 from tasks.config import ReleaseConfig
 from tasks.errors import Failed, Refused
 from tasks.identities import Identity
-from tasks.pages.words import describe
+from tasks.pages.words import describe, told
 from tasks.store.files import write
 from tasks.store.runs import Run
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+
+def verb(body: Callable[P, Made]) -> Task[P, Made]:
+    """A stage as a task of Prefect's: under the stage's own name, never from Prefect's cache, its state in words."""
+    stage = body.__name__
+
+    @functools.wraps(body)
+    def task_of(*args: P.args, **kwargs: P.kwargs) -> Any:
+        made = body(*args, **kwargs)
+        rows = current.get().run.record["stages"].get(stage, [])
+        return Completed(message=told(made, cached=all(row["cached"] for row in rows)), data=made)
+
+    return task(name=stage, task_run_name=stage, cache_policy=NO_CACHE, persist_result=False)(task_of)
 
 
 def run_stage(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from tasks import identities
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig, identity
 from tasks.errors import Refused
-from tasks.stage import keep_in_run, model_of_store, run_stage
+from tasks.stage import keep_in_run, model_of_store, run_stage, verb
 
 
-@task(name="train", cache_policy=NO_CACHE, persist_result=False)
+@verb
 def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int) -> Model:
     """A Keras model fitted on the train split, from its last checkpoint on if an earlier attempt left one.
 

@@ -20,6 +20,13 @@ def metrics_of(run: Run) -> dict[str, float]:
     return Facts(run).metrics
 
 
+def in_a_line(run: Run) -> str:
+    """What a finished run came to: `nothing new` where all of it was in the store."""
+    facts = Facts(run)
+    last = facts.score or facts.handed[-1].what if facts.release is None else facts.release["verdict"]
+    return f"nothing new: {last}" if all(row.cached for row in facts.handed) else last
+
+
 def lines(run: Run, width: int = 200) -> Iterator[str]:
     """The summary, line by line, of at most `width` columns but for paths."""
     facts = Facts(run)

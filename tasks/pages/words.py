@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.artifacts import Artifact
+from tasks.artifacts import Artifact, Release
 from tasks.evaluation import TASKS
 
 INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
@@ -33,6 +33,14 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "export":
         return f"{counts['variants']} variants checked in a fresh process"
     return artifact.digest[:12]
+
+
+def told(made: Any, *, cached: bool) -> str:
+    """What a stage handed on, and whether it was there already."""
+    if isinstance(made, Release):
+        return made.verdict
+    words = "; ".join(map(describe, made)) if isinstance(made, list) else describe(made)
+    return f"from the store: {words}" if cached else words
 
 
 def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, Any]) -> str:
