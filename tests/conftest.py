@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.workbench import Outcome, Workbench
 from tests.homes import DIGITS, SMALL, CommandHome
+from tests.stacks import Up, free_ports
 
 Kind = TypeVar("Kind", bound=Artifact)
 
@@ -191,3 +193,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     return home
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A home on ports of its own, for `millrace up`; whatever happens, it is taken down."""
+    ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
+    home = Up(tmp_path_factory.mktemp("stack"))
+    os.environ.update(ports)
+    try:
+        yield home
+    finally:
+        home("down")
+        for name in ports:
+            del os.environ[name]
+
+
+@pytest.fixture
+def running(stack: Up) -> dict[str, Any]:
+    """What `millrace up` says; it is up, however the last test left it."""
+    return stack.up()

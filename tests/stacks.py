@@ -1,0 +1,67 @@
+"""A home whose stack is up: real servers, a real worker, and questions to Prefect."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+from infra.services import call
+from infra.stack import Stack
+from tests.homes import CommandHome
+
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+class Up(CommandHome):
+    """A home whose stack is up."""
+
+    def up(self) -> dict[str, Any]:
+        """`millrace up --json`."""
+        answer = self("up", "--json", timeout=400)
+        assert answer.code == 0, answer.stderr
+        return answer.json
+
+    def ask(self, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
+        """Prefect's API."""
+        layout = Stack(self.root).layout
+        assert layout is not None
+        return call("GET" if body is None else "POST", f"{layout.prefect_api}/{path}", body, headers)
+
+    def start_deployment(self, name: str, config: dict[str, Any] | None = None) -> str:
+        """Begin a run of a deployment, with other values in its config; the flow run's id."""
+        flow, _, deployment = name.partition("/")
+        found = self.ask(f"deployments/name/{flow}/{deployment}")
+        body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
+        if config:
+            body["parameters"] = {"config": changed(found["parameters"]["config"], config)}
+        return str(self.ask(f"deployments/{found['id']}/create_flow_run", body)["id"])
+
+    def wait_for(self, flow_run: str, *states: str, timeout: float = 300) -> dict[str, Any]:
+        """A flow run, as soon as its state's type is one of these, or it has ended."""
+        deadline = time.monotonic() + timeout
+        while True:
+            run: dict[str, Any] = self.ask(f"flow_runs/{flow_run}")
+            if run["state"]["type"] in (*states, *ENDED):
+                return run
+            assert time.monotonic() < deadline, run["state"]
+            time.sleep(0.3)
+
+
+def changed(values: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
+    """Nested values with others merged in."""
+    return {
+        **values,
+        **{key: changed(values[key], value) if isinstance(value, dict) else value for key, value in by.items()},
+    }
+
+
+def free_ports() -> list[str]:
+    """Two ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(2)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [str(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

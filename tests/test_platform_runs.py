@@ -1,0 +1,91 @@
+"""Deployed and ad-hoc runs under a real worker: cancelled, killed, taken up again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.homes import DIGITS
+from tests.stacks import Up
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+LONG = {"train": {"steps": 20_000, "checkpoint": {"every": 50, "keep": 2}, "evaluate_every": 20_000}}
+FLAGS = ["--train.steps", "20001", "--train.checkpoint.every", "50", "--train.evaluate_every", "20001"]
+
+
+def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
+    """What `due` gives as soon as that is true."""
+    deadline = time.monotonic() + timeout
+    while not (found := due()):
+        assert time.monotonic() < deadline, "never"
+        time.sleep(0.2)
+    return found
+
+
+def checkpoints(stack: Up) -> set[str]:
+    return {str(path) for path in stack.root.glob("store/.staging/model/*/checkpoints/*.npz")}
+
+
+def children(stack: Up) -> list[psutil.Process]:
+    """The compute processes that work for this home."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "tasks.child" in (process.info["cmdline"] or []) and _home_of(process) == str(stack.root)
+    ]
+
+
+def _home_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get("MILLRACE_HOME")
+    except (psutil.Error, OSError):
+        return None
+
+
+def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(stack: Up, running) -> None:
+    run = stack.start_deployment("training/digits", LONG)
+    wait(lambda: checkpoints(stack))
+    asked = time.monotonic()
+    stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
+    wait(lambda: not children(stack), 15)
+    assert time.monotonic() - asked < 30
+    assert checkpoints(stack)
+    assert stack.newest_run()["status"] == "stopped"
+    again = stack.start_deployment("training/digits", LONG)
+    found = wait(lambda: len(stack.newest_run()["attempts"]) == 2 and stack.newest_run())
+    assert found["attempts"][1]["prefect_flow_run_id"] == again
+    stack.ask(f"flow_runs/{again}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    stack.wait_for(again)
+
+
+def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack: Up, running) -> None:
+    before = checkpoints(stack)
+    process = stack.start("run", "training", DIGITS, *FLAGS)
+    try:
+        wait(lambda: checkpoints(stack) - before)
+        run = stack.newest_run()["attempts"][-1]["prefect_flow_run_id"]
+        time.sleep(35)  # a beat was sent
+        killed = time.monotonic()
+        os.killpg(process.pid, signal.SIGKILL)
+        found = stack.wait_for(run, timeout=300)
+        assert found["state"]["type"] == "CRASHED" and "no sign of life" in found["state"]["message"]
+        assert time.monotonic() - killed < 240
+    finally:
+        process.kill()
+        process.communicate()
+    process = stack.start("run", "training", DIGITS, *FLAGS)
+    try:
+        wait(lambda: len(stack.newest_run()["attempts"]) == 2)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "going on with" in stderr and "attempt 2" in stderr

@@ -1,0 +1,141 @@
+"""The stack of `millrace up`, with real servers and a real worker: made, used, killed, mended, stopped."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.services import call
+from infra.stack import MARK, Stack
+from tests.homes import DIGITS
+from tests.stacks import Up
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm"}
+ALL = SCHEDULED | {"training/digits", "release/digits"}
+
+
+def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, running: dict[str, Any]) -> None:
+    assert running["pids"].keys() == {"prefect", "mlflow", "worker"}
+    assert {row["name"] for row in running["deployments"]} == ALL
+    assert {row["name"] for row in running["deployments"] if row["next"]} == SCHEDULED
+    assert all("Europe/Zurich" in row["schedule"] for row in running["deployments"] if row["schedule"])
+    assert stack.up()["pids"] == running["pids"]
+    status = stack("status", "--json")
+    assert status.code == 0
+    assert status.json["services"] == {"prefect": "up", "mlflow": "up", "worker": "up"}
+    assert sum(status.json["memory"].values()) < 1.2e9
+    for page in (running["prefect_url"], running["mlflow_url"]):
+        with urllib.request.urlopen(page) as answer:
+            assert b"<title>" in answer.read()
+
+
+def test_a_deployed_run_says_what_it_did_and_the_next_one_that_nothing_is_new(stack: Up, running) -> None:
+    first, again = (stack.wait_for(stack.start_deployment("dataset/digits")) for _ in range(2))
+    assert first["name"] == "digits-dataset"
+    assert first["state"]["message"] == "1,797 examples, image 8 x 8 x 1"
+    assert again["state"]["type"] == "COMPLETED"
+    assert again["state"]["message"] == "nothing new: 1,797 examples, image 8 x 8 x 1"
+    tasks = stack.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [again["id"]]}}})
+    assert {task["name"] for task in tasks} == {"convert", "snapshot"}
+    assert all(task["state"]["message"].startswith("from the store: 1,797") for task in tasks)
+
+
+def test_an_ad_hoc_run_uses_the_servers(stack: Up, running) -> None:
+    answer = stack("run", "dataset", DIGITS, "--records.split_seed", "7", "--json")
+    assert answer.code == 0, answer.stderr
+    assert stack.ask(f"flow_runs/{answer.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
+    address = f"{running['mlflow_url']}/api/2.0/mlflow/runs/get?run_id={answer.json['mlflow_run_id']}"
+    found = call("GET", address)["run"]
+    assert found["info"]["status"] == "FINISHED"
+    assert found["info"]["artifact_uri"].startswith("mlflow-artifacts:/")
+
+
+def test_a_wrong_value_is_refused_before_a_run_begins(stack: Up, running) -> None:
+    found = stack.ask("deployments/name/dataset/digits")
+    wrong = {**found["parameters"]["config"], "records": {"shards": 0}}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        stack.ask(f"deployments/{found['id']}/create_flow_run", {"parameters": {"config": wrong}})
+    assert refused.value.code == 409
+    assert "shards" in str(refused.value)
+
+
+def test_foreign_hosts_and_origins_are_refused(stack: Up, running) -> None:
+    for headers in ({"Host": "example.com"}, {"Origin": "http://example.com"}):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            stack.ask("health", headers=headers)
+        assert refused.value.code == 403
+    assert stack.ask("health", headers={"Origin": running["prefect_url"]}) is True
+
+
+@pytest.mark.parametrize("service", ["prefect", "mlflow", "worker"])
+def test_a_killed_service_is_mended_and_nothing_is_lost(stack: Up, running, service: str) -> None:
+    runs = stack.ask("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
+    victim = psutil.Process(running["pids"][service])
+    victim.kill()
+    victim.wait(10)
+    status = stack("status", "--json")
+    assert status.code == 1 and status.json["services"][service] == "down"
+    mended = stack.up()
+    assert mended["pids"][service] != running["pids"][service]
+    assert {name for name, pid in mended["pids"].items() if pid == running["pids"][name]} == running["pids"].keys() - {
+        service
+    }
+    after = stack.ask("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
+    assert {run["id"] for run in runs} <= {run["id"] for run in after}
+    assert {row["name"] for row in mended["deployments"] if row["next"]} == SCHEDULED
+
+
+def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> None:
+    mark = Stack(stack.root).mark
+    answer = stack("down", "--json")
+    assert answer.json["stopped"] == ["worker", "mlflow", "prefect"]
+    assert not [process for process in psutil.process_iter() if _mark_of(process) == mark]
+    assert stack("down").stdout == "nothing was up\n"
+    server = http.server.HTTPServer(("127.0.0.1", int(os.environ["MLFLOW_PORT"])), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        refused = stack("up")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert refused.code == 1
+    assert f"in use by process {os.getpid()}" in refused.stderr and "--mlflow-port" in refused.stderr
+    assert not Stack(stack.root).living()
+
+
+def test_in_the_foreground_it_mends_itself_and_ends_with_a_signal(stack: Up) -> None:
+    process = stack.start("up", "--foreground")
+    try:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("started"):
+            assert process.poll() is None
+        before = Stack(stack.root).living()["mlflow"]
+        os.kill(before.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 120
+        while Stack(stack.root).living().get("mlflow") in (None, before):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(90) == 0
+        assert not Stack(stack.root).living()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(MARK)
+    except (psutil.Error, OSError):
+        return None
