@@ -63,7 +63,7 @@ def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: Comma
     assert answer.code == 1
     assert "a published file never changes" in answer.stderr and answer.stderr.count("\n") == 1
 
-    [copy] = finished.root.glob(f"mlartifacts/**/export/{MODEL}")
+    [copy] = finished.root.glob(f"mlartifacts/models/**/{MODEL}")
     whole = copy.read_bytes()
     flip(copy)
     try:
