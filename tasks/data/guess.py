@@ -194,11 +194,14 @@ def _shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
 
 
 def _splits(keys: Sequence[str], shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
-    """The first of these shares, and a seed, under which every split has an example."""
+    """The first of these shares, and a seed, under which no split is empty; of few, none smaller than its share."""
     for tried in shares:
         ends = bounds(tried)
+        held_out = {name: round(share * len(keys)) if len(keys) < FEW else 1 for name, share in tried.items()}
+        least = {**held_out, "train": 1}
         for seed in range(SEEDS if len(keys) < FEW else 1):
-            if len({split_of(Item(key, ""), ends, seed) for key in keys}) == len(tried):
+            found = Counter(split_of(Item(key, ""), ends, seed) for key in keys)
+            if all(found[name] >= max(1, count) for name, count in least.items()):
                 return tried, seed
     raise Refused("PATH", f"{len(keys)} examples", "train, validation and test need one each", remedy)
 
