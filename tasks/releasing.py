@@ -123,15 +123,16 @@ def _gate(
     config: PromoteConfig,
 ) -> tuple[str, str]:
     """The alias a version earns, and why."""
+    spoken = metric.replace("_", " ")
     if champion is None:
-        return ("champion", f"champion, with test {metric} {score:.4f}; there was none before")
+        return ("champion", f"champion, with test {spoken} {score:.4f}; there was none before")
     before = champion.score
     if champion.records != records.digest:
         before = _score_again(attempt, client, champion, records, metric)
     if math.isnan(before):
         return ("candidate", f"not comparable: champion version {champion.version} cannot be scored on these records")
     ahead = score - before if higher_is_better else before - score
-    told = f"test {metric} {score:.4f} against {before:.4f} of champion version {champion.version}"
+    told = f"test {spoken} {score:.4f} against {before:.4f} of champion version {champion.version}"
     by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {config.margin:.4f}"
     if ahead >= config.margin:
         return ("champion", f"champion, with {told} ({by})")

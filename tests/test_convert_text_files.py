@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import Records
-from tasks.config import RecordsConfig, TextFilesSource, identity
+from tasks.config import Config, RecordsConfig, TextFilesSource, identity
 from tasks.data import records
 from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint
 from tasks.data.sources.files import pattern
 from tasks.data.text import raw_bytes, raw_lengths
 from tasks.errors import Failed, Refused
+from tasks.pages.words import describe
 from tasks.workbench import Workbench
+from tests.told import page_of
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=2)
 
@@ -81,6 +83,21 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
         ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8"],
     ]
     assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
+
+
+def test_what_is_skipped_is_told_in_a_line_and_named_on_the_page(
+    folder: Path, bench: Workbench, publish: Callable, tmp_path: Path
+) -> None:
+    (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
+    config = source(folder, undecodable="skip")
+    made = publish(Records, bench, records.build(bench, config, CONFIG))
+    assert describe(made) == "34 records in 6 shards, 1 skipped"
+    rest = {"snapshot": {"kind": "tokens"}, "train": {"steps": 1}}
+    whole = Config.model_validate({"name": "texts", "source": config, "records": CONFIG, **rest})
+    page = page_of(tmp_path / "home", whole, convert=made)
+    assert "34 files:" in page
+    assert "1 left out: skipped, as source.undecodable says" in page
+    assert "<code>shelf1/latin.txt</code></dt><dd>byte 3 (0xe9) is not UTF-8" in page
 
 
 def test_glob_and_exclude_choose_files(folder: Path) -> None:

@@ -13,6 +13,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config import (
+    Config,
     EvaluateConfig,
     ImageSnapshot,
     MlpModel,
@@ -32,6 +33,8 @@ from tasks.models import build as build_model
 from tasks.training.fit import fit
 from tests.homes import CommandHome
 from tests.test_export_works import CHAIN
+from tests.test_page_tells_the_run import Loads
+from tests.told import page_of
 
 SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
 TRAIN = TrainConfig(
@@ -88,6 +91,24 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
     (picture,) = (report.path / "pictures").glob("*.png")
     with Image.open(picture) as image:
         assert min(image.size) > 250
+
+
+def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp_path):
+    task, made, snapshot, _, report = job
+    dataset, layout = JOBS[task]
+    model = MlpModel(task=task, units=(32,))
+    config = Config(name=task, source=SklearnSource(dataset=dataset), snapshot=layout, model=model, train=TRAIN)
+    shown = Loads(page_of(tmp_path, config, convert=made, snapshot=snapshot, evaluate=report)).text
+    found = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]
+    assert f"and {found['examples']} test examples." in shown
+    if task == "multilabel":
+        assert "Class by class" in shown and "macro f1" in shown
+        for row in found["classes"]:
+            assert row["class"] in shown and f"{row['f1']:.4f}" in shown
+    else:
+        assert "progression, true" in shown and "lower is better" in shown
+        for row in found["furthest"]:
+            assert row["key"] in shown and f"{row['said'][0]:.5g}" in shown
 
 
 def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):

@@ -15,7 +15,15 @@ from PIL import Image
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.int8_dynamic import with_int8_tables
 from tasks.compression.variants import JUDGED
-from tasks.config import EvaluateConfig, RecordsConfig, TextFilesSource, TokensSnapshot, TransformerModel
+from tasks.config import (
+    Config,
+    EvaluateConfig,
+    RecordsConfig,
+    TextFilesSource,
+    TokensSnapshot,
+    TrainConfig,
+    TransformerModel,
+)
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
 from tasks.evaluation.judging import SnapshotSplit, ask, compare, judge
@@ -27,6 +35,8 @@ from tasks.models import build as build_model
 from tasks.models.forward import caller
 from tasks.models.keras_file import load, save
 from tests.test_export_works import CHAIN
+from tests.test_page_tells_the_run import Loads
+from tests.told import page_of
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
@@ -88,6 +98,22 @@ def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text
     for name in ("bits_by_size", "loss_by_place"):
         with Image.open(report.path / "pictures" / f"{name}.png") as image:
             assert min(image.size) > 300
+
+
+def test_the_page_counts_files_and_rows_and_shows_what_it_writes(text, report, tmp_path):
+    made, snapshot, _ = text
+    source = TextFilesSource(path="stdlib:", glob="email/*.py")
+    layout = TokensSnapshot(vocabulary=400, block=32)
+    config = Config(name="lm", source=source, snapshot=layout, model=CONFIG, train=TrainConfig(steps=1))
+    shown = Loads(page_of(tmp_path, config, convert=made, snapshot=snapshot, evaluate=report)).text
+    counts, rows = made.manifest["counts"], snapshot.manifest["counts"]
+    assert f"{counts['examples']} files:\n{counts['train']} train" in shown
+    assert f"and {counts['test']} test files." in shown
+    assert f"{sum(rows.values()):,} rows of 32 tokens, vocabulary 400" in shown
+    assert f"test bits per byte {report.metrics['test/bits_per_byte']:.4f}" in shown
+    for words in ("gzip bits per byte", "The hardest files to foresee", "The easiest files", "It writes", "email/"):
+        assert words in shown
+    assert "examples" not in shown.split("Config")[0]
 
 
 def test_nats_are_cross_entropies():

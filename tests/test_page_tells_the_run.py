@@ -19,6 +19,7 @@ from tasks.config import Config
 from tasks.config.load import load
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
+from tasks.pages.words import figure
 from tasks.store.home import Home
 from tasks.store.runs import find_runs, opened
 from tests.homes import ROOT, CommandHome
@@ -120,6 +121,18 @@ def fail(config: Config, home: Home, error: Failed) -> Path:
         assert [path.name for path, _ in files] == ["page.html", "config.yaml"]
         assert "**failed**" in description
         return run.folder
+
+
+def test_a_metric_that_is_the_loss_is_drawn_once(tmp_path: Path) -> None:
+    journal = tmp_path / "metrics.jsonl"
+    points = [{"train/loss": value, "train/squared_error": value, "train/accuracy": 1 / value} for value in (9.0, 4.0)]
+    entries = [{"step": step, "time": 0.0, "metrics": metrics} for step, metrics in enumerate(points, start=1)]
+    journal.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert [title for title, _ in curves.draw_all(journal)] == ["loss", "accuracy"]
+
+
+def test_a_nought_has_no_sign() -> None:
+    assert [figure(value) for value in (-1e-9, 0.0, -0.25, 2e-5)] == ["0.0000", "0.0000", "-0.2500", "0.0000"]
 
 
 def test_curves_leave_out_what_cannot_be_drawn(tmp_path: Path) -> None:

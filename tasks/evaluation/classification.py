@@ -131,7 +131,7 @@ class Judge:
         }
 
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
-        """Confusion, reliability, curves, and the most wrong examples where they are images."""
+        """Confusion, reliability, curves, and the most wrong examples where there are any and they are images."""
         title, wrong = self.split.name, details["most_wrong"]
         drawn = {
             "confusion": pictures.confusion(answers, self.names, title),
@@ -139,7 +139,7 @@ class Judge:
             "curves": pictures.curves(answers, self.names, title),
         }
         images = np.asarray(self.inputs[np.array([row["row"] for row in wrong], np.int64)])
-        if images.ndim == 4 and images.dtype == np.uint8:
+        if wrong and images.ndim == 4 and images.dtype == np.uint8:
             drawn["most_wrong"] = pictures.most_wrong(images, wrong, f"{title}: most confidently wrong")
         return drawn
 

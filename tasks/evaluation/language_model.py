@@ -118,7 +118,7 @@ class Judge:
         return kept["likeliest"][self.documents.of_targets >= 0]
 
     def details(self, answers: Answers) -> dict[str, Any]:
-        """The files that are hardest and easiest to foresee."""
+        """The files that are hardest and easiest to foresee; of few files none is both."""
         files = np.flatnonzero(answers.bytes)
         order = files[np.lexsort((files, -answers.bits[files]))]
         rows = [
@@ -134,7 +134,7 @@ class Judge:
             "bytes": int(answers.bytes.sum()),
             "tokens": int(answers.tokens.sum()),
             "worst": rows[:most],
-            "best": rows[len(rows) - most :][::-1],
+            "best": rows[max(len(rows) - most, most) :][::-1],
         }
 
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:

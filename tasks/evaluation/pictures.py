@@ -63,7 +63,7 @@ def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
     counts = confusion_matrix(answers.labels, answers.predicted, labels=range(len(classes)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     right = np.eye(len(classes), dtype=bool)
-    side = min(2.2 + 0.42 * len(classes), 12)
+    side = min(max(2.2 + 0.42 * len(classes), 4.8), 12)
     figure = Figure((side, side), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(np.where(right, shares, np.nan), cmap="Blues", vmin=0, vmax=1.3)
@@ -142,10 +142,10 @@ def most_wrong(images: npt.NDArray[np.uint8], wrong: list[dict[str, Any]], title
         images: [n, height, width, 1 or 3].
         wrong: n rows of a report's `most_wrong`.
     """
-    columns = min(max(len(wrong), 1), 6)
-    rows = max(1, -(-len(wrong) // columns))
+    columns = min(len(wrong), 6)
+    rows = -(-len(wrong) // columns)
     figure = Figure((1.7 * max(columns, 3), 2.1 * rows + 0.5), layout="constrained")
-    figure.suptitle(title if wrong else f"{title}: none is wrong", x=0.02, ha="left", fontsize=10, fontweight="bold")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
     for axes in figure.subplots(rows, columns, squeeze=False).ravel():
         axes.axis("off")
     for axes, image, row in zip(figure.axes, images, wrong, strict=False):

@@ -53,14 +53,14 @@ def read(journal: Path) -> dict[str, Points]:
 
 
 def draw_all(journal: Path) -> list[tuple[str, str]]:
-    """Title and SVG of each chart that the journal has two points for."""
+    """Title and SVG of each chart that the journal has two points for; a metric that is the loss is drawn once."""
     found = read(journal)
-    drawn = []
+    drawn: dict[str, dict[str, Points]] = {}
     for chart in CHARTS:
         curves = {label: found[name] for name, label in chart.names.items() if len(found.get(name, ())) > 1}
-        if curves:
-            drawn.append((chart.title, draw(chart.title, curves, chart.log)))
-    return drawn
+        if curves and curves not in drawn.values():
+            drawn[chart.title] = curves
+    return [(chart.title, draw(chart.title, drawn[chart.title], chart.log)) for chart in CHARTS if chart.title in drawn]
 
 
 def draw(title: str, curves: dict[str, Points], log: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.evaluation import primary
-from tasks.pages.words import baselines, describe, kilobytes, score
+from tasks.pages.words import MODELS, baselines, describe, kilobytes, noun, score
 from tasks.store.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
@@ -103,7 +103,7 @@ class Facts:
     @property
     def counted(self) -> str:
         """What a judgement counts: intervals are over these."""
-        return "files" if self.config.model.task == "language_model" else "examples"
+        return noun(self.config)
 
     @property
     def sample(self) -> dict[str, Any] | None:
@@ -146,8 +146,10 @@ class Facts:
         if model is not None and snapshot is not None:
             counts = model.manifest["counts"]
             kind = model.manifest["inputs"]["config"]["model"]["kind"]
-            line = f"A {kind} of {counts['parameters']:,} weights, trained for {counts['steps']:,} steps on "
-            line += f"{snapshot.manifest['counts']['train']:,} examples of {source}"
+            fed = "rows" if "tokens" in snapshot.manifest["features"] else self.counted
+            rows = f"{snapshot.manifest['counts']['train']:,} {fed} of {source}"
+            line = f"A {MODELS.get(kind, kind)} of {counts['parameters']:,} weights, "
+            line += f"trained for {counts['steps']:,} steps on {rows}"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
                 line += f", reaches {self.score} on {unseen:,} {self.counted} that it never saw"

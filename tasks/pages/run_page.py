@@ -43,6 +43,7 @@ def render(facts: Facts) -> str:
         undefined=StrictUndefined,
     )
     environment.filters["seconds"] = seconds
+    environment.globals["zip"] = zip
     return environment.get_template("run_page.html.j2").render(
         facts=facts,
         record=facts.record,
@@ -51,6 +52,7 @@ def render(facts: Facts) -> str:
         classes=sections.classes(facts),
         pictures=sections.pictures(facts),
         files=sections.files(facts),
+        furthest=sections.furthest(facts),
         training=sections.training(facts),
         variants=sections.variants(facts),
         data=sections.data(facts),

@@ -14,7 +14,7 @@ from tasks.artifacts import Artifact, Model
 from tasks.evaluation import TASKS, gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
-from tasks.pages.words import kilobytes, seconds, span
+from tasks.pages.words import figure, kilobytes, seconds, span
 from tasks.store.provenance import git_commit, packages
 
 PICTURES = {
@@ -29,6 +29,9 @@ PICTURES = {
 }
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
+
+LISTED = 100
+"""Keys left out that the page names; the manifest of the records names all."""
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 
@@ -64,6 +67,12 @@ def files(facts: Facts) -> list[tuple[str, list[dict[str, Any]]]]:
     """Of a language model the files that were hardest and easiest to foresee."""
     test = facts.report["splits"]["test"] if facts.report else {}
     return [(title, test[name]) for title, name in (("hardest", "worst"), ("easiest", "best")) if test.get(name)]
+
+
+def furthest(facts: Facts) -> dict[str, Any]:
+    """Of a regression the examples that it was furthest from: what was true and what it said, by target."""
+    test = facts.report["splits"]["test"] if facts.report else {}
+    return {"targets": test["targets"], "rows": test["furthest"]} if test.get("furthest") else {}
 
 
 def pictures(facts: Facts) -> list[tuple[str, str, str]]:
@@ -154,8 +163,8 @@ def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[s
         "bytes": kilobytes(statistics["bytes"]),
         "ratio": "" if ratio is None else f"{ratio:.2f}",
         "score": span(metrics, f"{name}/test/{facts.metric}"),
-        "lost": "" if lost is None else f"{lost:.4f}",
-        "bound": "" if bound is None else f"at most {bound:.4f}",
+        "lost": "" if lost is None else figure(lost),
+        "bound": "" if bound is None else f"at most {figure(bound)}",
         "latency": [_speed(row, name) for row in batches.values()],
         "gates": verdicts,
         "accepted": all(verdict["passed"] for verdict in verdicts),
@@ -188,10 +197,21 @@ def data(facts: Facts) -> dict[str, Any]:
     return {
         "splits": counts,
         "total": sum(counts.values()),
-        "bad": records.manifest["counts"].get("bad", 0),
+        "left_out": _left_out(records),
         "balance": balance,
         "figures": figures,
     }
+
+
+def _left_out(records: Artifact) -> list[dict[str, Any]]:
+    """What of the source is in no split, by key and with the reason."""
+    statistics = records.manifest["statistics"]
+    told = [("skipped, as source.undecodable says", "skipped"), ("bad, within records.bad_budget", "bad")]
+    return [
+        {"what": what, "count": len(rows), "rows": rows[:LISTED], "more": max(len(rows) - LISTED, 0)}
+        for what, name in told
+        if (rows := statistics.get(name, []))
+    ]
 
 
 def _balance(columns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -260,7 +280,8 @@ def lineage(facts: Facts) -> list[dict[str, Any]]:
         return roots
     raw = len(records.manifest["inputs"]["sources"])
     source = facts.config.source
-    what = f"{raw:,} raw examples or files of {source.name}, each by key and SHA-256"
+    each = "examples" if source.kind == "sklearn" else "files"
+    what = f"{raw:,} raw {each} of {source.name}, each by key and SHA-256"
     return [{"kind": "source", "name": f"{source.kind} {source.name}", "what": what, "under": roots}]
 
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
+from tasks.config import Config
 from tasks.evaluation import TASKS
+
+MODELS = {"mlp": "multi-layer perceptron", "convnet": "convolutional network"}
+"""Architectures by name, where that is not the `model.kind`."""
 
 INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
 """What one would type for `millrace predict`, by the kind of snapshot."""
+
+
+def noun(config: Config) -> str:
+    """What a record of this source is: what splits and intervals are over."""
+    if config.source.kind == "text_files":
+        return "files"
+    if config.source.kind == "image_folder":
+        return "images"
+    return "texts" if config.snapshot.kind == "tokens" else "examples"
 
 
 def describe(artifact: Artifact) -> str:
@@ -18,7 +31,11 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "records":
         shards = sum(1 for file in manifest["files"] if ".tfrecord-" in file["path"] and "/" not in file["path"])
         bad = f", {counts['bad']:,} bad left out" if counts.get("bad") else ""
-        return f"{counts['examples']:,} records in {shards} shards{bad}"
+        skipped = f", {counts['skipped']:,} skipped" if counts.get("skipped") else ""
+        return f"{counts['examples']:,} records in {shards} shards{bad}{skipped}"
+    if artifact.kind == "snapshot" and (tokens := manifest["features"].get("tokens")):
+        block = tokens["shape"][0] - 1
+        return f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}"
     if artifact.kind == "snapshot":
         shapes = ", ".join(
             f"{name} {' x '.join(map(str, row['shape']))}" for name, row in manifest["features"].items() if row["shape"]
@@ -76,6 +93,12 @@ def score(metrics: dict[str, float], name: str) -> str:
     if f"{name}/low" in metrics:
         text += f" [{metrics[f'{name}/low']:.4f}, {metrics[f'{name}/high']:.4f}]"
     return text
+
+
+def figure(value: float) -> str:
+    """Four places, and a nought without a sign."""
+    text = f"{value:.4f}"
+    return text.removeprefix("-") if not float(text) else text
 
 
 def kilobytes(size: int) -> str:

@@ -90,7 +90,7 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     floor, ceiling = low, low + (high > 0)
     missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
     seen = {str(n): int((times == n).sum()) for n in np.unique(times)}
-    spread = " and ".join(f"{examples:,} seen {n} times" for n, examples in seen.items())
+    spread = " and ".join(f"{examples:,} seen {n} time{'s' * (n != '1')}" for n, examples in seen.items())
     text = f"{count:,} examples over {steps:,} steps: {spread}, {missing} missing, {repeated} repeated"
     if wrong:
         text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other examples than the order says; {text}"
