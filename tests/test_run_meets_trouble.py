@@ -183,6 +183,20 @@ def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_i
 
 
 @pytest.mark.slow
+def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> None:
+    """There Prefect's database cannot be written either."""
+    home = CommandHome(disk / "home")
+    words = ["run", "dataset", DIGITS, "--json"]
+    for _ in range(2):
+        fill(disk / "filler")
+        answer = home(*words)
+        (disk / "filler").unlink()
+        failed_in_one_line(home, answer.stdout, answer.stderr, answer.code, "No space left on device")
+        answer = home(*words)
+        assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_no_permission_is_one_error_and_goes_on_when_mended(finished: CommandHome, tmp_path: Path) -> None:
     """A folder that may not be written: a stage's workplace, where it publishes, the run's own."""

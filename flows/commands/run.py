@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import logging
 import os
 import shutil
 import urllib.error
@@ -16,7 +17,7 @@ import typer
 
 from flows.commands.reply import AsJson, Reply, replying
 from infra.services import QUIET
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Refused, UserError
 from tasks.store.home import Home, find_home
 
 FLOWS = ("pipeline", "dataset", "training", "release")
@@ -62,6 +63,10 @@ def run(
         token = ticket.set(mine)
         try:
             flow(config)
+        except Exception as error:
+            if (found := behind(error, home)) is error:
+                raise
+            raise found from error
         finally:
             console.settle()
             ticket.reset(token)
@@ -152,6 +157,7 @@ def prepare(home: Home) -> None:
     os.environ.setdefault("PREFECT_HOME", str(home.prefect))
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # a log line that Prefect's server does not take is no news for the person
 
 
 def use_stack(home: Home) -> None:
@@ -200,6 +206,23 @@ def check_server(url: str) -> None:
         saw = str(getattr(error, "reason", None) or error)
     rule = "the server that it names must answer"
     raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, "start that server, or unset PREFECT_API_URL")
+
+
+def behind(error: Exception, home: Home) -> Exception:
+    """What of an error of Prefect's is the user's to mend: the run's own error before it, a full disk, its server."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, UserError):
+            return below
+        below = below.__cause__ or below.__context__
+    if type(error).__module__.partition(".")[0] not in ("prefect", "httpx"):
+        return error
+    try:
+        home.probe()
+    except OSError as full:
+        return full
+    saw, rule = " ".join(str(error).split())[:160], "Prefect's server must take what a run tells it"
+    return Failed(os.environ.get("PREFECT_API_URL", "prefect"), saw, rule, "see its log, mend it and run again")
 
 
 def summarise(reply: Reply, run: Any, as_json: bool) -> None:

@@ -72,7 +72,8 @@ def _image(feature: Feature, name: str, value: Value) -> State:
             colours = "RGBA" if image.has_transparency_data else "RGB"
             pixels = np.asarray(image if image.mode in PLAIN else image.convert(colours))
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise Unreadable(f"{name}: not a whole image: {error}") from error
+        saw = "not an image" if isinstance(error, UnidentifiedImageError) else f"not a whole image: {error}"
+        raise Unreadable(f"{name}: {saw}") from error
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
     if any(wanted not in (-1, found) for wanted, found in zip(feature.shape, pixels.shape, strict=True)):
         raise Unreadable(f"{name}: shape {pixels.shape}, not {feature.shape}")

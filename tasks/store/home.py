@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,13 @@ class Home:
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise self._unusable(folder, "not writable", "written")
         return self
+
+    def probe(self) -> None:
+        """Write a little, and raise `OSError` where that does not go."""
+        with tempfile.TemporaryFile(dir=self.root) as file:
+            file.write(bytes(1 << 16))
+            file.flush()
+            os.fsync(file.fileno())
 
     def _unusable(self, folder: str | Path, saw: str | None, what: str) -> Refused:
         rule = f"the home must be a folder that can be {what}"

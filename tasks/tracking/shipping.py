@@ -61,7 +61,7 @@ class Shipper:
         self.client: MlflowClient | None = None
         self.mlflow_id: str | None = run.record["mlflow_run_id"]
         self.fault: Exception | None = None
-        self._faults = 0
+        self._faults, self._told = 0, False
         self._queue: queue.SimpleQueue[Send] = queue.SimpleQueue()
         self._held: Send | None = None
         self._acknowledged = run.folder / "shipped.json"
@@ -123,7 +123,7 @@ class Shipper:
         self._thread.join(patience)
         left = sum(len(point.metrics) for point in read(self.journal, self._state()["offset"]))
         if left or self._thread.is_alive() or not self._ready.is_set():
-            why = f" ({reason(self.fault)})" if self.fault and self._faults < TELLING else ""
+            why = f" ({reason(self.fault)})" if self.fault and not self._told else ""
             console.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")
 
     def _go(self) -> None:
@@ -137,6 +137,7 @@ class Shipper:
             except Exception as error:
                 self.fault, self._faults = error, self._faults + 1
                 if self._faults == TELLING and not ending:
+                    self._told = True
                     where = self.run.home.mlflow_uri
                     console.say(f"warning: tracking at {where}: {reason(error)}; metrics wait", style="yellow")
             if ending:
