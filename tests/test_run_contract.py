@@ -28,7 +28,6 @@ def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
     assert tuple(told["artifacts"]) == STAGES
     rows = [row for stage in STAGES for row in told["artifacts"][stage]]
     assert all(row["cached"] for row in rows)
-    assert sum(row["seconds"] for row in rows) < 5
     assert answer.stderr.count("from the store") == 8
     assert "champion already" in answer.stderr
     assert (told["command"], told["status"], told["exit_code"], told["error"]) == ("run", "completed", 0, None)
