@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import STAGES
+from tasks.tracking.runs import connect
 from tests.homes import DIGITS, SMALL, SMALL_LM, STDLIB_LM, CommandHome
 
 WORKPLACES = {
@@ -80,6 +83,21 @@ def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
         return bool(begun) and time.monotonic() - begun[0] >= delay
 
     return due
+
+
+def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None:
+    """MLflow's migrations, cut off, can neither go on nor begin again."""
+    uri, draft = f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "mlflow.db.draft"
+    making = subprocess.Popen([sys.executable, "-c", f"from tasks.tracking.runs import connect; connect({uri!r})"])
+    while not draft.exists() or draft.stat().st_size < 300_000:  # a third of what it will be
+        assert making.poll() is None
+        time.sleep(0.001)
+    making.kill()
+    making.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    client = connect(uri)
+    client.create_registered_model("digits")
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 @pytest.mark.timeout(900)

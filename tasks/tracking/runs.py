@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +29,29 @@ EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 STATUS = {"completed": "FINISHED", "rejected": "FINISHED", "awaiting_approval": "FINISHED", "stopped": "KILLED"}
 
 
+SQLITE = "sqlite:///"
+
+
 def connect(uri: str) -> MlflowClient:
-    """A client of the tracking store at `uri`; the database is made at its first use."""
+    """A client of the tracking store at `uri`; a local file is made where there is none."""
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    if uri.startswith(SQLITE) and not (file := Path(uri.removeprefix(SQLITE))).exists():
+        make_database(file)
     mlflow.set_tracking_uri(uri)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def make_database(file: Path) -> None:
+    """MLflow's tables, whole or not at all: its migrations, cut off by a kill, can neither go on nor begin again."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    draft = file.with_name(f"{file.name}.draft")
+    for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
+        leftover.unlink(missing_ok=True)
+    store = SqlAlchemyStore(f"{SQLITE}{draft}", str(file.parent / "mlartifacts"))
+    store.engine.dispose()
+    os.rename(draft, file)
 
 
 def find_or_begin(client: MlflowClient, run: Run) -> str:
