@@ -68,7 +68,7 @@ class Stopped(BaseException):
         self.signal_number = signal_number
 
     def __str__(self) -> str:
-        return f"stopped by {signal.Signals(self.signal_number).name}, after saving"
+        return f"stopped by {signal.Signals(self.signal_number).name}"
 
     @property
     def exit_code(self) -> int:
