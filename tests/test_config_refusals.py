@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,10 @@ def test_what_a_preset_cannot_hold_is_named(text: str, says: str, tmp_path: Path
 def test_a_folder_is_no_preset(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="a folder; a preset is a YAML file"):
         load(tmp_path)
+
+
+def test_every_choice_is_a_choice_of_tabs_in_prefects_form() -> None:
+    schema = json.dumps(Config.model_json_schema())
+    assert "oneOf" not in schema
+    for kind in ("SklearnSource", "TokensSnapshot", "TransformerModel", "AdamW", "Mirrored"):
+        assert f'{{"$ref": "#/$defs/{kind}"}}' in schema

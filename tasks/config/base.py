@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Strict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Short enough for the files and folders that are called after it."""
@@ -12,6 +12,16 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length
 
 LISTED = Strict(False)
 """Marks a tuple: YAML and JSON write it as a list."""
+
+
+def _as_tabs(schema: dict[str, Any]) -> None:
+    """Prefect's form shows `anyOf` as tabs, and `oneOf` as raw JSON; `kind` tells the choices apart anyway."""
+    schema["anyOf"] = schema.pop("oneOf")
+    del schema["discriminator"]
+
+
+BY_KIND = Field(discriminator="kind", json_schema_extra=_as_tabs)
+"""Marks a choice between sections, made by their `kind`."""
 
 
 class Section(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, Conflict, Section
+from tasks.config.base import BY_KIND, LISTED, Conflict, Section
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -85,4 +85,4 @@ class TransformerModel(Section):
         return self
 
 
-ModelConfig = Annotated[ConvnetModel | MlpModel | TransformerModel, Field(discriminator="kind")]
+ModelConfig = Annotated[ConvnetModel | MlpModel | TransformerModel, BY_KIND]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from tasks.config.base import Section
+from tasks.config.base import BY_KIND, Section
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 Shards = Annotated[int, Field(ge=1, le=10_000)]
@@ -63,4 +63,4 @@ class TableSnapshot(Section):
     """Number of array files of each feature and split."""
 
 
-SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot | TableSnapshot, Field(discriminator="kind")]
+SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot | TableSnapshot, BY_KIND]

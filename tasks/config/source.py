@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Name, Section
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Name, Section
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -101,4 +101,4 @@ class TfdsSource(Section):
     """Prepare the data set if it is not there yet; only then is the network used, if its builder asks for it."""
 
 
-SourceConfig = Annotated[SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource, Field(discriminator="kind")]
+SourceConfig = Annotated[SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource, BY_KIND]

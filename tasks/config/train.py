@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Section
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
@@ -150,7 +150,7 @@ class TrainConfig(Section):
     class_weights: Annotated[Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None, LATER] = None
     """Weight of an example by its class: a mapping for every class, or `balanced`: N / (classes x examples of it)."""
 
-    optimizer: Annotated[Adam | AdamW | Sgd, Field(discriminator="kind")] = Adam()
+    optimizer: Annotated[Adam | AdamW | Sgd, BY_KIND] = Adam()
     """The update rule."""
 
     schedule: Schedule = Schedule()
@@ -169,7 +169,7 @@ class TrainConfig(Section):
     """A finished model in the store to go on from: its state, its order of examples, its ledger. `steps` counts from
     its first step. Equal to having trained longer where the schedule does not look ahead: `constant`."""
 
-    strategy: Annotated[OneDevice | Mirrored, NOT_IDENTITY, Field(discriminator="kind")] = OneDevice()
+    strategy: Annotated[OneDevice | Mirrored, NOT_IDENTITY, BY_KIND] = OneDevice()
     """The layout of a step over devices."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
