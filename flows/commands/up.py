@@ -18,7 +18,8 @@ from infra.services import Layout
 from infra.stack import Stack, StackError, alone
 from tasks import console
 from tasks.errors import Failed, Refused, Stopped
-from tasks.store.home import find_home, find_project
+from tasks.store.home import Home, find_home, find_project
+from tasks.store.lock import locked
 
 PrefectPort = Annotated[
     int | None, typer.Option(help="Port of Prefect's server; else PREFECT_SERVER_API_PORT, else 4200.")
@@ -42,6 +43,7 @@ def up(
         stack = Stack(home.root)
         layout = wanted(stack, home.root, prefect_port, mlflow_port)
         with alone(home.root), told():
+            make_database(home)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
             fresh = stack.up(layout, console.say)
             orchestration.install(layout, console.say)
@@ -56,6 +58,15 @@ def up(
             typer.echo("started  " + ", ".join(fresh) if fresh else "all of it was up already")
         if foreground:
             stay(home.root, layout)
+
+
+def make_database(home: Home) -> None:
+    """MLflow's, whole or not at all: its server, killed amid the migrations, would leave a file of no use."""
+    if not home.mlflow_file.exists():
+        from tasks.tracking import runs
+
+        with locked(home.root / ".mlflow.lock"):
+            runs.connect(f"{runs.SQLITE}{home.mlflow_file}")
 
 
 def wanted(stack: Stack, home: Path, prefect_port: int | None, mlflow_port: int | None) -> Layout:

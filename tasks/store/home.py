@@ -33,9 +33,14 @@ class Home:
         return self.root / "prefect"
 
     @property
+    def mlflow_file(self) -> Path:
+        """MLflow's database."""
+        return self.root / "mlflow.db"
+
+    @property
     def mlflow_uri(self) -> str:
         """Where tracking goes: the server in the environment, or the local file."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root / 'mlflow.db'}"
+        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
 
     def has_registry(self) -> bool:
         """Whether there is a registry to ask; a local one is made by the first run."""
