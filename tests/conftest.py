@@ -195,7 +195,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     return home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A home on ports of its own, for `millrace up`; whatever happens, it is taken down."""
     ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
