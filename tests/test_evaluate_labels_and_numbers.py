@@ -109,6 +109,11 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
         assert "progression, true" in shown and "lower is better" in shown
         for row in found["furthest"]:
             assert row["key"] in shown and f"{row['said'][0]:.5g}" in shown
+        first = np.asarray(open_snapshot(snapshot.path).arrays("test")["numbers"][found["furthest"][0]["row"]])
+        assert f"age {first[0]:.4g}, " in shown
+        assert len(found["slices"]) == 4 and "rmse by slice" in shown
+        assert sum(row["examples"] for row in found["slices"]) == found["examples"]
+        assert all(row["slice"] in shown for row in found["slices"])
 
 
 def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):

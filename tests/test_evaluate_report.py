@@ -26,6 +26,12 @@ def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish)
         assert (
             report.metrics[f"{split}/loss/low"] < report.metrics[f"{split}/loss"] < report.metrics[f"{split}/loss/high"]
         )
+        slices = {row["slice"]: row for row in found["splits"][split]["slices"]}
+        for number in range(10):
+            own = slices[f"label {number}"]
+            assert own["value"] == right[labels == number].mean()
+            assert own["examples"] == (labels == number).sum()
+            assert own["low"] <= own["value"] <= own["high"] and own["low"] < own["high"]
         classes = found["splits"][split]["classes"]
         assert [row["support"] for row in classes] == np.bincount(labels, minlength=10).tolist()
         for row in found["splits"][split]["most_wrong"]:

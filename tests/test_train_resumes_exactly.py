@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,17 @@ def test_the_ledger_proves_what_was_fed(
     lines = (model.path / LEDGER).read_text().replace('"hash": "', '"hash": "f')
     (model.path / LEDGER).write_text(lines)
     assert prove(model.path, snapshot.path)["wrong"]
+
+
+def test_the_ledger_calls_a_language_models_rows_by_their_name(tmp_path: Path) -> None:
+    for folder, manifest in {
+        "model": {"inputs": {"config": {"train": {}, "seed": 1}}},
+        "snapshot": {"counts": {"train": 4}, "features": {"tokens": {}}},
+    }.items():
+        (tmp_path / folder / "state").mkdir(parents=True)
+        (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "model" / LEDGER).touch()
+    assert prove(tmp_path / "model", tmp_path / "snapshot")["text"].startswith("4 rows over 0 steps: 4 seen 0 times")
 
 
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(

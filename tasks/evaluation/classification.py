@@ -130,6 +130,10 @@ class Judge:
             "most_wrong": [_wrong(answers, self.names, int(row), key) for row, key in zip(rows, keys, strict=True)],
         }
 
+    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
+        """The examples of each class."""
+        return {f"label {name}": answers.labels == number for number, name in enumerate(self.names)}
+
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
         """Confusion, reliability, curves, and the most wrong examples where there are any and they are images."""
         title, wrong = self.split.name, details["most_wrong"]

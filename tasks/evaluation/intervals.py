@@ -36,7 +36,11 @@ def interval(metric: Metric, answers: Any, resamples: int) -> Interval:
     needs is quadratic in the examples. A share whose examples are all alike shows no spread to a bootstrap; it
     gets the exact binomial interval (Clopper and Pearson, Biometrika 26, 1934).
     """
-    contributions = metric.contributions(answers)
+    return interval_of(metric, metric.contributions(answers), resamples)
+
+
+def interval_of(metric: Metric, contributions: Floats, resamples: int) -> Interval:
+    """The same from the contributions of some examples, [N, K]."""
     value = float(metric.value(contributions.mean(axis=0)))
     if metric.share and value in (0.0, 1.0):
         exact = stats.binomtest(int(contributions.sum()), len(contributions)).proportion_ci(LEVEL)
@@ -85,6 +89,20 @@ def difference_upper_bound(metric: Metric, before: Floats, after: Floats, sign: 
         return sign * (metric.value(means[..., :width]) - metric.value(means[..., width:]))
 
     return _percentiles(loss, np.concatenate([before, after], axis=-1), resamples, "less")[1]
+
+
+def difference(metric: Metric, before: Floats, after: Floats, resamples: int) -> Interval:
+    """What a metric changes by from contributions `before` to `after` of the same examples, [N, K], example by example.
+
+    Both models meet the same hard examples, so that the interval is narrower than those of the two values.
+    """
+    width = before.shape[-1]
+
+    def change(means: Floats) -> Floats:
+        return metric.value(means[..., width:]) - metric.value(means[..., :width])
+
+    both = np.concatenate([before, after], axis=-1)
+    return Interval(float(change(both.mean(axis=0))), *_percentiles(change, both, resamples, "two-sided"))
 
 
 def _percentiles(

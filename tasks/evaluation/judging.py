@@ -89,7 +89,8 @@ class Judge(Protocol):
     metrics: Mapping[str, Metric]
     """All that the task knows, over its answers."""
     saved: str
-    """Which of what is kept becomes `predictions/<split>.npy`."""
+    """Which of what is kept becomes `predictions/<split>.npy`; `answers` takes it alone, and tells by NaN what that
+    does not hold."""
     inputs: Examples
     """What the model is fed, by row."""
     outputs: int
@@ -118,6 +119,10 @@ class Judge(Protocol):
         """What the report says of the split besides metrics."""
         ...
 
+    def slices(self, answers: Any) -> Mapping[str, npt.NDArray[np.bool_]]:
+        """Groups of examples that are judged by themselves too, [examples] each, by what they have in common."""
+        ...
+
     def pictures(self, answers: Any, details: dict[str, Any]) -> dict[str, bytes]:
         """PNG by name."""
         ...
@@ -134,6 +139,13 @@ def judge(task: str, split: Split, config: EvaluateConfig) -> Judge:
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
     found: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config)
     return found
+
+
+def quarters(values: npt.NDArray, name: str) -> dict[str, npt.NDArray[np.bool_]]:
+    """The examples in four groups by a number of theirs, [N]; `name` is given each group's `low` and `high`."""
+    which = np.searchsorted(np.quantile(values, (0.25, 0.5, 0.75)), values)
+    groups = [which == number for number in range(4) if (which == number).any()]
+    return {name.format(low=values[group].min(), high=values[group].max()): group for group in groups}
 
 
 @dataclass(frozen=True)

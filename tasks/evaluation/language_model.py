@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.data.text import Codec
-from tasks.evaluation.judging import Call, Kept, Split
+from tasks.evaluation.judging import Call, Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
@@ -28,6 +29,8 @@ AT_ONCE = 1 << 18
 """Logits whose exponentials are taken at once: what a processor's cache holds."""
 SMOOTH = 8
 """Neighbouring places whose loss is averaged in the picture."""
+FOLDERS, FILES = 12, 5
+"""Folders that are judged by themselves: those with the most files, and with no fewer than these."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Judge:
         places = np.maximum(scored.sum(axis=0), 1)
         return Answers(
             nats=by_file(kept["nats"]),
-            right=by_file(kept["likeliest"] == targets),
+            right=by_file(kept["likeliest"] == targets) if "likeliest" in kept else np.full(self.examples, np.nan),
             tokens=by_file(np.ones(of.shape)),
             bytes=np.array([len(content) for content in self.documents.contents], np.float64),
             by_place=np.where(scored, kept["nats"], 0).sum(axis=0, dtype=np.float64) / places,
@@ -123,6 +126,7 @@ class Judge:
         order = files[np.lexsort((files, -answers.bits[files]))]
         rows = [
             {
+                "row": int(file),
                 "key": self.documents.keys[file],
                 "bytes": int(answers.bytes[file]),
                 "bits_per_byte": float(answers.bits[file]),
@@ -136,6 +140,13 @@ class Judge:
             "worst": rows[:most],
             "best": rows[max(len(rows) - most, most) :][::-1],
         }
+
+    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
+        """The files of each folder that has many, and quarters of the files by their size."""
+        folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
+        counts = Counter(name for name in folders.tolist() if name).most_common(FOLDERS)
+        found = {f"folder {name}": folders == name for name, count in sorted(counts) if count >= FILES}
+        return found | quarters(answers.bytes, "{low:,.0f} to {high:,.0f} bytes")
 
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
         """Bits per byte by size of the file, nats by place in the row."""

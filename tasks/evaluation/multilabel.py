@@ -113,6 +113,10 @@ class Judge:
             ]
         }
 
+    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
+        """None: the F1 of a group in which a label always or never holds says nothing."""
+        return {}
+
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
         """How sure the model was of each label."""
         return {"labels": labels(answers, self.names[:MANY], self.split.name)}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
-from tasks.evaluation.judging import Call, Kept, Split
+from tasks.evaluation.judging import Call, Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
 from tasks.models.features import TARGET, fed, targets
@@ -90,10 +90,14 @@ class Judge:
         rows = np.lexsort((np.arange(len(errors)), -errors))[: self.config.most_wrong]
         keys = self.split.keys(rows)
         furthest = [
-            {"key": key, "true": answers.truth[row].tolist(), "said": answers.said[row].tolist()}
+            {"row": int(row), "key": key, "true": answers.truth[row].tolist(), "said": answers.said[row].tolist()}
             for row, key in zip(rows, keys, strict=True)
         ]
         return {"targets": self.names, "furthest": furthest}
+
+    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
+        """Quarters of the examples by the first target."""
+        return quarters(answers.truth[:, 0], f"{self.names[0]} {{low:.4g}} to {{high:.4g}}")
 
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
         """What was said against what was true, and the spread of the differences."""

@@ -9,8 +9,8 @@ import numpy as np
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.evaluation import REPORT_VERSION, chosen, primary
-from tasks.evaluation.intervals import LEVEL, SEED, flat, intervals
-from tasks.evaluation.judging import SnapshotSplit, ask, judge
+from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
+from tasks.evaluation.judging import Judge, SnapshotSplit, ask, judge
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
 from tasks.runtime import pin
@@ -19,6 +19,8 @@ from tasks.workbench import Outcome, Workbench
 
 SPLITS = ("validation", "test")
 PICTURED = "test"
+MOST = 100
+"""Slices that are judged; of more, those with the most examples."""
 
 
 def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, config: EvaluateConfig) -> Outcome:
@@ -49,6 +51,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         splits[split] = {
             "examples": found.examples,
             "metrics": {name: item.as_json() for name, item in metrics.items()},
+            "slices": _slices(found, task, answers, config.resamples),
             **({"baselines": found.baselines} if found.baselines else {}),
             **details,
         }
@@ -69,3 +72,16 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     }
     bench.staging.put("report.json", pretty(report))
     return Outcome(counts=counts, statistics={"metrics": flattened})
+
+
+def _slices(found: Judge, task: str, answers: Any, resamples: int) -> list[dict[str, Any]]:
+    """The primary metric on groups of the examples; not on one example, which has no interval, nor on all of them."""
+    metric = found.metrics[primary(task)[0]]
+    contributions = metric.contributions(answers)
+    groups = {name: group for name, group in found.slices(answers).items() if 2 <= group.sum() < len(group)}
+    largest = set(sorted(groups, key=lambda name: -groups[name].sum())[:MOST])
+    return [
+        {"slice": name, "examples": int(group.sum()), **interval_of(metric, contributions[group], resamples).as_json()}
+        for name, group in groups.items()
+        if name in largest
+    ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.evaluation import primary
-from tasks.pages.words import MODELS, baselines, describe, kilobytes, noun, score
+from tasks.pages.words import MODELS, baselines, describe, interval, kilobytes, noun, one, score
 from tasks.store.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
@@ -114,7 +114,11 @@ class Facts:
     def score(self) -> str | None:
         """The score on the test split with its interval."""
         name = f"test/{self.metric}"
-        return f"test {score(self.metrics, name)}{baselines(self.metrics)}" if name in self.metrics else None
+        if name not in self.metrics:
+            return None
+        alone = self.report is not None and self.report["splits"]["test"]["examples"] == 1
+        single = f" (one {one(self.counted)}: no interval)" if alone and interval(self.metrics, name) is None else ""
+        return f"test {score(self.metrics, name)}{single}{baselines(self.metrics)}"
 
     @property
     def made(self) -> list[Handed]:

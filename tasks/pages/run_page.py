@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from tasks.pages import sections
+from tasks.pages import judgement, sections, templates
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
-from tasks.pages.words import seconds
 from tasks.store.files import write
 from tasks.store.runs import Run
 
@@ -35,24 +32,19 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
 
 def render(facts: Facts) -> str:
     """The page's HTML; every value is escaped but the SVG that we draw ourselves."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters["seconds"] = seconds
-    environment.globals["zip"] = zip
-    return environment.get_template("run_page.html.j2").render(
+    return templates.page(
+        "run_page.html.j2",
         facts=facts,
         record=facts.record,
         attempts=sections.attempts(facts),
-        metrics=sections.metrics(facts),
-        classes=sections.classes(facts),
-        pictures=sections.pictures(facts),
-        files=sections.files(facts),
-        furthest=sections.furthest(facts),
+        metrics=judgement.metrics(facts),
+        lonely=judgement.lonely(facts),
+        slices=judgement.slices(facts),
+        classes=judgement.classes(facts),
+        pictures=judgement.pictures(facts),
+        passages=judgement.passages(facts),
+        files=judgement.files(facts),
+        furthest=judgement.furthest(facts),
         training=sections.training(facts),
         variants=sections.variants(facts),
         data=sections.data(facts),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,22 +10,12 @@ from typing import Any
 import yaml
 
 from tasks.artifacts import Artifact, Model
-from tasks.evaluation import TASKS, gates
+from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
 from tasks.pages.words import figure, kilobytes, seconds, span
 from tasks.store.provenance import git_commit, packages
 
-PICTURES = {
-    "confusion": "Rows are labels, columns what the model said.",
-    "reliability": "How often it is right when it says how sure it is.",
-    "curves": "Precision against recall, and true against false positives.",
-    "most_wrong": "The examples it got most confidently wrong.",
-    "bits_by_size": "Bits per byte of each file, by its size; all files together as lines.",
-    "loss_by_place": "How much the tokens before help: each row begins without any.",
-    "labels": "How sure it was of each label, where the label holds and where it does not.",
-    "predicted": "What the model said against what was true, and how the differences are spread.",
-}
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
 
@@ -45,61 +34,18 @@ def attempts(facts: Facts) -> list[dict[str, Any]]:
     return [] if len(found) < 2 else [{"status": "killed", **row} for row in found]
 
 
-def metrics(facts: Facts) -> list[dict[str, Any]]:
-    """A row per metric, with value and interval per split."""
-    task = TASKS[facts.config.model.task]
-    rows = []
-    for name in (*task.metrics, *task.baselines):
-        found = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
-        if any(found):
-            better = "higher is better" if name in task.higher_is_better else "lower is better"
-            rows.append({"name": name.replace("_", " "), "better": better, "values": found})
-    return rows
-
-
-def classes(facts: Facts) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class on the test split."""
-    rows = facts.report["splits"]["test"].get("classes", []) if facts.report else []
-    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
-
-
-def files(facts: Facts) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Of a language model the files that were hardest and easiest to foresee."""
-    test = facts.report["splits"]["test"] if facts.report else {}
-    return [(title, test[name]) for title, name in (("hardest", "worst"), ("easiest", "best")) if test.get(name)]
-
-
-def furthest(facts: Facts) -> dict[str, Any]:
-    """Of a regression the examples that it was furthest from: what was true and what it said, by target."""
-    test = facts.report["splits"]["test"] if facts.report else {}
-    return {"targets": test["targets"], "rows": test["furthest"]} if test.get("furthest") else {}
-
-
-def pictures(facts: Facts) -> list[tuple[str, str, str]]:
-    """Name, caption and data URI of the report's pictures."""
-    report = facts.one("report")
-    folder = report.path / "pictures" if report else Path("nowhere")
-    known = [folder / f"{name}.png" for name in PICTURES]
-    others = sorted(set(folder.glob("*.png")) - set(known)) if report else []
-    return [
-        (path.stem.replace("_", " "), PICTURES.get(path.stem, ""), data_uri(path))
-        for path in [*known, *others]
-        if path.exists()
-    ]
-
-
-def data_uri(path: Path) -> str:
-    """A PNG inside the page."""
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
 def training(facts: Facts) -> dict[str, Any]:
     """The curves, from the run that trained the model, and the ledger's proof."""
-    model = facts.one("model")
-    folder = facts.run.folder if model is None else facts.maker(model)
+    model, folder = facts.one("model"), trained_in(facts)
     drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
     elsewhere = folder.name if folder and folder != facts.run.folder else None
     return {"curves": drawn, "by": elsewhere if drawn else None, "ledger": ledger(facts, model)}
+
+
+def trained_in(facts: Facts) -> Path | None:
+    """The folder of the run in which the model was trained, as long as it is kept."""
+    model = facts.one("model")
+    return facts.run.folder if model is None else facts.maker(model)
 
 
 def ledger(facts: Facts, model: Artifact | None) -> str:

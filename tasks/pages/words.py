@@ -24,6 +24,11 @@ def noun(config: Config) -> str:
     return "texts" if config.snapshot.kind == "tokens" else "examples"
 
 
+def one(counted: str) -> str:
+    """The singular of what `noun` says."""
+    return counted.removesuffix("s")
+
+
 def describe(artifact: Artifact) -> str:
     """An artifact in a few words (`1,797 records in 6 shards`)."""
     manifest = artifact.manifest
@@ -90,9 +95,15 @@ def score(metrics: dict[str, float], name: str) -> str:
     if name not in metrics:
         return f"{word} unknown"
     text = f"{word} {metrics[name]:.4f}"
-    if f"{name}/low" in metrics:
-        text += f" [{metrics[f'{name}/low']:.4f}, {metrics[f'{name}/high']:.4f}]"
+    if (ends := interval(metrics, name)) is not None:
+        text += f" [{ends[0]:.4f}, {ends[1]:.4f}]"
     return text
+
+
+def interval(metrics: dict[str, float], name: str) -> tuple[float, float] | None:
+    """A metric's 95 % interval; None where there is none, which of one example is written as its value twice."""
+    low, high = metrics.get(f"{name}/low"), metrics.get(f"{name}/high")
+    return None if low is None or high is None or low == high else (low, high)
 
 
 def figure(value: float) -> str:
@@ -118,5 +129,5 @@ def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:
     """A metric's value and its 95 % interval, apart."""
     if name not in metrics:
         return None
-    low, high = metrics.get(f"{name}/low"), metrics.get(f"{name}/high")
-    return f"{metrics[name]:.4f}", "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+    ends = interval(metrics, name)
+    return f"{metrics[name]:.4f}", "" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"

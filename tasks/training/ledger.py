@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.data.order import batch_rows
+from tasks.models.features import TOKENS
 
 SPAN = 1000
 """Steps of a line."""
@@ -74,7 +75,8 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     """
     manifest = json.loads((model / "manifest.json").read_bytes())
     config = manifest["inputs"]["config"]
-    count = json.loads((snapshot / "manifest.json").read_bytes())["counts"]["train"]
+    fed = json.loads((snapshot / "manifest.json").read_bytes())
+    count, what = fed["counts"]["train"], "rows" if TOKENS in fed["features"] else "examples"
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times = np.zeros(count, np.int64)
     wrong = []
@@ -90,10 +92,10 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     floor, ceiling = low, low + (high > 0)
     missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
     seen = {str(n): int((times == n).sum()) for n in np.unique(times)}
-    spread = " and ".join(f"{examples:,} seen {n} time{'s' * (n != '1')}" for n, examples in seen.items())
-    text = f"{count:,} examples over {steps:,} steps: {spread}, {missing} missing, {repeated} repeated"
+    spread = " and ".join(f"{number:,} seen {n} time{'s' * (n != '1')}" for n, number in seen.items())
+    text = f"{count:,} {what} over {steps:,} steps: {spread}, {missing} missing, {repeated} repeated"
     if wrong:
-        text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other examples than the order says; {text}"
+        text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other {what} than the order says; {text}"
     return {
         "examples": count,
         "steps": steps,
