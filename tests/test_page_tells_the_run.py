@@ -19,7 +19,7 @@ from tasks.config import Config
 from tasks.config.load import load
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
-from tasks.pages.words import figure
+from tasks.pages.words import figure, score, span
 from tasks.store.home import Home
 from tasks.store.runs import find_runs, opened
 from tests.homes import ROOT, CommandHome
@@ -80,7 +80,22 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
         assert row["name"] in text
         for gate in manifest(row)["statistics"]["gates"]:
             assert gate["text"] in text
-    for word in ("Training", "Variants", "Data", "Lineage", "Config", "Environment", "Cost", "0 missing, 0 repeated"):
+    report_file = json.loads((Path(report["path"]) / "report.json").read_bytes())
+    assert len(report_file["splits"]["test"]["slices"]) == 10
+    for row in report_file["splits"]["test"]["slices"]:
+        assert row["low"] <= row["value"] <= row["high"]
+        assert f"{row['low']:.4f} to {row['high']:.4f}" in text and row["slice"] in text
+    for word in (
+        "Training",
+        "Variants",
+        "accuracy by slice",
+        "Data",
+        "Lineage",
+        "Config",
+        "Environment",
+        "Cost",
+        "0 missing, 0 repeated",
+    ):
         assert word in text
     assert "1,797 raw examples" in text
     assert page.count("<polyline") == 4  # loss, accuracy, learning rate, step time: too short for validation
@@ -121,6 +136,15 @@ def fail(config: Config, home: Home, error: Failed) -> Path:
         assert [path.name for path, _ in files] == ["page.html", "config.yaml"]
         assert "**failed**" in description
         return run.folder
+
+
+def test_one_example_has_no_interval(page: str) -> None:
+    alone = {"test/bits_per_byte": 2.0, "test/bits_per_byte/low": 2.0, "test/bits_per_byte/high": 2.0}
+    assert score(alone, "test/bits_per_byte") == "bits per byte 2.0000"
+    assert span(alone, "test/bits_per_byte") == ("2.0000", "")
+    several = {**alone, "test/bits_per_byte/high": 2.5}
+    assert score(several, "test/bits_per_byte") == "bits per byte 2.0000 [2.0000, 2.5000]"
+    assert "no interval" not in page
 
 
 def test_a_metric_that_is_the_loss_is_drawn_once(tmp_path: Path) -> None:
@@ -175,10 +199,11 @@ def leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
         yield ".".join(path), values
 
 
-def test_every_leaf_of_the_config_is_a_parameter(tracked: tuple[Any, Any], finished: CommandHome) -> None:
+def test_every_leaf_that_the_config_sets_is_a_parameter(tracked: tuple[Any, Any], finished: CommandHome) -> None:
     params = tracked[1].data.params
-    wanted = dict(leaves(finished.newest_run()["config"]))
+    wanted = {name: value for name, value in leaves(finished.newest_run()["config"]) if value is not None}
     assert params.keys() == wanted.keys()
+    assert {"train.steps", "seed"} <= params.keys() and "null" not in params.values()
     for name, value in wanted.items():
         assert params[name] == (value if isinstance(value, str) else json.dumps(value)), name
 
@@ -197,7 +222,9 @@ def test_metrics_by_step_are_the_journals_points(tracked: tuple[Any, Any], finis
         assert sorted(found) == sorted(points), name
     for name, points in wanted.items():
         assert len(points) == 1 or min(step for step, _ in points) > 0, f"{name}: a curve begins with its own end"
-    assert "test/accuracy" in wanted and "seconds/train" in wanted
+    assert {"test/accuracy", "test/accuracy/low", "seconds/train", "seconds/compress.litert"} <= wanted.keys()
+    assert {"int8_dynamic/bytes", "int8_dynamic/test/accuracy", "validation/log_loss"} <= wanted.keys()
+    assert not {"test/loss/low", "validation/accuracy/low", "litert/test/loss"} & wanted.keys()
 
 
 def test_page_report_pictures_and_manifests_are_artifacts(tracked: tuple[Any, Any]) -> None:
@@ -222,6 +249,7 @@ def test_inputs_tags_and_description_lead_back(tracked: tuple[Any, Any], finishe
     tags = run.data.tags
     assert tags["millrace.run"] == record["run_id"]
     assert tags["millrace.outcome"] == "completed"
+    assert tags["mlflow.source.git.commit"].startswith(tags["millrace.commit"].removesuffix("-dirty"))
     [export] = record["stages"]["export"]
     assert tags["millrace.export"] == export["digest"][:12]
     description = tags["mlflow.note.content"]

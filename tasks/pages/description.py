@@ -10,7 +10,7 @@ from tasks.pages.words import INPUTS
 
 
 def describe_run(facts: Facts) -> str:
-    """Verdict, score, comparison, how to repeat it, links, digests."""
+    """Verdict, score, comparison, links; below the fold of MLflow's page the digests and how to repeat it."""
     return "\n\n".join(_paragraphs(facts)) + "\n"
 
 
@@ -34,10 +34,10 @@ def _paragraphs(facts: Facts) -> Iterator[str]:
     yield f"**{word}** · {facts.summary}"
     if error := facts.record["error"]:
         yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
+    yield " · ".join(_links(facts))
     if facts.handed:
         yield "\n".join(_table(facts))
     yield f"repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"
-    yield " · ".join(_links(facts))
 
 
 def _table(facts: Facts) -> Iterator[str]:

@@ -16,6 +16,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewTy
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
+from tasks.store.history import short
 from tasks.store.provenance import git_commit
 from tasks.store.runs import Run
 from tasks.tracking.journal import Point
@@ -55,7 +56,7 @@ def make_database(file: Path) -> None:
 
 
 def find_or_begin(client: MlflowClient, run: Run) -> str:
-    """The id of this run's MLflow run; made, with all the config as parameters, at its first attempt."""
+    """The id of this run's MLflow run; made, with what the config sets as parameters, at its first attempt."""
     name = run.record["name"]
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
@@ -78,9 +79,11 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "mlflow.source.type": "JOB",
             "mlflow.user": getpass.getuser(),
             "mlflow.source.git.commit": git_commit() or "unknown",
+            "millrace.commit": short(git_commit() or "unknown"),
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
-        params = [Param(key, spell(value)) for key, value in flat(run.record["config"])]
+        # a parameter of null says nothing, and there is one for each thing a preset leaves alone
+        params = [Param(key, spell(value)) for key, value in flat(run.record["config"]) if value is not None]
         for start in range(0, len(params), 100):
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))

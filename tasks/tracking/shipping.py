@@ -19,6 +19,7 @@ from tasks import console
 from tasks.artifacts import Artifact
 from tasks.store.files import pretty, write
 from tasks.store.runs import Run
+from tasks.tracking import chosen
 from tasks.tracking.journal import JournalFile, read
 from tasks.tracking.outage import ours, reason
 
@@ -73,7 +74,7 @@ class Shipper:
 
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """What a stage handed on: its metrics by way of the journal, its digest and lineage as they are."""
-        self.metrics({**artifact.metrics, f"seconds/{stage}": seconds})
+        self.metrics(chosen.of_stage(self.run.config.model.task, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -92,7 +93,8 @@ class Shipper:
         JournalFile(self.journal).append(0, {name: value for name, value in metrics.items() if name not in curves})
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
-        """The run's last words: files for its artifact viewer, its description, its status."""
+        """The run's last words: what was timed, files for its artifact viewer, its description, its status."""
+        self.metrics(chosen.of_measurements(self.run.measurements()))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs

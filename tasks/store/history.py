@@ -1,0 +1,49 @@
+"""What lies between two commits of our code, where its repository is at hand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+DIRTY = "-dirty"
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class History:
+    """Between two commits."""
+
+    commits: list[str]
+    """`b 3fcdbd5 What it says`, newest first: whose it is, that only one of them has."""
+
+    files: list[str]
+    """`M tasks/stage.py`: added, changed or deleted on the way from the first to the second."""
+
+
+def between_commits(before: str, after: str) -> History | None:
+    """From one commit to the other, what was uncommitted aside; None where git or one of the commits is not there."""
+    commits = [commit.removesuffix(DIRTY) for commit in (before, after)]
+    if not all(re.fullmatch(r"[0-9a-f]{7,64}", commit) for commit in commits):
+        return None
+    span = "...".join(commits)
+    try:
+        told = _git("log", "--left-right", "--format=%m %h %s", span)
+        files = _git("diff", "--name-status", "--no-renames", *commits)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    sides = {"<": "a", ">": "b"}
+    return History(
+        [f"{sides[line[0]]}{line[1:]}" for line in told.splitlines()],
+        [" ".join(line.split("\t")) for line in files.splitlines()],
+    )
+
+
+def short(commit: str) -> str:
+    """A commit as a person reads it, still marked where files differed from it."""
+    return commit.removesuffix(DIRTY)[:12] + (DIRTY if commit.endswith(DIRTY) else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout

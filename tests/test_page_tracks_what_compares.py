@@ -1,0 +1,37 @@
+"""Of a hundred figures MLflow is told those by which runs are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.artifacts import Artifact, Report, Variant
+from tasks.store.files import pretty
+from tasks.tracking.chosen import of_measurements, of_stage
+
+
+def artifact(kind: type[Artifact], folder: Path, metrics: dict[str, float], name: str) -> Artifact:
+    (folder / "manifest.json").write_bytes(pretty({"statistics": {"metrics": metrics}}))
+    return kind("0" * 64, folder, name)
+
+
+def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path) -> None:
+    names = ("test/accuracy", "test/loss", "validation/accuracy")
+    metrics = {f"{name}{end}": 0.5 for name in names for end in ("", "/low", "/high")}
+    found = of_stage("classification", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
+    assert found.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
+
+
+def test_a_variant_tells_size_and_quality_and_what_came_from_the_store_no_seconds(tmp_path: Path) -> None:
+    metrics = {f"litert/{name}": 1.0 for name in ("bytes", "size_ratio", "test/rmse", "test/rmse/low", "test/mae")}
+    found = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
+    assert found.keys() == {"litert/bytes", "litert/size_ratio", "litert/test/rmse"}
+    made = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, False)
+    assert made["seconds/compress.litert"] == 0.1
+
+
+def test_a_latency_that_says_little_is_not_told() -> None:
+    ratios = {"saved_model": 4.0, "litert": 1.0, "int8_dynamic": 0.4, "litert_again": 1.0}
+    row = {"ratios": ratios, "milliseconds": ratios, "conclusive": True}
+    measured = {"latency": {"batches": {"1": row, "32": {**row, "conclusive": False}}}}
+    assert of_measurements(measured) == {"saved_model/latency_ratio_1": 4.0, "int8_dynamic/latency_ratio_1": 0.4}
+    assert of_measurements({}) == {}
