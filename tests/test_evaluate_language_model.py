@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 
@@ -34,9 +35,12 @@ from tasks.exporting.score import score
 from tasks.models import build as build_model
 from tasks.models.forward import caller
 from tasks.models.keras_file import load, save
+from tasks.pages.comparison import Comparison
+from tasks.pages.facts import Facts
+from tasks.pages.judgement import _marked, passages
 from tests.test_export_works import CHAIN
 from tests.test_page_tells_the_run import Loads
-from tests.told import page_of
+from tests.told import page_of, run_of
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
@@ -111,9 +115,61 @@ def test_the_page_counts_files_and_rows_and_shows_what_it_writes(text, report, t
     assert f"and {counts['test']} test files." in shown
     assert f"{sum(rows.values()):,} rows of 32 tokens, vocabulary 400" in shown
     assert f"test bits per byte {report.metrics['test/bits_per_byte']:.4f}" in shown
+    assert "What it foresaw least" in shown and "bits per byte by slice" in shown
     for words in ("gzip bits per byte", "The hardest files to foresee", "The easiest files", "It writes", "email/"):
         assert words in shown
     assert "examples" not in shown.split("Config")[0]
+
+
+def test_the_passages_are_the_files_own_text_and_the_worst_of_it(text, report, tmp_path):
+    made, snapshot, _ = text
+    layout = TokensSnapshot(vocabulary=400, block=32)
+    source = TextFilesSource(path="stdlib:", glob="email/*.py")
+    config = Config(name="lm", source=source, snapshot=layout, model=CONFIG, train=TrainConfig(steps=1))
+    run = run_of(tmp_path, config, [], convert=made, snapshot=snapshot, evaluate=report)
+    reader = RecordsReader(made.path)
+    contents = {bytes(row["key"][0]).decode(): bytes(row["text"][0]).decode() for row in reader.iterate("test")}
+    found = passages(Facts(run))
+    assert len(found) == 3
+    for passage in found:
+        assert "".join(text for text, _ in passage["tokens"]) in contents[passage["key"]]
+        assert {shade for _, shade in passage["tokens"]} - {0}, "nothing surprises a model that knows nothing"
+
+
+def test_two_language_models_are_held_against_each_other_file_by_file(text, report, tmp_path):
+    made, snapshot, _ = text
+    worse = Report(report.digest, shutil.copytree(report.path, tmp_path / "worse"), "report")
+    saved = worse.path / "predictions" / "test.npy"
+    np.save(saved, np.load(saved) * np.float32(1.1))
+    manifest = json.loads((worse.path / "manifest.json").read_bytes())
+    manifest["statistics"]["metrics"]["test/bits_per_byte"] *= 1.1
+    (worse.path / "manifest.json").write_text(json.dumps(manifest))
+    source, layout = TextFilesSource(path="stdlib:"), TokensSnapshot(vocabulary=400, block=32)
+    config = Config(name="lm", source=source, snapshot=layout, model=CONFIG, train=TrainConfig(steps=1))
+    reader = RecordsReader(made.path)
+    listed = [(reader.key(split, row), "x") for split in reader.counts for row in range(reader.counts[split])]
+    runs = [
+        run_of(tmp_path / "home", config, listed, convert=made, snapshot=snapshot, evaluate=each)
+        for each in (report, worse)
+    ]
+    found = Comparison(*runs)
+    rows = {row.name: row for row in found.results}
+    bits, count = rows["test/bits_per_byte"], reader.counts["test"]
+    assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files"
+    assert bits.interval[0] < bits.difference < bits.interval[1]
+    assert bits.difference == pytest.approx(0.1 * bits.a)
+    assert rows["test/token_accuracy"].by == "their intervals overlap", "the report keeps no likeliest tokens"
+    assert rows["validation/bits_per_byte"].same
+    assert found.verdict.startswith("b is worse by ")
+
+
+def test_signs_of_several_tokens_are_shown_whole():
+    class Bytes:
+        def decode(self, tokens):
+            return bytes(tokens)
+
+    tokens, shades = np.array(list("aé€".encode() + b"\xff")), np.array([0, 1, 0, 2, 0, 3, 0])
+    assert _marked(Bytes(), tokens, shades) == [("a", 0), ("é", 1), ("€", 3), ("\ufffd", 0)]
 
 
 def test_nats_are_cross_entropies():

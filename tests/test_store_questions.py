@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.store.home import Home
+from tasks.store.runs import find_runs
 from tests.homes import DIGITS, SMALL, CommandHome
+from tests.test_page_tells_the_run import Loads
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +43,58 @@ def test_why_of_an_empty_store_says_so(tmp_path: Path) -> None:
     assert answer.stdout == "convert would run: the store has no records yet\n"
 
 
-def test_diff_shows_config_and_whether_results_lie_apart(home: CommandHome) -> None:
-    first = home.newest_run()["run_id"]
-    second = home("run", "training", DIGITS, *SMALL, "--seed", "3", "--json").json["run_id"]
-    answer = home("diff", first, second)
+@pytest.fixture(scope="module")
+def slow_learner(home: CommandHome) -> str:
+    """A second run in that home, which differs by its seed and learns too little."""
+    words = ("--seed", "3", "--train.schedule.rate", "0.00005")
+    answer = home("run", "training", DIGITS, *SMALL, *words, "--json")
     assert answer.code == 0, answer.stderr
-    assert "  seed: 1 → 3" in answer.stdout
-    assert "data: the same" in answer.stdout
-    assert "environment: the same" in answer.stdout
-    assert "test/accuracy" in answer.stdout
-    [row] = [row for row in home("diff", first, second, "--json").json["results"] if row["metric"] == "test/accuracy"]
-    assert row["intervals_apart"] in (True, False)
+    return str(answer.json["run_id"])
 
 
-def test_gc_keeps_what_runs_and_releases_need(home: CommandHome) -> None:
+def test_diff_tells_config_data_and_whether_the_results_differ_by_more_than_noise(
+    home: CommandHome, slow_learner: str, tmp_path: Path
+) -> None:
+    first = str(find_runs(Home(home.root))[0].run_id)
+    answer = home("diff", first, slow_learner, "--html", tmp_path / "both.html")
+    assert answer.code == 0, answer.stderr
+    for words in ("  seed: 1 → 3", "  train.schedule.rate: 0.002 → 5e-05", "data: the same", "environment: the same"):
+        assert words in answer.stdout
+    assert "b is worse by 0." in answer.stdout
+    found = home("diff", first, slow_learner, "--json").json
+    rows = {row["name"]: row for row in found["results"]}
+    assert list(rows)[:4] == ["test/accuracy", "test/loss", "test/log_loss", "test/calibration_error"]
+    accuracy = rows["test/accuracy"]
+    assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
+    assert accuracy["by"] == "paired bootstrap over 527 examples and McNemar's test"
+    assert rows["test/loss"]["more_than_noise"] and rows["test/loss"]["difference"] > 0
+    examples = found["examples"]
+    assert len(examples["broken"]) - len(examples["mended"]) == round(-accuracy["difference"] * 527)
+    assert sum(len(examples[what]) for what in ("mended", "broken")) + sum(
+        examples[what] for what in ("both_right", "both_wrong")
+    ) == 527  # fmt: skip
+    assert examples["broken"][0] in answer.stdout
+    page = (tmp_path / "both.html").read_text()
+    loads = Loads(page)
+    assert not loads.addresses and not loads.tags & {"script", "link", "iframe", "img"}
+    assert "more than noise (paired bootstrap over 527 examples" in loads.text
+    assert page.count("<polyline") == 2 * 4, "loss, accuracy, rate and step time, each of both runs"
+    assert "train a" in page and "train b" in page
+
+
+def test_diff_of_a_run_with_itself_finds_nothing(home: CommandHome, slow_learner: str) -> None:
+    answer = home("diff", slow_learner, slow_learner)
+    assert "b is as good as a in test accuracy: no example differs" in answer.stdout
+    assert "more than noise" not in answer.stdout and "within noise" not in answer.stdout
+
+
+def test_diff_refuses_a_folder_as_its_page(home: CommandHome, slow_learner: str, tmp_path: Path) -> None:
+    answer = home("diff", slow_learner, slow_learner, "--html", tmp_path)
+    assert answer.code == 2
+    assert "a folder is there" in answer.stderr
+
+
+def test_gc_keeps_what_runs_and_releases_need(home: CommandHome, slow_learner: str) -> None:
     """After the run of another seed, whose artifacts go when only a later run is kept; the champion's stay."""
     before = {row["digest"] for row in home("list", "--json").json["artifacts"]}
     assert home("gc", "--keep", "9", "--json").json["dropped"] == []

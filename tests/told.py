@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.artifacts import Artifact
 from tasks.config import Config
 from tasks.pages import run_page
 from tasks.store.home import Home
-from tasks.store.runs import opened
+from tasks.store.runs import Run, opened
+from tasks.store.store import digest_of
 
 
 def page_of(root: Path, config: Config, **made: Artifact) -> str:
-    """`page_of(root, config, convert=records, evaluate=report)`: the HTML; what was made is copied into a home."""
+    """`page_of(root, config, convert=records, evaluate=report)`: the HTML."""
+    return (run_of(root, config, [("key", "sha256")], **made).folder / "page.html").read_text(encoding="utf-8")
+
+
+def run_of(root: Path, config: Config, sources: Sequence[tuple[str, str]], **made: Artifact) -> Run:
+    """A finished run in the home `root` that handed on what was made elsewhere, of these raw examples."""
     with opened(Home(root), "training", config, new=True, prefect_id=None, waiting=print) as run:
         for number, (stage, artifact) in enumerate(made.items()):
-            digest = f"{number:064x}"
+            digest = digest_of({"run": run.run_id, "number": number})
             folder = shutil.copytree(artifact.path, run.store.path(artifact.kind, digest))
+            by = {"run": run.run_id, "layout": {"threads": 2, "strategy": "one_device"}}
             also = {
                 "digest": digest,
                 "parents": {},
-                "inputs": {"config": {}, "sources": [["key", "sha256"]]},
-                "produced_by": {"run": run.run_id, "layout": {"threads": 2, "strategy": "one_device"}},
+                "inputs": {"config": {}, "sources": [list(row) for row in sources], "code": {"version": 1}},
+                "produced_by": {**by, "git_commit": "0" * 40, "packages": {"python": "3"}, "host": "here"},
             }
             (folder / "manifest.json").write_text(json.dumps({**artifact.manifest, **also}))
             run.made(stage, type(artifact)(digest, folder, artifact.kind), 1.0)
         run.end(0, "completed", None)
         run_page.publish(run)
-        return (run.folder / "page.html").read_text(encoding="utf-8")
+    return run

@@ -28,6 +28,16 @@ class Chart:
     """Whether to draw a wide range of values by their logarithm."""
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A line of a picture: what its key says, where it goes, how it looks."""
+
+    label: str
+    points: Points
+    colour: int = 0
+    dashed: bool = False
+
+
 CHARTS = (
     Chart("loss", {"train/loss": "train", "validation/loss": "validation"}, log=True),
     Chart("accuracy", {"train/accuracy": "train", "validation/accuracy": "validation"}),
@@ -53,20 +63,38 @@ def read(journal: Path) -> dict[str, Points]:
 
 
 def draw_all(journal: Path) -> list[tuple[str, str]]:
-    """Title and SVG of each chart that the journal has two points for; a metric that is the loss is drawn once."""
-    found = read(journal)
-    drawn: dict[str, dict[str, Points]] = {}
+    """Title and SVG of each chart that the journal has two points for."""
+    return [
+        (chart.title, draw(chart.title, [Curve(*row, number) for number, row in enumerate(lines.items())], chart.log))
+        for chart, lines in _drawn(read(journal))
+    ]
+
+
+def draw_both(journals: dict[str, Path]) -> list[tuple[str, str]]:
+    """The same of two runs in one picture: a colour for each run, what was measured on validation dashed."""
+    found: dict[str, list[Curve]] = {}
+    for number, (name, journal) in enumerate(journals.items()):
+        for chart, lines in _drawn(read(journal)):
+            found.setdefault(chart.title, []).extend(
+                Curve(f"{label} {name}", points, number, label == "validation") for label, points in lines.items()
+            )
+    return [(chart.title, draw(chart.title, found[chart.title], chart.log)) for chart in CHARTS if chart.title in found]
+
+
+def _drawn(found: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:
+    """The charts that have two points, with their lines; a metric that is the loss is drawn once."""
+    drawn: list[tuple[Chart, dict[str, Points]]] = []
     for chart in CHARTS:
-        curves = {label: found[name] for name, label in chart.names.items() if len(found.get(name, ())) > 1}
-        if curves and curves not in drawn.values():
-            drawn[chart.title] = curves
-    return [(chart.title, draw(chart.title, drawn[chart.title], chart.log)) for chart in CHARTS if chart.title in drawn]
+        lines = {label: found[name] for name, label in chart.names.items() if len(found.get(name, ())) > 1}
+        if lines and all(lines != others for _, others in drawn):
+            drawn.append((chart, lines))
+    return drawn
 
 
-def draw(title: str, curves: dict[str, Points], log: bool = False) -> str:
+def draw(title: str, curves: list[Curve], log: bool = False) -> str:
     """Lines over steps; by logarithm if asked for and the values span more than a factor of 10."""
-    values = [value for points in curves.values() for _, value in points]
-    last = max(step for points in curves.values() for step, _ in points)
+    values = [value for curve in curves for _, value in curve.points]
+    last = max(step for curve in curves for step, _ in curve.points)
     log = log and min(values) > 0 and max(values) / min(values) > 10
     scale = math.log10 if log else float
     ticks = log_ticks(min(values), max(values)) if log else linear_ticks(min(values), max(values))
@@ -85,24 +113,26 @@ def draw(title: str, curves: dict[str, Points], log: bool = False) -> str:
     for tick in linear_ticks(0, last):
         anchor = "end" if x(tick) > WIDTH - 30 else "middle"
         parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 7}" text-anchor="{anchor}">{tick:,.0f}</text>')
-    for number, points in enumerate(curves.values()):
+    for curve in curves:
+        points, style = curve.points, f"c{curve.colour}{' dashed' if curve.dashed else ''}"
         shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]
         path = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in shown)
-        parts.append(f'<polyline class="curve c{number}" points="{path}"/>')
+        parts.append(f'<polyline class="curve {style}" points="{path}"/>')
         if len(points) <= 12:
-            parts += [f'<circle class="dot c{number}" cx="{x(s):.1f}" cy="{y(v):.1f}" r="2.5"/>' for s, v in points]
+            parts += [f'<circle class="dot {style}" cx="{x(s):.1f}" cy="{y(v):.1f}" r="2.5"/>' for s, v in points]
     if len(curves) > 1:
-        parts += _legend(list(curves))
+        parts += _legend(curves)
     return "".join([*parts, "</svg>"])
 
 
-def _legend(labels: list[str]) -> Iterator[str]:
+def _legend(curves: list[Curve]) -> Iterator[str]:
     place = WIDTH - RIGHT
-    for number, label in reversed(list(enumerate(labels))):
-        place -= 7 * len(label) + 6
-        yield f'<rect class="key c{number}" x="{place - 14}" y="5" width="10" height="3"/>'
-        yield f'<text x="{place}" y="10">{escape(label)}</text>'
-        place -= 20
+    for curve in reversed(curves):
+        place -= 7 * len(curve.label) + 6
+        style = f"curve c{curve.colour}{' dashed' if curve.dashed else ''}"
+        yield f'<line class="{style}" x1="{place - 18}" x2="{place - 4}" y1="6.5" y2="6.5"/>'
+        yield f'<text x="{place}" y="10">{escape(curve.label)}</text>'
+        place -= 22
 
 
 def linear_ticks(low: float, high: float, about: int = 4) -> list[float]:

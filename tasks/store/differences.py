@@ -28,6 +28,17 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Keys:
+    """What became of raw files or examples, by key."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    """Those with the same key and another content."""
+    same: int
+
+
+@dataclass(frozen=True)
 class Foreseen:
     """An artifact that a config asks for, made or not: the inputs that its digest is made of."""
 
@@ -69,13 +80,20 @@ def between(before: Any, after: Any) -> list[Difference]:
     ]
 
 
-def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
-    """Files or examples that were added, removed or changed, by key."""
+def keys(before: list[list[str]], after: list[list[str]]) -> Keys:
+    """What was added, removed and changed between two listings of keys and content hashes."""
     old, new = {row[0]: row[1] for row in before}, {row[0]: row[1] for row in after}
-    found = [Difference(key, None, True) for key in sorted(new.keys() - old.keys())]
-    found += [Difference(key, True, None) for key in sorted(old.keys() - new.keys())]
-    changed = sorted(key for key in old.keys() & new.keys() if old[key] != new[key])
-    return found + [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in changed]
+    both = old.keys() & new.keys()
+    changed = sorted(key for key in both if old[key] != new[key])
+    return Keys(sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys()), changed, len(both) - len(changed))
+
+
+def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
+    """Files or examples that were added, removed or changed, one by one."""
+    found, old, new = keys(before, after), dict(before), dict(after)
+    gone = [Difference(key, True, None) for key in found.removed]
+    changed = [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in found.changed]
+    return [Difference(key, None, True) for key in found.added] + gone + changed
 
 
 def explain(store: Store, before: Artifact, after: Foreseen) -> list[Difference]:

@@ -1,0 +1,194 @@
+"""What came of two runs, metric by metric: is the difference more than noise?
+
+Where both were judged on the same test examples, each example is held against itself (`tasks.evaluation.paired`);
+else their intervals must lie apart. Which of the two was used stands beside every verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tasks.artifacts import Artifact
+from tasks.config import EvaluateConfig
+from tasks.data.reading import RecordsReader
+from tasks.errors import Failed
+from tasks.evaluation import TASKS, paired
+from tasks.pages.facts import Facts
+from tasks.pages.words import figure, interval, kilobytes
+
+SPLITS = ("test", "validation")
+
+Pair = tuple[paired.Contributions, paired.Contributions]
+"""What each example of a split gives in a, and the same in b."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of both runs."""
+
+    name: str
+    a: float
+    b: float
+    difference: float
+    a_interval: tuple[float, float] | None = None
+    b_interval: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None
+    """Of the difference, where it was taken example by example."""
+    more_than_noise: bool | None = None
+    """None where nothing tells."""
+    by: str = ""
+    """How that was found."""
+    same: bool = False
+    """Whether no example differs."""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.same:
+            return f"no example differs ({self.by})"
+        if self.more_than_noise is None:
+            return self.by
+        return f"{'more than noise' if self.more_than_noise else 'within noise'} ({self.by})"
+
+    @property
+    def change(self) -> str:
+        """The difference as a person reads it."""
+        if self.name.endswith("/bytes"):
+            return f"{self.difference:+,.0f}"
+        return f"{self.difference:+.4f}" if float(f"{self.difference:.4f}") else "0.0000"
+
+    def told(self, value: float) -> str:
+        """A value as a person reads it."""
+        return kilobytes(int(value)) if self.name.endswith("/bytes") else figure(value)
+
+    def as_json(self) -> dict[str, Any]:
+        """With the verdict in words."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Keys of test examples that one of the two got right and the other wrong."""
+
+    mended: list[str]
+    """Wrong in a, right in b."""
+    broken: list[str]
+    """Right in a, wrong in b."""
+    both_right: int
+    both_wrong: int
+
+    def lines(self, most: int) -> Iterator[str]:
+        """With the first few keys."""
+        yield f"{self.both_right:,} right in both, {self.both_wrong:,} wrong in both"
+        for what, found in (("wrong in a, right in b", self.mended), ("right in a, wrong in b", self.broken)):
+            more = f" and {len(found) - most:,} more" if len(found) > most else ""
+            yield f"{len(found):,} {what}{': ' if found else ''}{', '.join(found[:most])}{more}"
+
+
+def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[Row]:
+    """A row for each metric of each split that both have."""
+    if before.config.model.task != after.config.model.task:
+        return []
+    return [
+        _row(before, after, name, metric, pair)
+        for split, pair in pairs.items()
+        for metric in TASKS[after.config.model.task].metrics
+        if (name := f"{split}/{metric}") in before.metrics and name in after.metrics
+    ]
+
+
+def variants(before: Facts, after: Facts) -> list[Row]:
+    """Size and score of each variant that both have."""
+    rows = []
+    for variant in after.variants:
+        for name in (f"{variant.name}/bytes", f"{variant.name}/test/{after.metric}"):
+            a, b = before.metrics.get(name), after.metrics.get(name)
+            if a is not None and b is not None:
+                rows.append(Row(name, a, b, b - a) if name.endswith("/bytes") else _by_intervals(before, after, name))
+    return rows
+
+
+def examples(after: Facts, pair: Pair | None) -> Examples | None:
+    """By the primary metric, where it counts examples and both were judged on the same ones."""
+    name = after.metric
+    if pair is None or not pair[0].metrics[name].share:
+        return None
+    old, new = (each.values[name][:, 0] > 0 for each in pair)
+    records = after.one("records")
+    assert records is not None
+    keys = _keys(records, "test")
+    return Examples(
+        [keys[row] for row in np.flatnonzero(~old & new)],
+        [keys[row] for row in np.flatnonzero(old & ~new)],
+        int((old & new).sum()),
+        int((~old & ~new).sum()),
+    )
+
+
+def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None) -> Row:
+    a, b = before.metrics[name], after.metrics[name]
+    values = [each.values.get(metric) for each in pair] if pair else [None]
+    if pair is None or values[0] is None or values[1] is None or values[0].shape != values[1].shape:
+        return _by_intervals(before, after, name)
+    count = len(values[0])
+    ends = (interval(before.metrics, name), interval(after.metrics, name))
+    if count < 2:
+        return Row(name, a, b, b - a, *ends, by="one example: no interval")
+    found = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
+    by = f"paired bootstrap over {count:,} {after.counted}"
+    if pair[0].metrics[metric].share:
+        by += " and McNemar's test"
+    between = (found.difference.low, found.difference.high)
+    return Row(name, a, b, b - a, *ends, between, found.more_than_noise, by, found.same)
+
+
+def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
+    a, b = before.metrics[name], after.metrics[name]
+    one, other = interval(before.metrics, name), interval(after.metrics, name)
+    if one is None or other is None:
+        return Row(name, a, b, b - a, one, other, by="no interval")
+    apart = one[1] < other[0] or other[1] < one[0]
+    return Row(name, a, b, b - a, one, other, None, apart, f"their intervals {'lie apart' if apart else 'overlap'}")
+
+
+def pair(before: Facts, after: Facts, split: str) -> Pair | None:
+    """Both runs' contributions by example; None where they were not judged on the same ones, or these are gone."""
+    made = [[facts.one(kind) for kind in ("report", "snapshot", "records")] for facts in (before, after)]
+    task, config = after.config.model.task, after.config.evaluate
+    if before.config.model.task != task or any(artifact is None for row in made for artifact in row):
+        return None
+    whole: list[list[Artifact]] = [[artifact for artifact in row if artifact is not None] for row in made]
+    if not _same_examples(whole[0][2], whole[1][2], split):
+        return None
+    try:
+        first, second = (_contributions(task, split, row, config) for row in whole)
+    except (OSError, Failed):
+        return None
+    return first, second
+
+
+def _contributions(task: str, split: str, made: list[Artifact], config: EvaluateConfig) -> paired.Contributions:
+    report, snapshot, records = (artifact.path for artifact in made)
+    return paired.contributions(task, split, paired.Judged(report, snapshot, records), config)
+
+
+def _same_examples(before: Artifact, after: Artifact, split: str) -> bool:
+    """Whether a split holds the same examples in the same order: other splits may differ."""
+    if before.digest == after.digest:
+        return True
+    if before.manifest["counts"].get(split) != after.manifest["counts"].get(split):
+        return False
+    contents = [dict(found.manifest["inputs"]["sources"]) for found in (before, after)]
+    keys = [_keys(found, split) for found in (before, after)]
+    return keys[0] == keys[1] and all(
+        key in contents[0] and contents[0][key] == contents[1].get(key) for key in keys[0]
+    )
+
+
+def _keys(records: Artifact, split: str) -> list[str]:
+    reader = RecordsReader(records.path)
+    return [reader.key(split, index) for index in range(reader.counts.get(split, 0))]

@@ -1,0 +1,118 @@
+"""Two runs held against each other: data by key, code by commit, and what counts as more than noise."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.artifacts import Records
+from tasks.config import RecordsConfig
+from tasks.config.load import load
+from tasks.data import records
+from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.paired import change, mcnemar
+from tasks.pages import comparison_page
+from tasks.pages.comparison import Comparison
+from tasks.store.differences import keys
+from tasks.store.history import between_commits, short
+from tests.homes import DIGITS, ROOT
+from tests.told import run_of
+
+SHARE = Metric(lambda answers: answers, mean, share=True)
+MEAN = Metric(lambda answers: answers, mean)
+
+
+def column(*values: float) -> np.ndarray:
+    return np.array(values, float)[:, None]
+
+
+def test_a_steady_gain_is_more_than_noise_though_the_examples_differ_more_among_each_other() -> None:
+    random = np.random.default_rng(0)
+    before = random.normal(0, 10, (200, 1))
+    after = before + random.normal(0.5, 1, (200, 1))
+    found = change(MEAN, before, after, 1000)
+    assert found.difference.value == pytest.approx((after - before).mean())
+    assert 0 < found.difference.low < found.difference.value < found.difference.high < 1
+    assert found.more_than_noise and not found.same
+
+
+def test_chance_is_within_noise() -> None:
+    random = np.random.default_rng(1)
+    before = random.normal(0, 1, (200, 1))
+    found = change(MEAN, before, before + random.normal(0, 1, (200, 1)), 1000)
+    assert found.difference.low < 0 < found.difference.high
+    assert not found.more_than_noise
+
+
+def test_few_examples_that_changed_prove_nothing_whatever_a_bootstrap_says() -> None:
+    before, after = column(*[0] * 4, *[1] * 496), column(*[1] * 500)
+    assert mcnemar(before[:, 0], after[:, 0]) == pytest.approx(0.125)
+    found = change(SHARE, before, after, 1000)
+    assert found.difference.low > 0
+    assert not found.more_than_noise
+    assert change(SHARE, column(*[0] * 9, *[1] * 491), after, 1000).more_than_noise
+
+
+def test_the_same_answers_are_told_as_the_same() -> None:
+    found = change(SHARE, column(1, 0, 1), column(1, 0, 1), 100)
+    assert found.same and not found.more_than_noise
+
+
+def test_keys_tell_added_removed_and_changed() -> None:
+    found = keys([["a", "1"], ["b", "1"], ["c", "1"]], [["b", "1"], ["c", "2"], ["d", "1"]])
+    assert (found.added, found.removed, found.changed, found.same) == (["d"], ["a"], ["c"], 1)
+
+
+def png(value: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((4, 4), value, np.uint8)).save(buffer, format="png")
+    return buffer.getvalue()
+
+
+def test_other_data_is_told_by_key_and_by_figure(
+    rows_source: Callable, benches: Callable, publish: Callable, tmp_path: Path
+) -> None:
+    config = load(DIGITS)
+    plain = {f"{number:02}.png": (png(number), number % 2) for number in range(40)}
+    other = {**plain, "03.png": (png(200), 1), "new.png": (png(1), 0)}
+    del other["05.png"]
+    runs = []
+    for name, rows in (("a", plain), ("b", other)):
+        bench, source = benches(name), rows_source(rows)
+        made = publish(Records, bench, records.convert(bench, "digits", source, RecordsConfig(shards=1)))
+        listed = [(item.key, item.sha256) for item in source.listing()]
+        runs.append(run_of(tmp_path / "home", config, listed, convert=made))
+    found = Comparison(*runs)
+    assert (found.raw.added, found.raw.removed, found.raw.changed) == (["new.png"], ["05.png"], ["03.png"])
+    told = "\n".join(found.lines())
+    for words in ("38 examples are the same", "1 added: new.png", "1 removed: 05.png", "1 changed: 03.png"):
+        assert words in told
+    assert "image, pixels, 1 channel" in told
+    assert "They were not judged by the same metric." in told
+    page = comparison_page.render(found)
+    assert "new.png" in page and "image, pixels, 1 channel" in page
+    assert found.as_json()["results"] == [] and found.as_json()["examples"] is None
+
+
+def test_commits_and_files_between_two_commits() -> None:
+    def ask(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    after, before = ask("rev-parse", "HEAD"), ask("rev-parse", "--verify", "--quiet", "HEAD~1")
+    if not before:
+        pytest.skip("no checkout with two commits")
+    found = between_commits(before, f"{after}-dirty")
+    assert found is not None
+    assert found.commits[0].startswith("b ") and found.commits[0].endswith(ask("log", "-1", "--format=%s"))
+    assert len(found.files) == len(ask("diff", "--name-only", "--no-renames", before, after).splitlines())
+    back = between_commits(after, before)
+    assert back is not None and back.commits[0].startswith("a ")
+    assert between_commits(before, "f" * 40) is None
+    assert between_commits(before, "--output=x") is None
+    assert short(f"{after}-dirty") == f"{after[:12]}-dirty"
