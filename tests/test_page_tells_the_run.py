@@ -201,7 +201,7 @@ def leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
 
 def test_every_leaf_that_the_config_sets_is_a_parameter(tracked: tuple[Any, Any], finished: CommandHome) -> None:
     params = tracked[1].data.params
-    wanted = {name: value for name, value in leaves(finished.newest_run()["config"]) if value is not None}
+    wanted = {name: value for name, value in leaves(finished.newest_run()["config"]) if value not in (None, "")}
     assert params.keys() == wanted.keys()
     assert {"train.steps", "seed"} <= params.keys() and "null" not in params.values()
     for name, value in wanted.items():
@@ -255,6 +255,7 @@ def test_inputs_tags_and_description_lead_back(tracked: tuple[Any, Any], finishe
     description = tags["mlflow.note.content"]
     assert description.startswith("**champion**")
     assert record["attempts"][0]["prefect_flow_run_id"] in description
+    assert f"/runs/{run.info.run_id}/artifacts/page.html?workflowType=machine_learning)" in description
     for row in (row for rows in record["stages"].values() for row in rows):
         assert row["digest"][:12] in description
 

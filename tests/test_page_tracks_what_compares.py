@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.artifacts import Artifact, Report, Variant
+from tasks.artifacts import Artifact, Export, Report, Variant
 from tasks.store.files import pretty
 from tasks.tracking.chosen import of_measurements, of_stage
 
@@ -19,6 +19,11 @@ def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path)
     metrics = {f"{name}{end}": 0.5 for name in names for end in ("", "/low", "/high")}
     found = of_stage("classification", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
     assert found.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
+
+
+def test_an_export_tells_only_what_it_took(tmp_path: Path) -> None:
+    checked = artifact(Export, tmp_path, {"export/litert/max_abs_difference": 0.0}, "export")
+    assert of_stage("classification", "export", checked, 3.0, False) == {"seconds/export": 3.0}
 
 
 def test_a_variant_tells_size_and_quality_and_what_came_from_the_store_no_seconds(tmp_path: Path) -> None:

@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from tasks.pages.facts import Facts
 from tasks.pages.words import INPUTS
 
+STORY = "the whole story: `page.html` among the artifacts"
+
+MODE = "?workflowType=machine_learning"
+"""Behind an address of MLflow's pages: else they open as for prompts and agents, unless the browser knows better."""
+
 
 def describe_run(facts: Facts) -> str:
     """Verdict, score, comparison, links; below the fold of MLflow's page the digests and how to repeat it."""
@@ -52,7 +57,7 @@ def _table(facts: Facts) -> Iterator[str]:
 
 def _links(facts: Facts) -> Iterator[str]:
     """To the page and to the other servers, by their addresses where they have one."""
-    yield "the whole story: `page.html` among the artifacts"
+    yield STORY
     yield f"run `{facts.run.run_id}`"
     if flow_run := facts.record["attempts"][-1]["prefect_flow_run_id"]:
         base = prefect_ui()
@@ -60,7 +65,7 @@ def _links(facts: Facts) -> Iterator[str]:
     if mlflow_run := facts.record["mlflow_run_id"]:
         base = facts.run.home.mlflow_uri
         served = base.startswith("http")
-        yield f"[MLflow run]({base.rstrip('/')}/#/runs/{mlflow_run})" if served else f"MLflow run `{mlflow_run}`"
+        yield f"[MLflow run]({base.rstrip('/')}/#/runs/{mlflow_run}{MODE})" if served else f"MLflow run `{mlflow_run}`"
 
 
 def prefect_ui() -> str | None:

@@ -16,6 +16,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewTy
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
+from tasks.pages.description import MODE, STORY
 from tasks.store.history import short
 from tasks.store.provenance import git_commit
 from tasks.store.runs import Run
@@ -25,7 +26,9 @@ BATCH = 1000
 """MLflow takes at most this many metrics in one call."""
 
 EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
-"""Without it MLflow's pages take a run for one of a language model's prompts."""
+"""Without it MLflow's pages ask what kind of experiment this is."""
+
+ABOUT = "Made by Millrace: one run per `millrace run`, over all its attempts, of the preset"
 
 STATUS = {"completed": "FINISHED", "rejected": "FINISHED", "awaiting_approval": "FINISHED", "stopped": "KILLED"}
 
@@ -62,7 +65,8 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
     if experiment is None:
         served = client.tracking_uri.startswith("http")  # a server knows where its artifacts go
         location = None if served else run.home.mlartifacts.as_uri()
-        experiment_id = client.create_experiment(name, artifact_location=location, tags=EXPERIMENT)
+        tags = {**EXPERIMENT, "mlflow.note.content": f"{ABOUT} {name}."}
+        experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
     else:
         experiment_id = experiment.experiment_id
     query = f"tags.`millrace.run` = '{run.run_id}'"
@@ -82,8 +86,8 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "millrace.commit": short(git_commit() or "unknown"),
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
-        # a parameter of null says nothing, and there is one for each thing a preset leaves alone
-        params = [Param(key, spell(value)) for key, value in flat(run.record["config"]) if value is not None]
+        # null and "" say nothing, and there is one for each thing that a preset leaves alone
+        params = [Param(key, spell(value)) for key, value in flat(run.record["config"]) if value not in (None, "")]
         for start in range(0, len(params), 100):
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
@@ -126,7 +130,9 @@ def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, 
     """Close the MLflow run: pictures and pages, what it came to, its status."""
     for path, folder in pages:
         client.log_artifact(mlflow_id, str(path), folder or None)
-    tags = {"mlflow.note.content": description, "millrace.outcome": run.record["status"]}
+    viewer = f"#/experiments/{client.get_run(mlflow_id).info.experiment_id}/runs/{mlflow_id}/artifacts/page.html{MODE}"
+    note = description.replace(STORY, f"[the whole story]({viewer})")  # on MLflow's own pages one click away
+    tags = {"mlflow.note.content": note, "millrace.outcome": run.record["status"]}
     for key, value in tags.items():
         client.set_tag(mlflow_id, key, value)
     client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time() * 1000))
