@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from tasks.config import (
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
 from tasks.evaluation.judging import SnapshotSplit, ask, compare, judge
-from tasks.evaluation.language_model import METRICS, nats
+from tasks.evaluation.language_model import METRICS, Answers, nats
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
@@ -115,7 +116,8 @@ def test_the_page_counts_files_and_rows_and_shows_what_it_writes(text, report, t
     assert f"and {counts['test']} test files." in shown
     assert f"{sum(rows.values()):,} rows of 32 tokens, vocabulary 400" in shown
     assert f"test bits per byte {report.metrics['test/bits_per_byte']:.4f}" in shown
-    assert "What it foresaw least" in shown and "bits per byte by slice" in shown
+    assert "What it foresaw least" in shown
+    assert "by slice" not in shown, "of six files no quarter says anything"
     for words in ("gzip bits per byte", "The hardest files to foresee", "The easiest files", "It writes", "email/"):
         assert words in shown
     assert "examples" not in shown.split("Config")[0]
@@ -158,9 +160,22 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
     assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files"
     assert bits.interval[0] < bits.difference < bits.interval[1]
     assert bits.difference == pytest.approx(0.1 * bits.a)
-    assert rows["test/token_accuracy"].by == "their intervals overlap", "the report keeps no likeliest tokens"
+    assert rows["test/token_accuracy"].by == "their intervals overlap: perhaps noise", (
+        "the report keeps no likeliest tokens"
+    )
     assert rows["validation/bits_per_byte"].same
-    assert found.verdict.startswith("b is worse by ")
+    assert found.verdict.startswith("b is worse than a by ")
+
+
+def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
+    made, snapshot, _ = text
+    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), JUDGED)
+    found.documents = replace(found.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
+    sizes = np.arange(13.0) * 1000
+    slices = found.slices(Answers(*[np.zeros(13)] * 3, bytes=sizes, by_place=np.zeros(1)))
+    assert list(slices)[:2] == ["folder a", "folder b"] and slices["folder a"].sum() == 6
+    assert list(slices)[2] == "0 to 3,000 bytes" and len(slices) == 6
+    assert sum(group.sum() for name, group in slices.items() if name.endswith("bytes")) == 13
 
 
 def test_signs_of_several_tokens_are_shown_whole():

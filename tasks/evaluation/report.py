@@ -19,8 +19,8 @@ from tasks.workbench import Outcome, Workbench
 
 SPLITS = ("validation", "test")
 PICTURED = "test"
-MOST = 100
-"""Slices that are judged; of more, those with the most examples."""
+LEAST, MOST = 5, 100
+"""Examples of a slice that is judged, and slices; of more, those with the most examples."""
 
 
 def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, config: EvaluateConfig) -> Outcome:
@@ -75,10 +75,10 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
 
 
 def _slices(found: Judge, task: str, answers: Any, resamples: int) -> list[dict[str, Any]]:
-    """The primary metric on groups of the examples; not on one example, which has no interval, nor on all of them."""
+    """The primary metric on groups of the examples; not on so few that nothing shows, nor on all of them again."""
     metric = found.metrics[primary(task)[0]]
     contributions = metric.contributions(answers)
-    groups = {name: group for name, group in found.slices(answers).items() if 2 <= group.sum() < len(group)}
+    groups = {name: group for name, group in found.slices(answers).items() if LEAST <= group.sum() < len(group)}
     largest = set(sorted(groups, key=lambda name: -groups[name].sum())[:MOST])
     return [
         {"slice": name, "examples": int(group.sum()), **interval_of(metric, contributions[group], resamples).as_json()}

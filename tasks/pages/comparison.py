@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.evaluation import TASKS
 from tasks.pages import results, sections
 from tasks.pages.facts import Facts
 from tasks.pages.results import Examples, Pair, Row
@@ -99,12 +98,12 @@ class Comparison:
         row = next((row for row in self.results if row.name == name), None)
         if row is None:
             return "They were not judged by the same metric."
-        if row.same or row.difference == 0:
-            how = "as good as"
+        if row.difference == 0:
+            how = "as good as a"
         else:
-            better = (row.difference > 0) == (self.after.metric in TASKS[self.after.config.model.task].higher_is_better)
-            how = f"{'better' if better else 'worse'} by {figure(abs(row.difference))} than"
-        return f"b is {how} a in {name.replace('/', ' ').replace('_', ' ')}: {row.verdict}."
+            better = (row.difference > 0) == row.higher_is_better
+            how = f"{'better' if better else 'worse'} than a by {figure(abs(row.difference))}"
+        return f"b is {how} in {name.replace('/', ' ').replace('_', ' ')}: {row.verdict}."
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""

@@ -15,7 +15,7 @@ MODE = "?workflowType=machine_learning"
 
 
 def describe_run(facts: Facts) -> str:
-    """Verdict, score, comparison, links; below the fold of MLflow's page the digests and how to repeat it."""
+    """Verdict, links, score, comparison; below the fold of MLflow's page the digests and how to repeat it."""
     return "\n\n".join(_paragraphs(facts)) + "\n"
 
 
@@ -36,10 +36,10 @@ def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str
 
 def _paragraphs(facts: Facts) -> Iterator[str]:
     word, _ = facts.verdict
-    yield f"**{word}** · {facts.summary}"
+    yield " · ".join([f"**{word}**", *_links(facts)])
+    yield facts.summary
     if error := facts.record["error"]:
         yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
-    yield " · ".join(_links(facts))
     if facts.handed:
         yield "\n".join(_table(facts))
     yield f"repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"

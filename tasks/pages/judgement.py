@@ -38,7 +38,7 @@ READABLE = 20_000_000
 """Tokens of a split that are looked through for passages."""
 
 SURPRISES = (1.0, 2.5, 4.0, 6.0)
-"""Nats from which a token is marked one shade darker."""
+"""Nats from which a token is marked one shade redder."""
 
 NUMBERS = 12
 """Of an example's own numbers that are shown."""
@@ -127,19 +127,19 @@ def _hardest(paid: NDArray[Any]) -> int:
 
 
 def _marked(codec: Codec, tokens: NDArray[Any], shades: NDArray[Any]) -> list[tuple[str, int]]:
-    """Texts and their shades; tokens that are parts of one sign are joined to it, and bear its darkest shade."""
+    """Texts and their shades; tokens that are parts of one sign are joined to it, and bear its reddest shade."""
     found: list[tuple[str, int]] = []
-    pending, darkest = b"", 0
+    pending, reddest = b"", 0
     for token, shade in zip(tokens.tolist(), shades.tolist(), strict=True):
-        pending, darkest = pending + codec.decode([token]), max(darkest, shade)
+        pending, reddest = pending + codec.decode([token]), max(reddest, shade)
         try:
-            found.append((pending.decode(), darkest))
+            found.append((pending.decode(), reddest))
         except UnicodeDecodeError as error:
             if error.reason == "unexpected end of data":  # the next token has the rest of the sign
                 continue
-            found.append((pending.decode(errors="replace"), darkest))
-        pending, darkest = b"", 0
-    return found + ([(pending.decode(errors="replace"), darkest)] if pending else [])
+            found.append((pending.decode(errors="replace"), reddest))
+        pending, reddest = b"", 0
+    return found + ([(pending.decode(errors="replace"), reddest)] if pending else [])
 
 
 def furthest(facts: Facts) -> dict[str, Any]:

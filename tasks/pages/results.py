@@ -1,13 +1,14 @@
 """What came of two runs, metric by metric: is the difference more than noise?
 
 Where both were judged on the same test examples, each example is held against itself (`tasks.evaluation.paired`);
-else their intervals must lie apart. Which of the two was used stands beside every verdict.
+else their intervals must lie apart, and where they overlap nothing is decided. Which of the two was used stands beside
+every verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,32 @@ class Row:
     same: bool = False
     """Whether no example differs."""
 
+    higher_is_better: bool | None = None
+
+    @property
+    def word(self) -> str:
+        """The verdict without its reason; empty where there is none."""
+        if self.same:
+            return "no example differs"
+        return {None: "", True: "more than noise", False: "within noise"}[self.more_than_noise]
+
     @property
     def verdict(self) -> str:
         """In words."""
-        if self.same:
-            return f"no example differs ({self.by})"
-        if self.more_than_noise is None:
-            return self.by
-        return f"{'more than noise' if self.more_than_noise else 'within noise'} ({self.by})"
+        return f"{self.word} ({self.by})" if self.word else self.by
+
+    @property
+    def tone(self) -> str:
+        """`good` or `bad` where b is better or worse than a by more than noise; else empty."""
+        if not self.more_than_noise or self.higher_is_better is None:
+            return ""
+        return "good" if (self.difference > 0) == self.higher_is_better else "bad"
 
     @property
     def change(self) -> str:
         """The difference as a person reads it."""
         if self.name.endswith("/bytes"):
-            return f"{self.difference:+,.0f}"
+            return f"{self.difference:+,.0f}" if self.difference else "0"
         return f"{self.difference:+.4f}" if float(f"{self.difference:.4f}") else "0.0000"
 
     def told(self, value: float) -> str:
@@ -93,10 +106,11 @@ def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[
     """A row for each metric of each split that both have."""
     if before.config.model.task != after.config.model.task:
         return []
+    task = TASKS[after.config.model.task]
     return [
-        _row(before, after, name, metric, pair)
+        replace(_row(before, after, name, metric, pair), higher_is_better=metric in task.higher_is_better)
         for split, pair in pairs.items()
-        for metric in TASKS[after.config.model.task].metrics
+        for metric in task.metrics
         if (name := f"{split}/{metric}") in before.metrics and name in after.metrics
     ]
 
@@ -151,8 +165,9 @@ def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
     one, other = interval(before.metrics, name), interval(after.metrics, name)
     if one is None or other is None:
         return Row(name, a, b, b - a, one, other, by="no interval")
-    apart = one[1] < other[0] or other[1] < one[0]
-    return Row(name, a, b, b - a, one, other, None, apart, f"their intervals {'lie apart' if apart else 'overlap'}")
+    if one[1] < other[0] or other[1] < one[0]:
+        return Row(name, a, b, b - a, one, other, more_than_noise=True, by="their intervals lie apart")
+    return Row(name, a, b, b - a, one, other, by="their intervals overlap: perhaps noise")
 
 
 def pair(before: Facts, after: Facts, split: str) -> Pair | None:
