@@ -13,6 +13,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
+from flows.asking import answers_to, spoken, suspend
+from tasks.artifacts import Release
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
@@ -34,17 +36,22 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         config = kwargs.get("config", args[0] if args else None)
         assert isinstance(config, Config)
         mine = ticket.get(Ticket())
+        deployed = runtime.deployment.id is not None
+        if deployed:
+            mine.answered = answers_to(str(runtime.flow_run.id))
         try:
             made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
-            assert mine.run is not None
-            return Completed(name=mine.run.record["status"].capitalize(), message=in_a_line(mine.run), data=made)
         except Stopped as stop:
-            if runtime.deployment.id is None:
+            if not deployed:
                 raise
             return _ended_by(stop)
         finally:
             if mine.run is not None:
                 show_run(mine.run)
+        assert mine.run is not None
+        if deployed and isinstance(made, Release) and made.awaits == mine.run.run_id:
+            suspend(mine.run, made.export)
+        return Completed(name=spoken(mine.run), message=in_a_line(mine.run), data=made)
 
     return attempt
 

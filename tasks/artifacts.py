@@ -97,3 +97,5 @@ class Release:
     export: str
     verdict: str
     changed: bool
+    awaits: str | None = None
+    """The run that a person must approve before it can be champion."""

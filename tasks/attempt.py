@@ -19,6 +19,7 @@ from tasks import children, console
 from tasks.config import Config
 from tasks.errors import Damaged, Failed, Stopped, UserError
 from tasks.pages import run_page
+from tasks.store.audit import Answer
 from tasks.store.home import find_home
 from tasks.store.provenance import produced_by
 from tasks.store.runs import Run, opened
@@ -33,8 +34,10 @@ PATIENCE, HASTE = 60.0, 5.0
 class Attempt:
     """What the stages of a flow run share."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, answered: Callable[[str], Answer | None]) -> None:
         self.run = run
+        self.answered = answered
+        """What a person has said to this run about an export, by its digest: whether it may be champion."""
         self.store: Store = run.store
         self.config = run.config
         self.threads = self.config.resources.threads or psutil.cpu_count(logical=False) or os.cpu_count() or 1
@@ -43,7 +46,8 @@ class Attempt:
         self.signal_number = 0
         self.working = False
         """Whether a compute process is at work: it hears of a signal, saves, and leaves first."""
-        self.rejected: str | None = None
+        self.outcome = "completed"
+        """The status with which the run ends, unless an error or a signal ends it."""
 
     @property
     def journal(self) -> Path:
@@ -97,9 +101,10 @@ class Attempt:
 
 @dataclass
 class Ticket:
-    """What a command asks of the run that its flow will be, and where it finds that run afterwards."""
+    """What a run is asked for by whoever starts its flow, and where that finds it afterwards."""
 
     new: bool = False
+    answered: Callable[[str], Answer | None] = lambda export: None
     run: Run | None = None
 
 
@@ -115,12 +120,12 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
         ticket.run = run
         if run.attempt > 1:
             console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
-        attempt = Attempt(run)
+        attempt = Attempt(run, ticket.answered)
         token = current.set(attempt)
         try:
             with signals_of(attempt), machine_errors("the run", home.root):
                 result = _with_one_repair(body)
-                run.end(3 if attempt.rejected else 0, "rejected" if attempt.rejected else "completed", None)
+                run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
             return result
         except Stopped as stop:
             _end(run, stop.exit_code, stop.status, None)

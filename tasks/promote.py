@@ -14,7 +14,8 @@ def promote(exported: Export, report: Report, config: PromoteConfig) -> Release:
 
     Both are judged on the same test records; a champion that was judged on others is scored again, from raw input
     to prediction. Where that cannot be, or the gate says no, the version becomes `candidate` and the run ends with
-    exit code 3. Running it again changes nothing.
+    exit code 3; so it does where `promote.approval` asks for a person's yes, until that is there. Running it again
+    changes nothing.
     """
     records = parent_of(parent_of(report, "snapshot", Snapshot), "records", Records)
     return release(exported, report, records, config)

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tasks import console
+from tasks import approval, console
 from tasks.artifacts import Export, Records, Release, Report
 from tasks.attempt import Attempt, current, machine_errors
 from tasks.config import PromoteConfig
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import primary
-from tasks.pages.description import describe_version
-from tasks.pages.facts import Facts
+from tasks.evaluation.gates import promotion
+from tasks.store.audit import Audit
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 from tasks.tracking.outage import ours, reason
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 120.0
 """Seconds to wait for the registry."""
+
+REGISTER = "tasks.tracking.registry:register"
 
 
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
@@ -44,7 +46,7 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
         run.made("promote", made, time.monotonic() - started)
         shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)
     if made.alias != "champion":
-        attempt.rejected = made.verdict
+        attempt.outcome = "rejected" if made.awaits is None else "awaiting_approval"
     write(run.folder / "release.json", pretty({**asdict(made), "run": run.run_id, "mlflow_run_id": mlflow_id}))
     return made
 
@@ -83,60 +85,39 @@ def _decide(
 ) -> Release:
     from tasks.tracking import registry
 
-    name = attempt.config.name
-    metric, higher_is_better = primary(attempt.config.model.task)
-    score = report.metrics[f"test/{metric}"]
+    run, name = attempt.run, attempt.config.name
+    registry.finish(client, Audit(run.home))
     champion = registry.aliased(client, name, registry.CHAMPION)
     found = registry.find(client, name, exported.digest)
     if found and champion and found.version == champion.version:
-        verdict = f"{name} version {found.version} is the champion already"
-        return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, changed=False)
+        told = f": {found.gate}" if found.decided(run.run_id) else " is the champion already"
+        verdict = f"{name} version {found.version}{told}"
+        return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, found.decided(run.run_id))
+    metric, higher_is_better = primary(attempt.config.model.task)
+    score = report.metrics[f"test/{metric}"]
     if found is None:
         tags = {
             "millrace.export": exported.digest,
-            "millrace.run": attempt.run.run_id,
+            "millrace.run": run.run_id,
             "millrace.records": records.digest,
             "millrace.score": repr(score),
             "millrace.metric": f"test/{metric}",
         }
-        arguments = (attempt.run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
-        version = attempt.work("promote", "tasks.tracking.registry:register", None, arguments)
-    else:
-        version = found.version
-    alias, verdict = _gate(attempt, client, version, champion, score, metric, higher_is_better, records, config)
-    assert attempt.run.lock is not None
-    attempt.run.lock.check(attempt.run.run_id)
-    note = describe_version(Facts(attempt.run), alias, verdict, exported.digest)
-    registry.move(client, name, alias, version, verdict, note)
-    return Release(name, version, alias, exported.digest, f"{name} version {version}: {verdict}", changed=True)
-
-
-def _gate(
-    attempt: Attempt,
-    client: MlflowClient,
-    version: str,
-    champion: Registered | None,
-    score: float,
-    metric: str,
-    higher_is_better: bool,
-    records: Records,
-    config: PromoteConfig,
-) -> tuple[str, str]:
-    """The alias a version earns, and why."""
-    spoken = metric.replace("_", " ")
-    if champion is None:
-        return ("champion", f"champion, with test {spoken} {score:.4f}; there was none before")
-    before = champion.score
-    if champion.records != records.digest:
+        arguments = (run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
+        found = registry.version(client, name, attempt.work("promote", REGISTER, None, arguments))
+        assert found is not None
+    before = champion.score if champion else None
+    if champion and champion.records != records.digest:
         before = _score_again(attempt, client, champion, records, metric)
-    if math.isnan(before):
-        return ("candidate", f"not comparable: champion version {champion.version} cannot be scored on these records")
-    ahead = score - before if higher_is_better else before - score
-    told = f"test {spoken} {score:.4f} against {before:.4f} of champion version {champion.version}"
-    by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {config.margin:.4f}"
-    if ahead >= config.margin:
-        return ("champion", f"champion, with {told} ({by})")
-    return ("candidate", f"candidate only: {told} ({by})")
+    against = champion.version if champion else None
+    gate = promotion(metric, score, against, before, config.margin, higher_is_better)
+    required = config.approval == "required"
+    ruling = approval.rule(gate, found, run, required, attempt.answered(exported.digest) if required else None)
+    assert run.lock is not None
+    run.lock.check(run.run_id)
+    changed = approval.carry_out(client, run, found, ruling) or found.decided(run.run_id)
+    awaits = approval.asked_by(found, run) if ruling.action == "await" else None
+    return ruling.release(name, found, changed, awaits)
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:

@@ -6,7 +6,22 @@ import sys
 
 import typer
 
-from flows.commands import diff, doctor, down, gc, predict, run, show, status, up, verify, why
+from flows.commands import (
+    approve,
+    diff,
+    doctor,
+    down,
+    gc,
+    predict,
+    reject,
+    rollback,
+    run,
+    show,
+    status,
+    up,
+    verify,
+    why,
+)
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
 from flows.commands.reply import stop_on_signals, usage_error
@@ -31,6 +46,9 @@ app.command("show")(show.show)
 app.command("verify")(verify.verify)
 app.command("diff")(diff.diff)
 app.command("why", context_settings=run.SETTINGS)(why.why)
+app.command("approve")(approve.approve)
+app.command("reject")(reject.reject)
+app.command("rollback")(rollback.rollback)
 app.command("gc")(gc.gc)
 app.command("doctor")(doctor.doctor)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ class PromoteConfig(Section):
 
     margin: Annotated[float, Field(ge=-1, le=1)] = 0.0
     """By how much the new test score must beat the champion's; below 0: by how much it may fall short."""
+
+    approval: Literal["none", "required"] = "none"
+    """Whether a person is asked before what passed the gate becomes champion."""
 
 
 class ReleaseConfig(Section):

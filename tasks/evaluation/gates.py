@@ -49,6 +49,36 @@ def latency(ratio: float, limit: float) -> Verdict:
     return _verdict("latency", ratio, limit, f"takes {ratio:.2f} of the float file's time")
 
 
+@dataclass(frozen=True)
+class Promotion:
+    """What the gate of a release said: whether a version is better than the champion that it was held against."""
+
+    passed: bool
+    text: str
+    against: str | None
+    """The champion's version; None where there was none."""
+    before: float | None
+    """The champion's score on the same records."""
+    comparable: bool = True
+    """Whether the champion has a score on these records."""
+
+
+def promotion(
+    metric: str, score: float, against: str | None, before: float | None, margin: float, higher_is_better: bool
+) -> Promotion:
+    """A release is better: its test score is ahead of the champion's by at least `margin`; a NaN is not comparable."""
+    spoken = f"test {metric.replace('_', ' ')} {score:.4f}"
+    if against is None or before is None:
+        return Promotion(True, f"{spoken}; there was none before", None, None)
+    if not isfinite(before):
+        text = f"not comparable: champion version {against} cannot be scored on these records"
+        return Promotion(False, text, against, before, comparable=False)
+    ahead = score - before if higher_is_better else before - score
+    by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {margin:.4f}"
+    text = f"{spoken} against {before:.4f} of champion version {against} ({by})"
+    return Promotion(ahead >= margin, text, against, before)
+
+
 def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
     # A NaN compares as false: what cannot be told does not pass.
     passed = bool(value <= limit)

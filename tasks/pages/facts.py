@@ -136,6 +136,8 @@ class Facts:
         status = self.record["status"]
         if status == "failed":
             return "failed", "bad"
+        if status == "awaiting_approval":
+            return "awaiting approval", "mixed"
         if self.release is not None:
             alias = self.release["alias"]
             return alias, "good" if alias == "champion" else "mixed"

@@ -34,7 +34,7 @@ def lines(run: Run, width: int = 200) -> Iterator[str]:
     found = sum(row.cached for row in facts.handed)
     yield ""
     stored = f", {found} of {len(facts.handed)} results from the store" if found else ""
-    yield f"{facts.record['flow']} {facts.record['status']}: {spent} of work{stored}"
+    yield f"{facts.record['flow']} {facts.record['status'].replace('_', ' ')}: {spent} of work{stored}"
     yield ""
     if facts.score:
         yield f"  quality   {facts.score}"
@@ -76,6 +76,8 @@ def _variants(facts: Facts) -> Iterator[str]:
 def _next(facts: Facts) -> str:
     """The command that goes on from here."""
     preset = _short(facts.run.folder / "config.yaml")
+    if facts.release and (run := facts.release.get("awaits")):
+        return f"millrace approve {run} --reason TEXT    (or reject)"
     if export := facts.one("export"):
         return f"millrace predict {export.digest[:12]} {INPUTS[facts.config.snapshot.kind]}"
     if model := facts.one("model"):

@@ -76,8 +76,8 @@ def needed(home: Home, keep: int) -> set[str]:
 
 
 def unfinished(run: Run) -> bool:
-    """Whether the same command would go on with it."""
-    return run.exit_code not in FINISHED
+    """Whether the same command would go on with it, or a person's approval ends it."""
+    return run.exit_code not in FINISHED or run.record["status"] == "awaiting_approval"
 
 
 def released(run: Run) -> bool:

@@ -117,18 +117,19 @@ def opened(
 ) -> Iterator[Run]:
     """Go on with the unfinished run of this flow and config, or begin one; hold its lock meanwhile.
 
-    A living process at the same run is waited for.
+    Prefect's flow run begun anew, because it was resumed or retried, goes on with the run that it was, finished or
+    not. A living process at the same run is waited for.
     """
     home.make()
     identity = digest_of({"flow": flow, "config": config.model_dump(mode="json")})
     while True:
         with locked(home.runs / ".lock"):
-            folder = None if new else _unfinished(home, identity)
+            folder = _of_flow_run(home, prefect_id) or (None if new else _unfinished(home, identity))
             folder = folder or _begin(home, flow, config, identity)
         with locked(folder / "lock", waiting) as lock:
             run = Run(home, folder)
-            if run.exit_code in FINISHED:  # it ended while we waited for it: ours is a run of its own
-                continue
+            if run.exit_code in FINISHED and not _is_of(run.record, prefect_id):
+                continue  # it ended while we waited for it: ours is a run of its own
             run.lock = lock
             attempt = {
                 "attempt": run.attempt + 1,
@@ -155,6 +156,17 @@ def resolve_run(home: Home, reference: str) -> Run:
         saw = "no such run" if not found else ", ".join(run.run_id for run in found)
         raise Refused(reference, saw, "a run is named by its id or an unambiguous part of it", "see `ls` of runs/")
     return (exact or found)[0]
+
+
+def _of_flow_run(home: Home, prefect_id: str | None) -> Path | None:
+    """The run whose last attempt was this flow run of Prefect's."""
+    found = sorted(home.runs.glob("*/run.json"), reverse=True)
+    return next((path.parent for path in found if _is_of(_read(path), prefect_id)), None)
+
+
+def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:
+    attempts = record["attempts"]
+    return bool(attempts) and prefect_id is not None and attempts[-1]["prefect_flow_run_id"] == prefect_id
 
 
 def _unfinished(home: Home, identity: str) -> Path | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from mlflow.types.schema import Schema, TensorSpec
 from tasks import console
 from tasks.artifacts import Export
 from tasks.errors import Damaged, Failed
+from tasks.store.audit import Audit, Entry
 from tasks.store.provenance import packages
 from tasks.store.store import Store
 from tasks.tracking.outage import ours, reason
@@ -29,10 +30,14 @@ from tasks.workbench import Workbench
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
+PENDING, APPROVED, REJECTED, LAPSED = "pending", "approved", "rejected", "lapsed"
+"""What `millrace.approval` says; lapsed: a gate held the version back while it was pending."""
+
 ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAMETER_VALUE)}
 """How MLflow says that there is no such model, and that it has no such alias."""
 
-ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back.
+ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back or that
+awaits approval.
 Each version tells in its description how it was judged, and links to the run that made it."""
 
 
@@ -57,6 +62,8 @@ class Registered:
     records: str
     score: float
     gate: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
 
     @staticmethod
     def of(found: ModelVersion) -> Registered:
@@ -68,7 +75,31 @@ class Registered:
             tags.get("millrace.records", ""),
             float(tags.get("millrace.score", "nan")),
             tags.get("millrace.gate", ""),
+            tags,
+            found.description or "",
         )
+
+    @property
+    def approval(self) -> str | None:
+        """Where its approval stands; None where none was asked for."""
+        return self.tags.get("millrace.approval")
+
+    def decided(self, run: str) -> bool:
+        """Whether somebody has answered to this run."""
+        return self.approval in (APPROVED, REJECTED) and self.tags.get("millrace.approval_run") == run
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a decision changes in the registry, in full: made twice it is as made once."""
+
+    model: str
+    tags: dict[str, dict[str, str | None]]
+    """By version; None takes a tag away."""
+    notes: dict[str, str]
+    """Descriptions in Markdown, by version."""
+    aliases: dict[str, str | None]
+    """The version that each points to; None takes it away."""
 
 
 def find(client: MlflowClient, name: str, export: str) -> Registered | None:
@@ -86,6 +117,27 @@ def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
         if error.error_code in ABSENT:
             return None
         raise
+
+
+def version(client: MlflowClient, name: str, number: str) -> Registered | None:
+    """A version by its number; None where there is none (any more)."""
+    try:
+        return Registered.of(client.get_model_version(name, number))
+    except MlflowException as error:
+        if error.error_code in ABSENT:
+            return None
+        raise
+
+
+def versions(client: MlflowClient, name: str) -> list[Registered]:
+    """All versions of a model, oldest first."""
+    found: list[ModelVersion] = []
+    token = None
+    while token is None or token:
+        page = client.search_model_versions(f"name = '{name}'", order_by=["version_number ASC"], page_token=token)
+        found += page
+        token = page.token or ""
+    return [Registered.of(each) for each in found]
 
 
 def register(bench: Workbench, uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
@@ -121,13 +173,50 @@ def _register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str,
     return str(made.version)
 
 
-def move(client: MlflowClient, name: str, alias: str, version: str, gate: str, note: str) -> None:
-    """Point an alias at a version, say which gate it passed and, in Markdown, what it is."""
-    client.set_model_version_tag(name, version, "millrace.gate", gate)
-    client.update_model_version(name, version, description=note)
+def decide(client: MlflowClient, audit: Audit, change: Change, entry: Entry) -> None:
+    """Make a change and write its line; whoever is killed amid it leaves behind what it takes to finish it."""
+    audit.begin(entry, asdict(change))
+    if not finish(client, audit):
+        rule, remedy = "one decision at a time moves an alias", "run again"
+        raise Failed(f"{entry.model}@{entry.alias}", "it was moved meanwhile", rule, remedy)
+
+
+def finish(client: MlflowClient, audit: Audit) -> bool:
+    """Finish what was begun, if anything was; False where somebody else has changed the registry meanwhile."""
+    found = audit.begun()
+    if found is None:
+        return True
+    entry, change = found
+    now, meant = aliased(client, entry["model"], entry["alias"]), version(client, entry["model"], entry["version"])
+    alike = meant is not None and meant.export == entry["export"]
+    if not alike or (now.version if now else None) not in (entry["before"], entry["after"]):
+        what = f"{entry['action']} {entry['model']} version {entry['version']}"
+        console.say(f"warning: {what} was begun, and the registry changed before it ended: dropped", style="yellow")
+        audit.drop()
+        return False
+    apply(client, Change(**change))
+    audit.close()
+    return True
+
+
+def apply(client: MlflowClient, change: Change) -> None:
+    """Make a change: what is told of a version first, then the alias."""
+    name = change.model
+    for number, tags in change.tags.items():
+        for tag, value in tags.items():
+            if value is None:
+                client.delete_model_version_tag(name, number, tag)
+            else:
+                client.set_model_version_tag(name, number, tag, value)
+    for number, note in change.notes.items():
+        client.update_model_version(name, number, description=note)
     if not client.get_registered_model(name).description:
         client.update_registered_model(name, ABOUT)
-    client.set_registered_model_alias(name, alias, version)
+    for alias, pointed in change.aliases.items():
+        if pointed is None:
+            client.delete_registered_model_alias(name, alias)
+        else:
+            client.set_registered_model_alias(name, alias, pointed)
 
 
 def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:

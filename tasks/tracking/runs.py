@@ -126,8 +126,8 @@ def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artif
     client.log_dict(mlflow_id, manifest, f"manifests/{stage}-{artifact.name}.json")
 
 
-def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
-    """Close the MLflow run: pictures and pages, what it came to, its status."""
+def tell(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
+    """Pictures and pages, and what the run came to."""
     for path, folder in pages:
         client.log_artifact(mlflow_id, str(path), folder or None)
     viewer = f"#/experiments/{client.get_run(mlflow_id).info.experiment_id}/runs/{mlflow_id}/artifacts/page.html{MODE}"
@@ -135,6 +135,11 @@ def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, 
     tags = {"mlflow.note.content": note, "millrace.outcome": run.record["status"]}
     for key, value in tags.items():
         client.set_tag(mlflow_id, key, value)
+
+
+def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
+    """Close the MLflow run: its last words and its status."""
+    tell(client, mlflow_id, run, pages, description)
     client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time() * 1000))
 
 

@@ -1,0 +1,99 @@
+"""Asking a person: a deployed run is suspended until somebody answers in Prefect's pages or by `millrace approve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+from uuid import UUID
+
+import orjson
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.exceptions import ObjectNotFound
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput
+from prefect.states import Completed
+from pydantic import ConfigDict, StringConstraints
+
+from tasks.store.audit import REASON, Answer
+from tasks.store.runs import Run
+
+PATIENCE = 30 * 24 * 3600
+"""Seconds for which a run stays suspended; after that Prefect calls it Failed, and the command still answers it."""
+
+AWAITING = "Awaiting approval"
+"""How the state of an ad-hoc run is called whose version a person must still approve."""
+
+MOST = 200
+"""Inputs of a flow run that are looked through."""
+
+Text = StringConstraints(strip_whitespace=True, min_length=1, max_length=REASON, pattern=r"\S")
+
+
+class Approval(RunInput):
+    """Whether this version becomes champion. The answer stands in the registry and in the audit log."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    decision: Literal["accept", "reject"]
+    """Accept: the alias `champion` moves to this version. Reject: it stays where it is."""
+
+    name: Annotated[str, Text]
+    """Your name. It is written down as stated."""
+
+    reason: Annotated[str, Text]
+    """Why; whoever looks at the registry reads it."""
+
+
+def suspend(run: Run, export: str) -> None:
+    """End this process until somebody answers whether an export may be champion: the flow then starts from the top."""
+    told = run.folder / "description.md"
+    form = Approval.with_initial_data(description=told.read_text() if told.exists() else None)
+    suspend_flow_run(wait_for_input=form, timeout=PATIENCE, key=f"{_key(export)}{run.attempt}")
+
+
+def answers_to(flow_run: str) -> Callable[[str], Answer | None]:
+    """What has been answered to this flow run about an export."""
+
+    def answered(export: str) -> Answer | None:
+        with get_client(sync_client=True) as client:
+            found = client.filter_flow_run_input(UUID(flow_run), f"suspended-{_key(export)}", MOST, set())
+        given = [each for each in found if each.key.endswith("-response")]
+        if not given:
+            return None
+        told = Approval(**orjson.loads(max(given, key=lambda each: str(each.created)).value))
+        return Answer.stated(told.decision == "accept", told.name, told.reason)
+
+    return answered
+
+
+def tell(flow_run: str, answer: Answer, run: Run, verdict: str) -> str | None:
+    """Have a flow run end in Prefect as its run has ended: one that is suspended goes on, one that waited is renamed.
+
+    Returns `resumed`, `renamed`, or None where this server does not know it or it has ended otherwise.
+    """
+    with get_client(sync_client=True) as client:
+        try:
+            state = client.read_flow_run(UUID(flow_run)).state
+        except ObjectNotFound:
+            return None
+        if state is not None and state.is_paused():
+            decision = "accept" if answer.accepted else "reject"
+            given = {"decision": decision, "name": answer.who, "reason": answer.reason}
+            done = client.resume_flow_run(UUID(flow_run), run_input=given)
+            if done.status != SetStateStatus.ACCEPT:
+                raise RuntimeError(str(getattr(done.details, "reason", None) or done.status.value))
+            return "resumed"
+        if state is None or state.name != AWAITING:
+            return None
+        client.set_flow_run_state(UUID(flow_run), Completed(name=spoken(run), message=verdict), force=True)
+        return "renamed"
+
+
+def spoken(run: Run) -> str:
+    """The name of the state with which a run's flow run ends: `Completed`, `Rejected`, `Awaiting approval`."""
+    return str(run.record["status"]).replace("_", " ").capitalize()
+
+
+def _key(export: str) -> str:
+    return f"approval-{export[:12]}-"

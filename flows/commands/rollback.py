@@ -1,0 +1,34 @@
+"""millrace rollback: the champion before the present one, again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.approve import Reason, checked, registry_of
+from flows.commands.reply import AsJson, replying
+from tasks.store.audit import Answer
+from tasks.store.home import find_home
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The registered model.")],
+    reason: Reason,
+    to: Annotated[str | None, typer.Option("--to", metavar="VERSION", help="Which version that was champion.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move the alias champion back to the version that had it before; once more, and it goes one further back.
+
+    The version that it leaves does not become champion by its gate again; `--to` takes it back.
+    """
+    with replying("rollback", as_json) as reply:
+        given = Answer.of_user(True, checked(reason))
+        home = find_home().readable()
+        from tasks.rollback import roll_back
+
+        with registry_of(home) as client:
+            before, after = roll_back(client, home, name, to, given)
+        reply.add(model=name, before=before, after=after)
+        if not as_json:
+            typer.echo(f"{name}@champion: version {before} → version {after}")
