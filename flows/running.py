@@ -14,7 +14,6 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import answers_to, spoken, suspend
-from tasks.artifacts import Release
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
@@ -49,8 +48,8 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
             if mine.run is not None:
                 show_run(mine.run)
         assert mine.run is not None
-        if deployed and isinstance(made, Release) and made.awaits == mine.run.run_id:
-            suspend(mine.run, made.export)
+        if deployed and mine.asks is not None:
+            suspend(mine.run, mine.asks)
         return Completed(name=spoken(mine.run), message=in_a_line(mine.run), data=made)
 
     return attempt

@@ -124,8 +124,9 @@ def carry_out(client: MlflowClient, run: Run, found: Registered, ruling: Ruling)
     name, version = run.record["name"], found.version
     now = {alias: registry.aliased(client, name, alias) for alias in (CHAMPION, CANDIDATE)}
     pointed = {alias: there.version if there else None for alias, there in now.items()}
-    alias = CHAMPION if ruling.action == "reject" else ruling.alias  # a rejection leaves the champion where it is
-    after = pointed[alias] if ruling.action == "reject" else version
+    alias = CHAMPION if ruling.action == "reject" else ruling.alias
+    waits = ruling.action == "await" and found.approval == "pending"
+    after = pointed[alias] if ruling.action == "reject" or waits else version  # neither moves anything
     aliases: dict[str, str | None] = {alias: after} if after is not None else {}
     if ruling.alias == CHAMPION and pointed[CANDIDATE] == version:
         aliases[CANDIDATE] = None

@@ -48,6 +48,7 @@ class Attempt:
         """Whether a compute process is at work: it hears of a signal, saves, and leaves first."""
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
+        self.asks: str | None = None
 
     @property
     def journal(self) -> Path:
@@ -106,6 +107,8 @@ class Ticket:
     new: bool = False
     answered: Callable[[str], Answer | None] = lambda export: None
     run: Run | None = None
+    asks: str | None = None
+    """The export of which the run has asked whether it may be champion."""
 
 
 current: ContextVar[Attempt] = ContextVar("attempt")
@@ -126,6 +129,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             with signals_of(attempt), machine_errors("the run", home.root):
                 result = _with_one_repair(body)
                 run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
+                ticket.asks = attempt.asks
             return result
         except Stopped as stop:
             _end(run, stop.exit_code, stop.status, None)

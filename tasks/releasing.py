@@ -47,6 +47,8 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
         shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)
     if made.alias != "champion":
         attempt.outcome = "rejected" if made.awaits is None else "awaiting_approval"
+    if made.awaits == run.run_id:
+        attempt.asks = made.export
     write(run.folder / "release.json", pretty({**asdict(made), "run": run.run_id, "mlflow_run_id": mlflow_id}))
     return made
 

@@ -196,8 +196,9 @@ def test_a_second_run_of_what_waits_points_to_the_run_that_asked(shop: Shop) -> 
     assert shop.promote(first, 1, 0.8) == "awaiting_approval"
     found = shop.register(second, 1, 0.8)
     assert approval.asked_by(found, second) == first.run_id
+    assert shop.promote(shop.run(2), 2, 0.8) == "awaiting_approval"
     assert shop.promote(second, 1, 0.8) == "awaiting_approval"
-    assert [row["action"] for row in shop.audit.rows()] == ["await"]
+    assert [row["action"] for row in shop.audit.rows()] == ["await", "await"] and shop.at("candidate") == "2"
     with pytest.raises(Refused, match=f"awaits the approval of {first.run_id}; .*; millrace reject {first.run_id}"):
         approval.settle(shop.client, Run(shop.home, second.folder), NO)
 
