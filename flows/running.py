@@ -14,12 +14,12 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import answers_to, spoken, suspend
+from tasks import showing
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
 from tasks.errors import Stopped
 from tasks.pages.summary import in_a_line
-from tasks.stage import show_run
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -46,7 +46,7 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
             return _ended_by(stop)
         finally:
             if mine.run is not None:
-                show_run(mine.run)
+                showing.description(mine.run)
         assert mine.run is not None
         if deployed and mine.asks is not None:
             suspend(mine.run, mine.asks)

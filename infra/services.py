@@ -22,8 +22,12 @@ QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_CLIENT_MAX_RETRIES": "6",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "tasks",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-"""Nothing leaves the machine; a flow shows that it lives twice a minute."""
+"""Nothing leaves the machine; a flow shows that it lives twice a minute, asks a server that is gone for two minutes
+(2, 4, ... 64 s), and keeps in its log what the stages say."""
 
 BUSY = 30.0
 """Seconds for which a server may say 503: Prefect does, while another request writes to SQLite."""

@@ -40,6 +40,11 @@ class Artifact:
         return json.loads((self.path / "manifest.json").read_bytes())
 
     @property
+    def bytes(self) -> int:
+        """Of all its files together."""
+        return sum(file["bytes"] for file in self.manifest["files"])
+
+    @property
     def metrics(self) -> dict[str, float]:
         """What the stage that made it found out, by flat name (`test/accuracy`)."""
         return self.manifest["statistics"].get("metrics", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tasks import children, console
+from tasks import children, console, notify
 from tasks.config import Config
 from tasks.errors import Damaged, Failed, Stopped, UserError
 from tasks.pages import run_page
@@ -29,6 +30,10 @@ from tasks.tracking.shipping import Shipper
 
 PATIENCE, HASTE = 60.0, 5.0
 """Seconds in which MLflow may take what is left at a run's end, and after a signal."""
+
+
+log = logging.getLogger("tasks.children")
+"""The lines of the compute processes' logs, by stage and rank, for the run's log."""
 
 
 class Attempt:
@@ -75,6 +80,8 @@ class Attempt:
         def hear(kind: str, *values: Any) -> None:
             if kind == "measure":
                 self.run.measure(*values)
+            elif kind == "log":
+                log.info("[%s %d] %s", stage, *values)
             else:
                 heard(*values)
 
@@ -87,7 +94,7 @@ class Attempt:
                     staging,
                     self.journal,
                     arguments,
-                    timeout=self.config.resources.timeout,
+                    limit=self.config.resources.limit(stage),
                     heard=hear,
                     stop=lambda: self.signal_number,
                 )
@@ -146,6 +153,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             attempt.crew.close()
             _publish_page(attempt)
             attempt.shipper.close(HASTE if attempt.signal_number else PATIENCE)
+            notify.tell(run)
             current.reset(token)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -107,6 +108,8 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the request above
         return
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.getLogger("tasks").setLevel(logging.INFO)
     Child(Connection(int(sys.argv[1]))).serve()
 
 

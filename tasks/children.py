@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from tasks.errors import Failed, Stopped
+from tasks.errors import Failed, Lost, Stopped
 from tasks.store.staging import Staging
 
 GRACE = 10.0
@@ -31,14 +32,24 @@ ENVIRONMENT = {
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
 
+NEEDED = re.compile(
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC|MLFLOW|MILLRACE)_\w+"
+    r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
+)
+"""What of our environment a compute process gets: where things are and how to compute; nobody's secrets."""
+
+CHATTER = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
+"""How TensorFlow's C++ begins what nobody needs to read; it stays in the file."""
+
 
 class Process:
     """A compute process and the line to it."""
 
-    def __init__(self, log: Path, threads: int) -> None:
+    def __init__(self, log: Path, threads: int, rank: int = 0) -> None:
         ours, theirs = Pipe()
         self.connection: Connection = ours
-        self.log, self.threads = log, threads
+        self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
@@ -47,8 +58,9 @@ class Process:
                 stdout=output,
                 stderr=output,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": str(threads)},
+                env={**inherited(), **ENVIRONMENT, "OMP_NUM_THREADS": str(threads)},
             )
+            self._heard = output.tell()
         theirs.close()
 
     def call(
@@ -58,21 +70,25 @@ class Process:
         journal: Path,
         arguments: tuple[Any, ...],
         *,
-        timeout: float,
+        limit: tuple[str, float],
         heard: Callable[..., None],
         stop: Callable[[], int],
     ) -> Any:
-        """Have `module:function` done; what it says on the way goes to `heard`.
+        """Have `module:function` done; what it says on the way goes to `heard`, the lines of its log too.
 
-        Raises what the work raised; `Failed` when it died, crashed or ran past `timeout` seconds; `Stopped` after
-        a signal (`stop()` gives its number), once the child has saved and left.
+        `limit` is a field of the config and its seconds. Raises what the work raised; `Lost` when it was killed;
+        `Failed` when it crashed or ran past the limit; `Stopped` after a signal (`stop()` gives its number), once the
+        child has saved and left.
         """
         self.connection.send((work, staging, journal, self.threads, arguments))
         started = time.monotonic()
         asked: float | None = None
         reason: BaseException | None = None
         while True:
-            if self.connection.poll(0.1):
+            spoken = self.connection.poll(0.1)
+            for line in self._lines():
+                heard("log", self.rank, line)
+            if spoken:
                 try:
                     kind, *values = self.connection.recv()
                 except (EOFError, ConnectionResetError):
@@ -89,8 +105,8 @@ class Process:
             if asked is None and (number := stop()):
                 reason, asked = Stopped(number), time.monotonic()
                 self.signal(number)
-            if asked is None and time.monotonic() - started > timeout:
-                reason, asked = self._late(work, timeout), time.monotonic()
+            if asked is None and time.monotonic() - started > limit[1]:
+                reason, asked = self._late(work, *limit), time.monotonic()
                 self.signal(signal.SIGTERM)
             if asked is not None and time.monotonic() - asked > GRACE:
                 self.kill()
@@ -123,10 +139,30 @@ class Process:
         code = self.process.wait()
         saw = f"its process was killed by signal {-code}" if code < 0 else f"its process left with code {code}"
         last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        return Failed(work, f"{saw}; last words: {last[0]}", "a compute process must answer", f"see {self.log}")
+        kind = Lost if code < 0 else Failed
+        return kind(work, f"{saw}; last words: {last[0]}", "a compute process must answer", f"see {self.log}")
 
-    def _late(self, work: str, timeout: float) -> Failed:
-        return Failed("resources.timeout", f"{work} ran past {timeout:.0f} s", "a stage ends in time", "raise it")
+    def _late(self, work: str, field: str, seconds: float) -> Failed:
+        return Failed(field, f"{work} ran past {seconds:.0f} s", "a stage ends in time", "raise it, and run again")
+
+    def _lines(self) -> Iterator[str]:
+        """What the process has written to its log since we looked last; a line at a time, without chatter."""
+        if self.log.stat().st_size == self._heard:
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self._heard)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._heard += len(line)
+                text = line.decode(errors="replace").rstrip()
+                if text and not CHATTER.match(text):
+                    yield text
+
+
+def inherited() -> dict[str, str]:
+    """What a compute process gets of our environment."""
+    return {name: value for name, value in os.environ.items() if NEEDED.fullmatch(name)}
 
 
 class Crew:

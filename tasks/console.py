@@ -29,12 +29,21 @@ BAR = 14
 BESIDES = BAR + 22
 """Columns that a stage's line takes besides its figures."""
 
+log = logging.getLogger("tasks.console")
+"""What is said here is in the run's log, too: Prefect keeps what loggers below `tasks` are told."""
+
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _waits: list[Status] = []
 
 
 def say(text: str, style: str = "dim") -> None:
+    """One line for the person who waits, and for the run's log."""
+    show(text, style)
+    log.info(text.strip())
+
+
+def show(text: str, style: str = "dim") -> None:
     """One line for the person who waits."""
     terminal.print(text, style=style, markup=False)
 
@@ -62,10 +71,12 @@ class Warnings(logging.Handler):
     """Shows what our code logs as a warning (a variant kept out) where Prefect's own log is not shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"  ! {record.getMessage()}", style="yellow")
+        show(f"  ! {record.getMessage()}", style="yellow")
 
 
-logging.getLogger("tasks").addHandler(Warnings(logging.WARNING))
+ours = logging.getLogger("tasks")
+ours.setLevel(logging.INFO)
+ours.addHandler(Warnings(logging.WARNING))
 
 
 class Elapsed(ProgressColumn):
@@ -101,7 +112,7 @@ class Stage:
     def beat(self) -> None:
         """A sign of life."""
         spent = seconds(time.monotonic() - self._started)
-        self.say(f"{spent:>8}  {self._figures}".rstrip())
+        show(f"  … {self.stage:<9} {spent:>8}  {self._figures}".rstrip())
 
     def done(self, artifact: Artifact, cached: bool, took: float) -> None:
         """The stage's last word."""
@@ -109,6 +120,7 @@ class Stage:
 
     def told(self, text: str, cached: bool, took: float) -> None:
         """The stage's last word, in other words."""
+        log.info("%s: %s, %s", self.stage, text, seconds(took))
         mark = Text("=" if cached else "+", "cyan" if cached else "green")
         if not lively():
             terminal.print(Text.assemble("  ", mark, f" {self.stage:<9} {seconds(took):>8}  {text}"))

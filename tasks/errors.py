@@ -50,6 +50,10 @@ class Failed(UserError):
     """Found in the data, or while working."""
 
 
+class Lost(Failed):
+    """What the work leaned on went away, a process or a server: the same again may well succeed."""
+
+
 class Damaged(Failed):
     """A published artifact is not what its manifest says; the store has moved it away."""
 

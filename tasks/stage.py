@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
+from prefect.client.schemas import State
 from prefect.states import Completed
 
-from tasks import console
+from tasks import console, showing
 from tasks.artifacts import Artifact, Model
 from tasks.attempt import current, machine_errors
 from tasks.config import ReleaseConfig
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Lost, Refused
 from tasks.identities import Identity
-from tasks.pages.words import describe, told
+from tasks.pages.words import told
 from tasks.store.files import write
-from tasks.store.runs import Run
 from tasks.store.store import digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")
 Made = TypeVar("Made")
+
+AGAIN = [5.0, 20.0]
+"""Seconds before each further try of a stage whose process or server was lost; what it had finished is kept."""
 
 
 def verb(body: Callable[P, Made]) -> Task[P, Made]:
@@ -40,7 +41,23 @@ def verb(body: Callable[P, Made]) -> Task[P, Made]:
         rows = current.get().run.record["stages"].get(stage, [])
         return Completed(message=told(made, cached=all(row["cached"] for row in rows)), data=made)
 
-    return task(name=stage, task_run_name=stage, cache_policy=NO_CACHE, persist_result=False)(task_of)
+    return task(
+        name=stage,
+        task_run_name=stage,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=len(AGAIN),
+        retry_delay_seconds=AGAIN,
+        retry_condition_fn=_may_mend,
+    )(task_of)
+
+
+def _may_mend(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
+    """Whether trying again can help: never after a wrong config or a bad input."""
+    error = state.data
+    if isinstance(error, Lost):
+        console.say(f"  … {stage.name:<9} {error.field}: {error.saw}; trying again soon", style="yellow")
+    return isinstance(error, Lost)
 
 
 def run_stage(
@@ -61,7 +78,11 @@ def run_stage(
     attempt, started = current.get(), time.monotonic()
     attempt.heed()
     name = name or kind.kind
-    with console.stage(stage, name) as shown, machine_errors(f"stage {stage}", attempt.run.home.root):
+    with (
+        console.stage(stage, name) as shown,
+        showing.progress(stage, shown.progress) as heard,
+        machine_errors(f"stage {stage}", attempt.run.home.root),
+    ):
         inputs = identity.inputs(kind)
         digest = digest_of(inputs)
         attempt.run.use(kind.kind, digest)
@@ -69,45 +90,15 @@ def run_stage(
             found = claim.published()
             cached = found is not None
             if found is None:
-                outcome = attempt.work(stage, work, claim.staging, arguments, fresh=fresh, heard=shown.progress)
+                outcome = attempt.work(stage, work, claim.staging, arguments, fresh=fresh, heard=heard)
                 identity.check_sources(inputs)
                 found = claim.publish(inputs, outcome, attempt.produced_by())
         seconds = time.monotonic() - started
         shown.done(found, cached, seconds)
     attempt.run.made(stage, found, seconds, cached=cached)
     attempt.shipper.record(stage, found, cached, seconds)
-    _show_in_prefect(stage, found, cached, seconds)
+    showing.table(stage, found, cached, seconds)
     return found
-
-
-def _show_in_prefect(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
-    """A table on the flow run's page; a lost server is no reason to fail."""
-    if FlowRunContext.get() is None:
-        return
-    files = artifact.manifest["files"]
-    row = {
-        "what": describe(artifact),
-        "artifact": f"{artifact.kind}/{artifact.digest}",
-        "from the store": "yes" if cached else "no",
-        "seconds": f"{seconds:.1f}",
-        "bytes": f"{sum(file['bytes'] for file in files):,}",
-        "files": len(files),
-    }
-    try:
-        create_table_artifact([row], key=f"{stage}-{artifact.name}".replace("_", "-"), description=describe(artifact))
-    except Exception as error:
-        console.say(f"warning: Prefect did not take the table of {stage}: {error}", style="yellow")
-
-
-def show_run(run: Run) -> None:
-    """The run's description on the flow run's page, beside the tables of its stages."""
-    path = run.folder / "description.md"
-    if FlowRunContext.get() is None or not path.exists():
-        return
-    try:
-        create_markdown_artifact(path.read_text(), key="run", description=run.run_id)
-    except Exception as error:
-        console.say(f"warning: Prefect did not take the run's description: {error}", style="yellow")
 
 
 def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,15 @@ class CommandHome:
     before: Sequence[str] = ()
     """What starts the command."""
 
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Further variables of its environment."""
+
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command in a process group of its own."""
         return subprocess.Popen(
             [*self.before, str(MILLRACE), *map(str, words)],
             cwd=ROOT,
-            env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200"},
+            env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200", **self.given},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -46,6 +46,7 @@ def build(
     answered (`reference.npz`), so that Keras is asked once for all that are made from it.
     """
     pin(bench.threads)
+    bench.staging.reserve(model.bytes)
     network = load(model.path)
     task = architecture(model.path)["model"]["task"]
     form = FORMATS[name]

@@ -11,6 +11,7 @@ from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerModel
+from tasks.config.notify import NotifyConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
@@ -61,6 +62,9 @@ class Config(Section):
     release: ReleaseConfig = ReleaseConfig()
     """The flow `release`."""
 
+    notify: NotifyConfig = NotifyConfig()
+    """Who is told how a run ended."""
+
     resources: ResourcesConfig = ResourcesConfig()
     """What the machine gives: never part of an identity."""
 
@@ -107,6 +111,7 @@ __all__ = [
     "ImageSnapshot",
     "MlpModel",
     "ModelConfig",
+    "NotifyConfig",
     "PromoteConfig",
     "RecordsConfig",
     "ReleaseConfig",

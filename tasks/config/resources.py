@@ -11,6 +11,31 @@ from tasks.config.base import Section
 Seconds = Annotated[int, Field(ge=1)]
 
 
+class TimeoutsConfig(Section):
+    """Seconds after which a stage is ended, by stage; `resources.timeout` where nothing is given."""
+
+    convert: Seconds | None = None
+    """Of stage `convert`."""
+
+    snapshot: Seconds | None = None
+    """Of stage `snapshot`."""
+
+    train: Seconds | None = None
+    """Of stage `train`; it saves first, and the next run goes on from there."""
+
+    evaluate: Seconds | None = None
+    """Of stage `evaluate`."""
+
+    compress: Seconds | None = None
+    """Of each variant of stage `compress`."""
+
+    export: Seconds | None = None
+    """Of stage `export`."""
+
+    promote: Seconds | None = None
+    """Of each step of stage `promote`: registering, scoring the champion again."""
+
+
 class ResourcesConfig(Section):
     """Threads and time-outs."""
 
@@ -18,4 +43,12 @@ class ResourcesConfig(Section):
     """CPU threads of a compute process; default: the cores. The weights' last bits depend on it."""
 
     timeout: Seconds = 86_400
-    """Seconds after which a stage's process is stopped, saved and reported."""
+    """Seconds after which a stage's process is asked to save and leave; ten seconds later it is killed."""
+
+    timeouts: TimeoutsConfig = TimeoutsConfig()
+    """The same by stage."""
+
+    def limit(self, stage: str) -> tuple[str, int]:
+        """The field that limits a stage, and its seconds."""
+        own: int | None = getattr(self.timeouts, stage)
+        return ("resources.timeout", self.timeout) if own is None else (f"resources.timeouts.{stage}", own)

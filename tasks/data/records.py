@@ -57,6 +57,7 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """`build` for any source, under the name that its files bear."""
+    bench.staging.reserve(source.size())
     before = source.fingerprint()
     items = source.listing()
     if len({item.key for item in items}) < len(items):

@@ -53,6 +53,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"
         raise Failed("variants", ", ".join(names) or "none", rule, "see the warnings of compress")
+    bench.staging.reserve(sum(variant.bytes for variant in variants))
     source = model_input(snapshot.manifest["features"])
     inputs = golden(snapshot, config.golden)
     for variant in variants:

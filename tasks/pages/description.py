@@ -30,13 +30,13 @@ def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str
         )
         lines.append("\n".join(rows))
     lines.append(f"`millrace predict {facts.record['name']}@{alias} {INPUTS[facts.config.snapshot.kind]}`")
-    lines.append(" · ".join([f"export `{export[:12]}`", *list(_links(facts))[1:]]))
+    lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
 
 
 def _paragraphs(facts: Facts) -> Iterator[str]:
     word, _ = facts.verdict
-    yield " · ".join([f"**{word}**", *_links(facts)])
+    yield " · ".join([f"**{word}**", *links(facts)])
     yield facts.summary
     if error := facts.record["error"]:
         yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
@@ -55,7 +55,7 @@ def _table(facts: Facts) -> Iterator[str]:
         yield f"| {row.stage} | {row.what.replace('|', '/')}{where} | `{kind}/{row.digest[:12]}` |"
 
 
-def _links(facts: Facts) -> Iterator[str]:
+def links(facts: Facts) -> Iterator[str]:
     """To the page and to the other servers, by their addresses where they have one."""
     yield STORY
     yield f"run `{facts.run.run_id}`"

@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.errors import Failed
 from tasks.store.files import pretty, replacing, sums, sync, write
 from tasks.store.lock import Lock
 
 SIDECARS = ".pieces"
+MARGIN = 8 << 20
+"""Bytes for manifests, logs and the run's own files."""
 PASSING = "checkpoints/"
 """Pieces under this name help the work along and are not part of the artifact."""
 
@@ -43,6 +46,18 @@ class Staging:
     def check(self) -> None:
         """Raise `Superseded` if a newer attempt owns this digest."""
         Lock(self.lock, self.token).check(self.root.name[:12])
+
+    def reserve(self, size: int) -> None:
+        """Refuse to begin what cannot end: `Failed` where the disk has no room for `size` bytes beside what lies here.
+
+        An estimate is enough; a disk that others fill meanwhile is found when it is full.
+        """
+        lying = sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        free = shutil.disk_usage(self.root).free
+        wanted = max(0, size - lying) + MARGIN
+        if free < wanted:
+            saw, rule = f"{mebibytes(free)} free", f"what is made here needs about {mebibytes(wanted)}"
+            raise Failed(str(self.root), saw, rule, "make room (millrace gc), and run again")
 
     @contextmanager
     def piece(self, name: str, **note: Any) -> Iterator[Piece]:
@@ -117,3 +132,8 @@ class Staging:
 
     def _sidecar(self, name: str) -> Path:
         return self.root / SIDECARS / f"{name}.json"
+
+
+def mebibytes(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / 2**20:,.0f} MiB"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 EVERY = 2.0
-LATE = 60.0
-"""Seconds after which a point counts as late."""
+LATE = 15.0
+"""Seconds after which a point counts as late: more than a server that answers ever takes."""
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -99,6 +99,8 @@ class Shipper:
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
 
+            if late := self._state()["late"]:
+                client.set_tag(mlflow_id, "millrace.late_points", str(late))
             runs.end(client, mlflow_id, self.run, pages, description)
 
         self._queue.put(send)
@@ -123,7 +125,13 @@ class Shipper:
         """Send what is left; what cannot be sent in `patience` seconds waits in the journal."""
         self._ending.set()
         self._thread.join(patience)
-        left = sum(len(point.metrics) for point in read(self.journal, self._state()["offset"]))
+        state = self._state()
+        left = sum(len(point.metrics) for point in read(self.journal, state["offset"]))
+        if state["late"]:
+            self.run.measure("tracking/late_points", state["late"])
+            console.say(
+                f"  tracking: {state['late']:,} of {state['points']:,} points reached MLflow late", style="yellow"
+            )
         if left or self._thread.is_alive() or not self._ready.is_set():
             why = f" ({reason(self.fault)})" if self.fault and not self._told else ""
             console.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")

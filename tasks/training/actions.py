@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from tasks.training.engine import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
 from tasks.workbench import Journal
+
+log = logging.getLogger(__name__)
+"""A process's own log, whose lines the run's log has, too."""
 
 
 @dataclass
@@ -79,6 +83,7 @@ class Evaluate:
         stored = batches(self.snapshot, "validation", batch_size=self.batch_size, order="stored")
         loss, right = engine.score(stored)
         self.journal.append(step, {"validation/loss": loss, f"validation/{self.right}": right})
+        log.info("step %d: validation loss %.4f, %s %.4f", step, loss, self.right.replace("_", " "), right)
         meter.ended = self.choice.see(loss, right, engine)
 
 

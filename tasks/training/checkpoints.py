@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from tasks.store.staging import PASSING, Staging
 from tasks.training.choice import Choice
 from tasks.training.engine import Arrays, Engine
 from tasks.training.meter import Meter
+
+log = logging.getLogger(__name__)
 
 STATE = "state/state.npz"
 
@@ -51,6 +54,7 @@ class StagedCheckpoints:
             engine.load(state)
             meter.load(told)
             self.saved = step
+            log.info("step %d: going on from its checkpoint", step)
             return step
         if self.base is None:
             return 0
@@ -68,6 +72,7 @@ class StagedCheckpoints:
         content = pack(step, told, {**engine.state(), **self.choice.weights})
         self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
         self.saved = step
+        log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")
         for name in list(self.staging.pieces(PASSING))[: -self.keep]:
             self.staging.drop(name)
         self.spent += time.monotonic() - started

@@ -82,6 +82,8 @@ def fit(
 
     choice = Choice(config, primary(model_config.task)[1])
     start = base.path / STATE if base is not None else None
+    held = sum(array.nbytes for array in engine.state().values())
+    bench.staging.reserve((config.checkpoint.keep + 3) * held)  # one more while it is written; the model, its weights
     checkpoints = StagedCheckpoints(bench.staging, config.checkpoint.keep, choice, bench.measure, start)
     meter = Meter()
     actions: list[Action] = [

@@ -58,6 +58,7 @@ def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
     runtime.pin(bench.threads)
     reader = RecordsReader(records.path)
     columns = columns_of(reader.features, config)
+    bench.staging.reserve(sum(reader.counts.values()) * config.height * config.width * config.channels)
     parts = [part for split, count in reader.counts.items() for part in parts_of(split, count, config.shards)]
     rows = sum(reader.counts.values())
     done = 0

@@ -30,6 +30,7 @@ def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
     if (row := reader.features.get(NUMBERS)) is None or row.kind != "number":
         saw = f"records of {', '.join(sorted(reader.features))}"
         raise Failed("snapshot.kind", saw, "a table is made of a feature numbers", "choose a source of rows")
+    bench.staging.reserve(records.bytes)
     columns = {name: reader.features[name] for name in (NUMBERS, TARGET, LABEL) if name in reader.features}
     features: dict[str, Any] = {}
     for done, (split, count) in enumerate(sorted(reader.counts.items(), key=lambda item: item[0] != TRAIN)):

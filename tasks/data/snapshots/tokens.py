@@ -43,6 +43,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     if (text := reader.features.get(TEXT)) is None or text.kind != "bytes":
         saw = f"records of {', '.join(sorted(reader.features))}"
         raise Failed("snapshot.kind", saw, "tokens are made of a feature text", "choose a source of text")
+    bench.staging.reserve(records.bytes)  # a token has two bytes, stands for three, and lies here twice for a while
     codec = _fitted(bench, reader, config.vocabulary)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))
     counts, splits = {}, {}

@@ -59,6 +59,10 @@ class Source(Protocol):
         """All items, sorted by key, with the content hashes of this moment."""
         ...
 
+    def size(self) -> int:
+        """Bytes of the raw data, as far as `stat` tells; 0 where it does not."""
+        return 0
+
     def fingerprint(self) -> list[tuple[str, str]]:
         """What enters a digest: (key, sha256) of every item or of every file behind them, sorted, as of this moment."""
         return [(item.key, item.sha256) for item in self.listing()]

@@ -112,6 +112,10 @@ class Hashes:
             self._keep(kept)
         return found
 
+    def size(self, paths: list[str]) -> int:
+        """Bytes of the files together."""
+        return sum(_reading(path, (self.root / path).stat).st_size for path in paths)
+
     def read(self, path: str, sha256: str) -> bytes:
         """The file's bytes. Raises `Failed` where they are not those that were listed."""
         content = _reading(path, (self.root / path).read_bytes)

@@ -47,6 +47,9 @@ class ImageFolder(Source):
         paths = self._find()
         return [Item(path, sha256) for path, sha256 in zip(paths, self._hashes.of(paths), strict=True)]
 
+    def size(self) -> int:
+        return self._hashes.size(self._find())
+
     def read(self, item: Item) -> Example:
         image = self._hashes.read(item.key, item.sha256)
         return {"image": image, "label": self._classes.index(_class_of(item.key))}

@@ -49,6 +49,9 @@ class TextFiles(Source):
         paths = self._find()
         return [Item(path, sha256) for path, sha256 in zip(paths, self._hashes.of(paths), strict=True)]
 
+    def size(self) -> int:
+        return self._hashes.size(self._find())
+
     def read(self, item: Item) -> Example:
         content = self._hashes.read(item.key, item.sha256)
         try:

@@ -205,6 +205,9 @@ class Tfds(Source):
         files = self._prepared.files()
         return list(zip(files, Hashes(self._prepared.folder, self._memory).of(files), strict=True))
 
+    def size(self) -> int:
+        return Hashes(self._prepared.folder, self._memory).size(self._prepared.files())
+
     def listing(self) -> list[Item]:
         self._places: dict[str, tuple[str, int]] = {}
         self._frames: dict[str, Frames] = {}

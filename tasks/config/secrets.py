@@ -1,0 +1,49 @@
+"""Secrets are named, never written down: `env:NAME` or `file:PATH`, resolved where they are read and nowhere before."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
+RULE = "a secret is given by reference"
+REMEDY = "put it into a variable or a file, and write env:NAME or file:PATH"
+
+Secret = Annotated[str, Field(json_schema_extra={"pattern": PATTERN})]
+"""A reference. Prefect's form checks the pattern; in Python `unreferenced` does, so that no error repeats a secret."""
+
+
+class Missing(Exception):
+    """What a reference names is not there: the reference and what was found instead."""
+
+    def __init__(self, reference: str, saw: str) -> None:
+        super().__init__(f"{reference}: {saw}")
+        self.reference, self.saw = reference, saw
+
+
+def unreferenced(value: Any) -> bool:
+    """Whether a secret was written out."""
+    return isinstance(value, str) and re.match(PATTERN, value) is None
+
+
+def resolve(reference: str) -> str:
+    """The secret that a reference names.
+
+    Raises:
+        Missing: no such variable or file, or it is empty.
+    """
+    kind, _, name = reference.partition(":")
+    if kind == "env":
+        found = os.environ.get(name, "")
+    else:
+        try:
+            found = Path(name).expanduser().read_text().strip()
+        except OSError as error:
+            raise Missing(reference, str(error.strerror).lower()) from None
+    if not found:
+        raise Missing(reference, "empty or not set")
+    return found

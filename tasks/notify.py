@@ -1,0 +1,91 @@
+"""Word of a run's end to those who asked for it: a Slack-compatible webhook, e-mail."""
+
+from __future__ import annotations
+
+import json
+import smtplib
+import ssl
+import urllib.request
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from tasks import console
+from tasks.config import NotifyConfig
+from tasks.config.secrets import Missing, resolve
+from tasks.pages.description import links
+from tasks.pages.facts import Facts
+from tasks.store.runs import Run
+
+PATIENCE = 10.0
+"""Seconds that a receiver may take."""
+
+
+def tell(run: Run) -> None:
+    """Send what the run's config asks to be told of this end; what cannot be sent is a warning."""
+    config, event = run.config.notify, event_of(run)
+    if event not in config.events:
+        return
+    subject, text = word_of(run)
+    for name, send in (("webhook", post), ("mail_server", mail)):
+        reference = getattr(config, name)
+        if reference is None:
+            continue
+        try:
+            send(config, resolve(reference), subject, text)
+        except (OSError, ValueError, Missing, smtplib.SMTPException) as error:
+            # of an address only the reference is named: it may hold a password
+            saw = error.saw if isinstance(error, Missing) else type(error).__name__
+            console.say(f"warning: notify.{name} ({reference}) was not reached: {saw}", style="yellow")
+
+
+def event_of(run: Run) -> str:
+    """What of `notify.events` this end is; an end that nobody asks for (stopped by hand) has a name, too."""
+    status = str(run.record["status"])
+    moved = [row for row in run.record["stages"].get("promote", []) if not row["cached"]]
+    return "champion" if status == "completed" and moved else status
+
+
+def word_of(run: Run) -> tuple[str, str]:
+    """Subject and text of a message: how it ended, how good it is, what went wrong, where to look."""
+    facts = Facts(run)
+    lines = [facts.summary]
+    if error := facts.record["error"]:
+        lines.append(f"error: {error['field']}: {error['saw']}; {error['rule']}; {error['remedy']}")
+    if facts.release is not None:
+        lines.append(facts.release["verdict"])
+    status = str(facts.record["status"]).replace("_", " ")
+    return f"{facts.record['name']}: {facts.record['flow']} {status}", "\n".join([*lines, *links(facts)])
+
+
+def post(config: NotifyConfig, address: str, subject: str, text: str) -> None:
+    """To a webhook, as Slack takes it."""
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise ValueError("not an address of the web")
+    body = json.dumps({"text": f"*{subject}*\n{text}"}).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method="POST")
+    with urllib.request.urlopen(request, timeout=PATIENCE):
+        pass
+
+
+def mail(config: NotifyConfig, address: str, subject: str, text: str) -> None:
+    """By SMTP; encrypted where the server offers it, always before a password is sent."""
+    server = urlsplit(address)
+    if server.scheme not in ("smtp", "smtps") or server.hostname is None:
+        raise ValueError("not an address of a mail server")
+    message = EmailMessage()
+    message["Subject"], message["From"], message["To"] = subject, config.mail_from, ", ".join(config.mail_to)
+    message.set_content(text)
+    trusted = ssl.create_default_context()
+    secure = server.scheme == "smtps"
+    port = server.port or (465 if secure else 25)
+    with (
+        smtplib.SMTP_SSL(server.hostname, port, timeout=PATIENCE, context=trusted)
+        if secure
+        else smtplib.SMTP(server.hostname, port, timeout=PATIENCE)
+    ) as connection:
+        connection.ehlo()
+        if not secure and (connection.has_extn("starttls") or server.password):
+            connection.starttls(context=trusted)
+        if server.username:
+            connection.login(unquote(server.username), unquote(server.password or ""))
+        connection.send_message(message)

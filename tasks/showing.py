@@ -1,0 +1,126 @@
+"""What a flow run's page in Prefect shows of its stages: tables, progress. A lost server is no reason to fail."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.context import FlowRunContext
+
+from tasks import console
+from tasks.artifacts import Artifact
+from tasks.pages.words import describe
+from tasks.store.runs import Run
+
+Tell = Callable[[int, int, str, dict[str, Any]], None]
+
+EVERY = 10.0
+"""Seconds between two looks at a stage; one that ends sooner has no progress artifact."""
+
+LAST = 5.0
+"""Seconds that the last word of a stage's progress may take."""
+
+
+class Progress:
+    """How far a stage is: told at any pace, shown by a thread now and then, so that no server holds up the work."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self._latest: tuple[float, str] | None = None
+        self._shown: tuple[float, str] | None = None
+        self._artifact: UUID | None = None
+        self._over = threading.Event()
+
+    def tell(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
+        """`done` of `total` units."""
+        words = " · ".join([f"{unit} {done:,}/{total:,}", *console.spell(figures)])
+        self._latest = (100.0 * done / max(total, 1), words)
+
+    def renew(self) -> None:
+        """Show what was told last, until the stage is over."""
+        while not self._over.wait(EVERY):
+            self._show(self._latest)
+        if self._artifact is not None and self._shown is not None:
+            self._show((100.0, self._shown[1]))
+
+    def end(self) -> None:
+        """The stage is over."""
+        self._over.set()
+
+    def _show(self, latest: tuple[float, str] | None) -> None:
+        if latest is None or latest == self._shown:
+            return
+        percent, words = latest
+        try:
+            if self._artifact is None:
+                key = f"{self.stage}-progress"
+                made: Any = create_progress_artifact(progress=percent, key=key, description=f"{self.stage}: {words}")
+                self._artifact = made
+            else:
+                update_progress_artifact(self._artifact, progress=percent, description=f"{self.stage}: {words}")
+            self._shown = latest
+        except Exception:
+            return  # the next look tries again
+        console.log.info("%s: %s", self.stage, words)
+
+
+@contextmanager
+def progress(stage: str, also: Tell) -> Iterator[Tell]:
+    """Where to tell how far a stage is: it is shown on the page, and told to `also`."""
+    page = Progress(stage)
+
+    def tell(done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
+        page.tell(done, total, unit, figures)
+        also(done, total, unit, figures)
+
+    if FlowRunContext.get() is None:
+        yield tell
+        return
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(page.renew,), daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        page.end()
+        thread.join(LAST)
+
+
+def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
+    """What a stage handed on."""
+    row = {
+        "what": describe(artifact),
+        "artifact": f"{artifact.kind}/{artifact.digest}",
+        "from the store": "yes" if cached else "no",
+        "seconds": f"{seconds:.1f}",
+        "bytes": f"{artifact.bytes:,}",
+        "files": len(artifact.manifest["files"]),
+    }
+    key = f"{stage}-{artifact.name}".replace("_", "-")
+    _tell(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
+
+
+def description(run: Run) -> None:
+    """The run's description, beside the tables of its stages."""
+    path = run.folder / "description.md"
+    if path.exists():
+        text = path.read_text()
+        _tell("the run's description", lambda: create_markdown_artifact(text, key="run", description=run.run_id))
+
+
+def _tell(what: str, create: Callable[[], Any]) -> None:
+    if FlowRunContext.get() is None:
+        return
+    try:
+        create()
+    except Exception as error:
+        console.say(f"warning: Prefect did not take {what}: {error}", style="yellow")

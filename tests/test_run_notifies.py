@@ -1,0 +1,122 @@
+"""Word of a run's end, sent to real receivers; the addresses, which are secrets, appear nowhere."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tasks import notify
+from tasks.config.load import load
+from tasks.errors import Refused
+from tasks.store.home import Home
+from tasks.store.runs import find_runs
+from tests.homes import DIGITS, CommandHome
+
+
+class Webhook(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted."""
+
+    got: list[tuple[str, str]]
+
+    def do_POST(self) -> None:
+        text = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"]
+        self.got.append((self.path, text))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+class Mail(socketserver.StreamRequestHandler):
+    """As much of SMTP as taking a message needs."""
+
+    got: list[str]
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            word = line[:4].upper().strip()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                lines = iter(self.rfile.readline, b".\r\n")
+                self.got.append(b"".join(lines).decode())
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 fine\r\n")
+            if word == b"QUIT":
+                return
+
+
+@contextmanager
+def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[int]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "bad.txt").write_bytes(b"caf\xe9")
+    home = CommandHome(tmp_path / "home")
+    Webhook.got, Mail.got = [], []
+    with serving(Webhook) as web, serving(Mail) as smtp:
+        monkeypatch.setenv("HOOK", f"http://127.0.0.1:{web}/T0PS3CRET")
+        (tmp_path / "server").write_text(f"smtp://127.0.0.1:{smtp}/\n")
+        flags = ["--notify.webhook", "env:HOOK", "--notify.mail_server", f"file:{tmp_path / 'server'}"]
+        flags += ["--notify.mail_to", "[team@example.org]"]
+        source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
+        answer = home("run", "dataset", DIGITS, "--source", source, "--snapshot", "{kind: tokens}", *flags, "--json")
+    assert answer.code == 1 and "not UTF-8" in answer.json["error"]["saw"]
+    [(path, text)] = Webhook.got
+    assert path == "/T0PS3CRET"
+    assert text.startswith("*digits: dataset failed*") and "bad.txt: byte 3 (0xe9) is not UTF-8" in text
+    [mail] = Mail.got
+    assert "Subject: digits: dataset failed" in mail and "To: team@example.org" in mail and "not UTF-8" in mail
+    assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
+    assert "T0PS3CRET" not in answer.stdout + answer.stderr
+
+
+def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
+    finished: CommandHome, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [run] = find_runs(Home(finished.root))
+    monkeypatch.setenv("HOOK", "http://user:T0PS3CRET@127.0.0.1:9/")
+    config = run.record["config"]
+    for reference, saw in (("env:HOOK", "URLError"), ("env:NO_SUCH", "empty or not set")):
+        run.record["config"] = {**config, "notify": {"webhook": reference}}
+        notify.tell(run)
+        told = capfd.readouterr().err
+        assert f"notify.webhook ({reference}) was not reached: {saw}" in told and "T0PS3CRET" not in told
+
+
+def test_only_what_was_asked_for_is_told(finished: CommandHome) -> None:
+    [run] = find_runs(Home(finished.root))
+    assert notify.event_of(run) == "champion"
+    run.record["stages"]["promote"][0]["cached"] = True
+    assert notify.event_of(run) == "completed"
+    run.record["status"] = "failed"
+    assert notify.event_of(run) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("flags", "field"),
+    [
+        ([("notify.webhook", "https://hooks.example.org/T0PS3CRET")], "notify.webhook"),
+        ([("notify.mail_to", "[a@b.c]")], "notify.mail_server"),
+        ([("notify.mail_server", "env:MAIL")], "notify.mail_to"),
+    ],
+)
+def test_an_address_is_a_reference_and_a_mail_needs_both_ends(flags: list[tuple[str, str]], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        load(DIGITS, flags)
+    assert refused.value.field == field
+    assert "T0PS3CRET" not in str(refused.value)

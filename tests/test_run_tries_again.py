@@ -1,0 +1,77 @@
+"""What a retry can mend is tried again by itself; time-outs kill; a process gets no more than it needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks import children
+from tasks.children import Process
+from tasks.config.load import load
+from tasks.errors import Failed
+from tasks.workbench import Workbench
+from tests.homes import DIGITS, SMALL, CommandHome
+
+STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
+
+
+def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHome, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path)
+    process = home.start("run", "training", DIGITS, *SMALL, "--json")
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    for child in psutil.Process(process.pid).children(recursive=True):
+        if "tasks.child" in child.cmdline():
+            child.send_signal(signal.SIGKILL)
+    _, stderr = process.communicate(timeout=200)
+    assert process.returncode == 0, stderr
+    assert "killed by signal 9" in stderr and "trying again" in stderr
+    assert len(home.newest_run()["attempts"]) == 1
+    expected = finished.artifacts()
+    assert all(expected[name] == sha256 for name, sha256 in home.artifacts().items())
+    log = next(tmp_path.glob("runs/*/logs/train.log")).read_text()
+    assert "going on from its checkpoint" in log
+
+
+def test_a_stage_that_runs_past_its_time_saves_is_ended_and_named(tmp_path: Path) -> None:
+    home = CommandHome(tmp_path)
+    answer = home("run", "training", DIGITS, *STUCK, "--resources.timeouts.train", "15", "--json")
+    assert answer.code == 1
+    assert answer.json["error"]["field"] == "resources.timeouts.train"
+    assert "trying again" not in answer.stderr
+    assert list(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))
+    assert load(DIGITS).resources.limit("train") == ("resources.timeout", 86_400)
+
+
+def ignore_signals_and_sleep(bench: Workbench) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(600)
+
+
+def test_a_process_that_does_not_heed_the_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "GRACE", 1.0)
+    process = Process(tmp_path / "log", threads=1)
+    work, limit = "tests.test_run_tries_again:ignore_signals_and_sleep", ("resources.timeout", 3)
+    with pytest.raises(Failed, match="ran past 3 s"):
+        process.call(work, None, tmp_path / "journal", (), limit=limit, heard=lambda *_: None, stop=lambda: 0)
+    assert process.process.poll() == -signal.SIGKILL
+
+
+def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the shell")
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    process = Process(tmp_path / "log", threads=1)
+    try:
+        given = psutil.Process(process.process.pid).environ()
+    finally:
+        process.close()
+    assert given["MILLRACE_HOME"] == str(tmp_path) and given["PATH"] == os.environ["PATH"]
+    assert "AWS_SECRET_ACCESS_KEY" not in given and "of the shell" not in str(given)

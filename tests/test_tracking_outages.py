@@ -1,0 +1,165 @@
+"""MLflow's server stopped, hanging, answering 500, out of disk, in one training: nothing is lost, nothing waits."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from infra.services import Layout, mlflow_server, surroundings
+from tasks.tracking.journal import Point, read
+from tasks.tracking.shipping import LATE
+from tests.homes import DIGITS, ROOT, CommandHome
+from tests.stacks import free_ports
+from tests.test_run_meets_trouble import disk as disk
+from tests.test_run_meets_trouble import fill
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+FLAGS = ["--train.steps", "30000", "--train.log_every", "200", "--train.evaluate_every", "10000"]
+FLAGS += ["--train.checkpoint.every", "10000"]
+
+
+class Server:
+    """A real MLflow server, as `millrace up` starts it, that can be hurt."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        self.service = mlflow_server(Layout(home=home, project=ROOT, mlflow_port=port))
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self.service.command,
+            env=surroundings(self.service.environment),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 120
+        while not self.service.works():
+            assert self.process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.2)
+
+    def signal(self, number: int) -> None:
+        os.killpg(self.process.pid, number)
+
+    def stop(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class Between(http.server.BaseHTTPRequestHandler):
+    """Passes requests on to the server, or answers 500."""
+
+    port: int
+    broken = False
+    refused = 0
+    protocol_version = "HTTP/1.1"
+
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if type(self).broken:
+            type(self).refused += 1
+            self._answer(500, b"broken")
+            return
+        onward = http.client.HTTPConnection("127.0.0.1", self.port)
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+        try:
+            onward.request(self.command, self.path, body, headers)
+            found = onward.getresponse()
+            self._answer(found.status, found.read())
+        except OSError:
+            self.close_connection = True
+        finally:
+            onward.close()
+
+    def _answer(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Where `Between` stands before the server that is at its port."""
+    Between.port, Between.broken, Between.refused = int(free_ports()[0]), False, 0
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrives(
+    tmp_path: Path, disk: Path, address: str
+) -> None:
+    server = Server(disk, Between.port)
+    home = CommandHome(tmp_path, given={"MLFLOW_TRACKING_URI": address})
+    process = home.start("run", "training", DIGITS, *FLAGS, "--json")
+
+    def points() -> list[Point]:
+        return [point for path in tmp_path.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]
+
+    def grows(by: int, at_least: float = 0.0) -> None:
+        """Wait until the training has written so many points more, and for so many seconds."""
+        wanted, since = len(points()) + by, time.monotonic()
+        while len(points()) < wanted or time.monotonic() - since < at_least:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() - since < 200
+            time.sleep(0.1)
+
+    try:
+        grows(5)
+        server.signal(signal.SIGSTOP)
+        grows(5, at_least=LATE + 5)
+        server.signal(signal.SIGCONT)
+        grows(5)
+        server.stop()
+        grows(10)
+        server.start()
+        grows(5)
+        Between.broken = True
+        grows(10)
+        Between.broken = False
+        grows(5)
+        fill(disk / "filler")
+        grows(10)
+        (disk / "filler").unlink()
+        stdout, stderr = process.communicate(timeout=400)
+        assert process.returncode == 0, stderr
+        assert Between.refused > 0
+        assert "points reached MLflow late" in stderr
+        client = MlflowClient(address)
+        run = client.get_run(json.loads(stdout.splitlines()[-1])["mlflow_run_id"])
+        assert int(run.data.tags["millrace.late_points"]) > 0
+        written: dict[str, list[tuple[int, int, float]]] = {}
+        for path in tmp_path.glob("runs/*/metrics.jsonl"):
+            for point in read(path):
+                for name, value in point.metrics.items():
+                    written.setdefault(name, []).append((point.step, int(point.time * 1000), value))
+        assert len(written["train/loss"]) == 150
+        for name, expected in written.items():
+            found = client.get_metric_history(run.info.run_id, name)
+            assert [(point.step, point.timestamp, point.value) for point in found] == expected, name
+    finally:
+        process.kill()
+        process.communicate()
+        server.stop()
