@@ -17,17 +17,12 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOOPBACK = {"127.0.0.1", "localhost", "[::1]"}
-
 
 class Guard:
-    """An ASGI application that lets only requests for, and from pages of, one origin through."""
+    """An ASGI application that lets only requests for, and from pages of, its own `host:port`s through."""
 
-    def __init__(self, inner: Application, origin: str) -> None:
-        self.inner = inner
-        address = urlsplit(origin)
-        names = LOOPBACK | ({address.hostname} if address.hostname else set())
-        self.hosts = {f"{name}:{address.port}" for name in names}
+    def __init__(self, inner: Application, hosts: set[str]) -> None:
+        self.inner, self.hosts = inner, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer 403."""
@@ -51,4 +46,4 @@ async def _refuse(scope: Scope, send: Send) -> None:
 def prefect() -> Application:
     """Prefect's application, guarded; what uvicorn is told to serve."""
     server = importlib.import_module("prefect.server.api.server")
-    return Guard(server.create_app(), os.environ["MILLRACE_ORIGIN"])
+    return Guard(server.create_app(), set(os.environ["MILLRACE_HOSTS"].split(",")))

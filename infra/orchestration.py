@@ -9,9 +9,8 @@ import urllib.error
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
-from infra.services import POOL, Layout, call, client_environment, surroundings
+from infra.services import POOL, Layout, ask, call, client_environment, surroundings
 from infra.stack import StackError
 
 SILENCE = 150
@@ -36,18 +35,17 @@ def install(layout: Layout, say: Callable[[str], None]) -> None:
 
 def ensure_pool(layout: Layout) -> None:
     """A pool of processes that work in the project's folder, where a preset's relative paths begin."""
-    kinds = call("GET", f"{layout.prefect_api}/collections/views/aggregate-worker-metadata")
+    kinds = ask(layout, "GET", "/collections/views/aggregate-worker-metadata")
     template = kinds["prefect"]["process"]["default_base_job_configuration"]
     template["variables"]["properties"]["working_dir"]["default"] = str(layout.project)
-    address = f"{layout.prefect_api}/work_pools/"
     try:
-        call("GET", address + POOL)
+        ask(layout, "GET", f"/work_pools/{POOL}")
     except urllib.error.HTTPError as error:
         if error.code != 404:
             raise
-        call("POST", address, {"name": POOL, "type": "process", "base_job_template": template})
+        ask(layout, "POST", "/work_pools/", {"name": POOL, "type": "process", "base_job_template": template})
     else:
-        call("PATCH", address + POOL, {"base_job_template": template})
+        ask(layout, "PATCH", f"/work_pools/{POOL}", {"base_job_template": template})
 
 
 def deploy(layout: Layout) -> None:
@@ -91,20 +89,18 @@ def ensure_automation(layout: Layout) -> None:
             }
         ],
     }
-    address = f"{layout.prefect_api}/automations"
-    filters = {"automations": {"name": {"any_": [DEAD_RUNS]}}}
-    found = call("POST", f"{address}/filter", filters)
+    found = ask(layout, "POST", "/automations/filter", {"automations": {"name": {"any_": [DEAD_RUNS]}}})
     if found:
-        call("PUT", f"{address}/{found[0]['id']}", wanted)
+        ask(layout, "PUT", f"/automations/{found[0]['id']}", wanted)
     else:
-        call("POST", f"{address}/", wanted)
+        ask(layout, "POST", "/automations/", wanted)
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
     """Each deployment: `name` (flow/deployment), `schedule` in words, `next` (ISO 8601) and the `last` run's state."""
-    flows = {flow["id"]: flow["name"] for flow in call("POST", f"{layout.prefect_api}/flows/filter", {})}
+    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
     found = []
-    for deployment in call("POST", f"{layout.prefect_api}/deployments/filter", {"sort": "NAME_ASC"}):
+    for deployment in ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"}):
         active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
         row = {
             "name": f"{flows[deployment['flow_id']]}/{deployment['name']}",
@@ -134,8 +130,8 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
         StackError: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
     """
     told = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
-    if told != layout.prefect_api:
-        rule = f"they must ask {layout.prefect_api}"
+    if told != f"{layout.pages_url}/api":
+        rule = f"they must ask {layout.pages_url}/api"
         raise StackError("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
     _write_to_mlflow(layout)
     deadline = time.monotonic() + PATIENCE
@@ -156,7 +152,7 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
 
 def _worker_polls(layout: Layout) -> bool:
     since = datetime.now(UTC) - timedelta(seconds=60)
-    workers = call("POST", f"{layout.prefect_api}/work_pools/{POOL}/workers/filter", {})
+    workers = ask(layout, "POST", f"/work_pools/{POOL}/workers/filter", {})
     return any(datetime.fromisoformat(worker["last_heartbeat_time"]) > since for worker in workers)
 
 
@@ -164,14 +160,15 @@ def _write_to_mlflow(layout: Layout) -> None:
     """A tag on the experiment that is always there."""
     tag = {"experiment_id": "0", "key": "millrace.up", "value": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
-        call("POST", f"{layout.mlflow_url}/api/2.0/mlflow/experiments/set-experiment-tag", tag)
+        headers = layout.access.headers("mlflow") if layout.access else None
+        call("POST", f"{layout.mlflow_url}/api/2.0/mlflow/experiments/set-experiment-tag", tag, headers)
     except urllib.error.HTTPError as error:
         rule = "it must take a write"
         raise StackError("MLflow", f"{error.code} {error.reason}", rule, "see logs/mlflow.log") from None
 
 
 def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -> str | None:
-    runs = call("POST", f"{layout.prefect_api}/flow_runs/filter", {**query, "limit": 1})
+    runs = ask(layout, "POST", "/flow_runs/filter", {**query, "limit": 1})
     return shown(runs[0]) if runs else None
 
 
@@ -182,8 +179,3 @@ def _spell(schedule: dict[str, Any]) -> str:
     if "interval" in schedule:
         return f"every {timedelta(seconds=float(schedule['interval']))}{zone}"
     return f"{schedule['rrule']}{zone}"
-
-
-def page_of(layout: Layout, flow_run_id: str) -> str:
-    """The address of a flow run's page."""
-    return f"{layout.prefect_url}/runs/flow-run/{quote(flow_run_id)}"

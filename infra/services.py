@@ -9,9 +9,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from infra import databases
+from infra.access import Access, loopback, names_of
 
 POOL = "millrace"
 """The work pool that the deployments of prefect.yaml name."""
@@ -45,11 +49,30 @@ class Layout:
     host: str = "127.0.0.1"
     prefect_port: int = 4200
     mlflow_port: int = 5000
+    database: str | None = None
+    """PostgreSQL for both servers, by reference or by an address without a password; else files in the home."""
+    auth: bool = False
+    """Whether who comes must say who he is."""
+
+    @property
+    def access(self) -> Access | None:
+        """The secrets of the stack, where it has any."""
+        return Access.of(self.home) if self.auth else None
+
+    @property
+    def near(self) -> str:
+        """The address by which this machine reaches the servers."""
+        return "127.0.0.1" if self.host == "0.0.0.0" else self.host
+
+    @property
+    def pages_url(self) -> str:
+        """Prefect's pages, as a browser elsewhere reaches them."""
+        return f"http://{socket.gethostname() if self.host == '0.0.0.0' else self.host}:{self.prefect_port}"
 
     @property
     def prefect_url(self) -> str:
         """Prefect's pages; the API is below `/api`."""
-        return f"http://{self.host}:{self.prefect_port}"
+        return f"http://{self.near}:{self.prefect_port}"
 
     @property
     def prefect_api(self) -> str:
@@ -59,7 +82,12 @@ class Layout:
     @property
     def mlflow_url(self) -> str:
         """MLflow's pages and API: what `MLFLOW_TRACKING_URI` must be."""
-        return f"http://{self.host}:{self.mlflow_port}"
+        return f"http://{self.near}:{self.mlflow_port}"
+
+    @property
+    def named(self) -> list[str]:
+        """Every `host:port` by which Prefect may be asked for."""
+        return [f"{name}:{self.prefect_port}" for name in {*names_of(self.host), "127.0.0.1", "localhost"}]
 
 
 @dataclass(frozen=True)
@@ -68,7 +96,8 @@ class Service:
 
     name: str
     command: list[str]
-    environment: dict[str, str]
+    environment: Callable[[], dict[str, str]]
+    """Resolved at the start: it may hold secrets."""
     port: int | None = None
     health: str | None = None
     """An address that answers 200 when the service works; without one it works while it lives."""
@@ -86,15 +115,26 @@ def services(layout: Layout) -> list[Service]:
 
 
 def prefect_server(layout: Layout) -> Service:
-    """Prefect's API, its pages and its scheduler, in one process, over the database in the home."""
+    """Prefect's API, its pages and its scheduler, in one process, over the database in the home or the one given."""
+
+    def environment() -> dict[str, str]:
+        found = {
+            "PREFECT_HOME": str(layout.home / "prefect"),
+            "PREFECT_SERVER_API_HOST": layout.host,
+            "PREFECT_SERVER_API_PORT": str(layout.prefect_port),  # by the flag alone the pages would ask port 4200
+            "PREFECT_UI_API_URL": f"{layout.pages_url}/api",
+            "MILLRACE_HOSTS": ",".join(sorted(layout.named)),
+            "MILLRACE_HOME": str(layout.home),
+        }
+        if layout.database is not None:
+            address = databases.address_of(layout.database)
+            found["PREFECT_API_DATABASE_CONNECTION_URL"] = databases.for_prefect(address)
+        if layout.access is not None:
+            found["PREFECT_SERVER_API_AUTH_STRING"] = layout.access.prefect
+            found["PREFECT_API_AUTH_STRING"] = layout.access.prefect  # the server's own services ask it, too
+        return found
+
     command = ["uvicorn", "--factory", "infra.guard:prefect", "--host", layout.host, "--port", str(layout.prefect_port)]
-    environment = {
-        "PREFECT_HOME": str(layout.home / "prefect"),
-        "PREFECT_SERVER_API_HOST": layout.host,
-        "PREFECT_SERVER_API_PORT": str(layout.prefect_port),  # by the flag alone the pages would ask port 4200
-        "PREFECT_UI_API_URL": layout.prefect_api,
-        "MILLRACE_ORIGIN": layout.prefect_url,
-    }
     return Service(
         name="prefect",
         command=[sys.executable, "-m", *command, "--log-level", "warning", "--no-access-log"],
@@ -109,15 +149,33 @@ def mlflow_server(layout: Layout) -> Service:
     options = {
         "--host": layout.host,
         "--port": str(layout.mlflow_port),
-        "--backend-store-uri": f"sqlite:///{layout.home / 'mlflow.db'}",
         "--artifacts-destination": (layout.home / "mlartifacts").as_uri(),
         "--workers": "1",
         "--uvicorn-opts": "--log-level warning",
     }
+    if not loopback(layout.host):
+        names = names_of(layout.host)
+        options["--allowed-hosts"] = ",".join([*names, *(f"{name}:{layout.mlflow_port}" for name in names)])
+    if layout.access is not None:
+        options["--app-name"] = "basic-auth"
+
+    def environment() -> dict[str, str]:
+        store = f"sqlite:///{layout.home / 'mlflow.db'}"
+        if layout.database is not None:
+            store = databases.for_mlflow(databases.address_of(layout.database))
+        found = {
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_BACKEND_STORE_URI": store,  # not an option: a command line is everybody's to read
+        }
+        if layout.access is not None:
+            found["MLFLOW_AUTH_CONFIG_PATH"] = str(layout.access.mlflow_config(layout.home))
+            found["MLFLOW_FLASK_SERVER_SECRET_KEY"] = layout.access.session
+        return found
+
     return Service(
         name="mlflow",
         command=[sys.executable, "-m", "mlflow", "server", *words(options)],
-        environment={"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        environment=environment,
         port=layout.mlflow_port,
         health=f"{layout.mlflow_url}/health",
     )
@@ -136,19 +194,22 @@ def worker(layout: Layout) -> Service:
             "start",
             *(word for pair in options.items() for word in pair),
         ],
-        environment=client_environment(layout),
+        environment=lambda: client_environment(layout),
         before=("prefect",),
     )
 
 
 def client_environment(layout: Layout) -> dict[str, str]:
     """What a program that uses the stack must know."""
-    return {
+    environment = {
         "MILLRACE_HOME": str(layout.home),
         "PREFECT_HOME": str(layout.home / "prefect"),
         "PREFECT_API_URL": layout.prefect_api,
         "MLFLOW_TRACKING_URI": layout.mlflow_url,
     }
+    if layout.access is not None:
+        environment |= {"PREFECT_API_AUTH_STRING": layout.access.prefect, **layout.access.mlflow_environment}
+    return environment
 
 
 def surroundings(own: dict[str, str]) -> dict[str, str]:
@@ -188,6 +249,12 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
                 raise urllib.error.HTTPError(url, error.code, reason, error.headers, None) from None
             time.sleep(0.5)
     return json.loads(content) if content else None
+
+
+def ask(layout: Layout, method: str, path: str, body: Any = None) -> Any:
+    """Prefect's API, as `call` does it, with the stack's secret where it has one."""
+    headers = layout.access.headers("prefect") if layout.access else None
+    return call(method, f"{layout.prefect_api}{path}", body, headers)
 
 
 def words(options: dict[str, str]) -> list[str]:

@@ -1,6 +1,7 @@
 """The local stack in the background: started, mended, told of, stopped.
 
-`stack.json` in the home says which processes were started, by id and start time. It is written before anything is
+`stack.json` in the home says how the stack was asked for, which stays, and which processes were started, by id and
+start time. It is written before anything is
 waited for, so that `down` finds all of them even if `up` dies half-way; and every process of the stack, with whatever
 it starts, carries the stack's mark in its environment, so that an orphan of a killed worker is found too.
 """
@@ -109,7 +110,8 @@ class Stack:
         """
         if (living := self.living()) and self.layout and self.layout != layout:
             here = f"it runs at {self.layout.prefect_url} and {self.layout.mlflow_url}"
-            raise StackError("millrace up", here, "a home has one stack", "millrace down, or leave out the ports")
+            remedy = "millrace down first, or leave out what would change it"
+            raise StackError("millrace up", here, "a home has one stack", remedy)
         wanted = services(layout)
         missing = [service for service in wanted if not self._keeps(service, living)]
         for service in missing:
@@ -138,7 +140,8 @@ class Stack:
             self._stop([self.started[name].process])
         self._stop(list(self._marked()))
         self.started = {}
-        self._path.unlink(missing_ok=True)
+        if self.layout is not None:
+            self._save()
         return names
 
     def _keeps(self, service: Service, living: dict[str, Started]) -> bool:
@@ -166,7 +169,7 @@ class Stack:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=surroundings({**service.environment, MARK: self.mark}),
+                env=surroundings({**service.environment(), MARK: self.mark}),
                 start_new_session=True,
             )
         self.started[service.name] = Started(process.pid, psutil.Process(process.pid).create_time())

@@ -41,7 +41,7 @@ class Server:
     def start(self) -> None:
         self.process = subprocess.Popen(
             self.service.command,
-            env=surroundings(self.service.environment),
+            env=surroundings(self.service.environment()),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

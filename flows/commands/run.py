@@ -166,10 +166,17 @@ def use_stack(home: Home) -> None:
     from infra.stack import Stack
 
     stack = Stack(home.root)
-    living = stack.living()
-    for name, variable in (("prefect", "PREFECT_API_URL"), ("mlflow", "MLFLOW_TRACKING_URI")):
-        if name in living and stack.layout is not None:
-            os.environ.setdefault(variable, client_environment(stack.layout)[variable])
+    living, layout = stack.living(), stack.layout
+    if layout is None:
+        return
+    if layout.database is not None and not {"prefect", "mlflow"} <= living.keys():
+        rule = "a run is kept where the others are"
+        raise Failed(str(layout.database), "its servers are down", rule, "millrace up")
+    used = {"prefect": ("PREFECT_API_URL", "PREFECT_API_"), "mlflow": ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_")}
+    for name, (variable, prefix) in used.items():
+        if name in living and variable not in os.environ:
+            of_stack = client_environment(layout).items()
+            os.environ.update({key: value for key, value in of_stack if key.startswith(prefix)})
 
 
 def reach_prefect(home: Home) -> None:

@@ -25,7 +25,7 @@ def status(as_json: AsJson = False) -> None:
 def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     """Fill the reply, and print it for people."""
     rows, found = [], []
-    for service in services(stack.layout) if stack.layout else []:
+    for service in services(stack.layout) if stack.layout and stack.started else []:
         started = stack.started.get(service.name)
         state = "down"
         if started is not None and started.process is not None:

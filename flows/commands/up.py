@@ -13,10 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
-from infra import orchestration
+from infra import databases, orchestration
+from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, StackError, alone
 from tasks import console
+from tasks.config.secrets import Missing
 from tasks.errors import Failed, Refused, Stopped
 from tasks.store.home import Home, find_home, find_project
 from tasks.store.lock import locked
@@ -25,6 +27,19 @@ PrefectPort = Annotated[
     int | None, typer.Option(help="Port of Prefect's server; else PREFECT_SERVER_API_PORT, else 4200.")
 ]
 MlflowPort = Annotated[int | None, typer.Option(help="Port of MLflow's server; else MLFLOW_PORT, else 5000.")]
+Host = Annotated[
+    str | None, typer.Option(help="Address that the servers bind to; another than this machine's own needs --auth.")
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="PostgreSQL for both servers: env:NAME or file:PATH of its address, or an address without a password.",
+    ),
+]
+Auth = Annotated[
+    bool | None, typer.Option("--auth/--no-auth", help="Ask everybody who they are; makes the secrets it needs.")
+]
 Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, mend what dies, stop all on SIGTERM.")]
 
 WATCH = 5.0
@@ -34,6 +49,9 @@ WATCH = 5.0
 def up(
     prefect_port: PrefectPort = None,
     mlflow_port: MlflowPort = None,
+    host: Host = None,
+    database_url: Database = None,
+    auth: Auth = None,
     foreground: Foreground = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +59,11 @@ def up(
     with replying("up", as_json) as reply:
         home = find_home().make()
         stack = Stack(home.root)
-        layout = wanted(stack, home.root, prefect_port, mlflow_port)
+        layout = wanted(stack, home.root, prefect_port, mlflow_port, host, database_url, auth)
+        if layout.access is not None:
+            layout.access.make()
         with alone(home.root), told():
-            make_database(home)
+            make_database(home, layout)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
             fresh = stack.up(layout, console.say)
             orchestration.install(layout, console.say)
@@ -52,6 +72,8 @@ def up(
         if not as_json:
             typer.echo(f"Prefect  {layout.prefect_url}")
             typer.echo(f"MLflow   {layout.mlflow_url}")
+            if layout.access is not None:
+                typer.echo(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
             for row in found:
                 if row["next"]:
                     typer.echo(f"next     {row['name']} at {when(row['next'])} ({row['schedule']})")
@@ -60,26 +82,46 @@ def up(
             stay(home.root, layout)
 
 
-def make_database(home: Home) -> None:
+def make_database(home: Home, layout: Layout) -> None:
     """MLflow's, whole or not at all: its server, killed amid the migrations, would leave a file of no use."""
-    if not home.mlflow_file.exists():
+    if layout.database is not None:
+        databases.prepare(databases.address_of(layout.database))
+    elif not home.mlflow_file.exists():
         from tasks.tracking import runs
 
         with locked(home.root / ".mlflow.lock"):
             runs.connect(f"{runs.SQLITE}{home.mlflow_file}")
 
 
-def wanted(stack: Stack, home: Path, prefect_port: int | None, mlflow_port: int | None) -> Layout:
-    """By flag, else by environment, else as it runs, else the usual ports."""
-    before = stack.layout if stack.living() else None
-    default = before or Layout(home, find_project())
-    return Layout(
+def wanted(
+    stack: Stack,
+    home: Path,
+    prefect_port: int | None,
+    mlflow_port: int | None,
+    host: str | None,
+    database: str | None,
+    auth: bool | None,
+) -> Layout:
+    """By flag, else by environment, else as it was asked for before, else the usual."""
+    default = stack.layout or Layout(home, find_project())
+    layout = Layout(
         home,
-        default.project,
-        default.host,
+        default.project if stack.living() else find_project(),
+        host or default.host,
         prefect_port or port_of("PREFECT_SERVER_API_PORT") or default.prefect_port,
         mlflow_port or port_of("MLFLOW_PORT") or default.mlflow_port,
+        database or default.database,
+        default.auth if auth is None else auth,
     )
+    if not loopback(layout.host) and not layout.auth:
+        rule = "whom others can reach must ask who they are"
+        raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")
+    if layout.database is not None:
+        try:
+            databases.check(layout.database)
+        except databases.Unusable as error:
+            raise Refused("--database-url", error.saw, error.rule, error.remedy) from None
+    return layout
 
 
 def port_of(variable: str) -> int | None:
@@ -116,6 +158,11 @@ def told() -> Iterator[None]:
         yield
     except StackError as error:
         raise Failed(error.what, error.saw, error.rule, error.remedy) from None
+    except databases.Unusable as error:
+        raise Failed("--database-url", error.saw, error.rule, error.remedy) from None
+    except Missing as error:
+        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
+        raise Failed(error.reference, error.saw, rule, remedy) from None
 
 
 def stay(home: Path, layout: Layout) -> None:
