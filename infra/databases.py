@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit, urlunsplit
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
 
@@ -68,16 +75,84 @@ def prepare(address: str) -> None:
     Raises:
         Unusable: the driver is missing, or the server does not let us in.
     """
+    with _connected(address) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+
+
+def dump(address: str, into: Path) -> None:
+    """All of the database, by PostgreSQL's own tool. Raises `Unusable`."""
+    _tool("pg_dump", "--format=custom", f"--file={into}", f"--dbname={_plain(address)}")
+
+
+def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
+    """Fill an empty database from a dump, and put every text of MLflow's that names an old place into the new one.
+
+    Raises:
+        Unusable: the tool is missing or failed, or the database holds something.
+    """
+    from psycopg2 import sql
+
+    with _connected(address) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_schema IN ('public', %s)", (SCHEMA,))
+        [(tables,)] = cursor.fetchall()
+        if tables:
+            raise Unusable(f"it holds {tables} tables", "a dump goes into an empty database", "make a new one")
+    _tool("pg_restore", "--no-owner", f"--dbname={_plain(address)}", str(dumped))
+    with _connected(address) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = %s AND data_type IN ('text', 'character varying')",
+            (SCHEMA,),
+        )
+        for table, column in cursor.fetchall():
+            names = {"table": sql.Identifier(SCHEMA, table), "column": sql.Identifier(column)}
+            change = sql.SQL("UPDATE {table} SET {column} = replace({column}, %s, %s) WHERE strpos({column}, %s) > 0")
+            for old, new in moves:
+                cursor.execute(change.format(**names), (old, new, old))
+
+
+def _plain(address: str) -> str:
+    return urlunsplit(urlsplit(address)._replace(scheme="postgresql"))
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A connection whose work counts when the block ends."""
     try:
         import psycopg2
     except ImportError:
-        rule = "PostgreSQL needs its driver"
-        raise Unusable("psycopg2 is not installed", rule, "make setup EXTRAS=test,postgres") from None
+        rule, remedy = "PostgreSQL needs its driver", "make setup EXTRAS=test,postgres"
+        raise Unusable("psycopg2 is not installed", rule, remedy) from None
     try:
-        connection = psycopg2.connect(urlunsplit(urlsplit(address)._replace(scheme="postgresql")), connect_timeout=10)
+        connection = psycopg2.connect(_plain(address), connect_timeout=10)
     except psycopg2.Error as error:
         said = " ".join(str(error).split())
         raise Unusable(f"no connection: {said}", "the database must let both servers in", "mend it") from None
-    with connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-    connection.close()
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def _tool(name: str, *words: str) -> None:
+    """One of PostgreSQL's programs. The password travels in the environment: a command line is everybody's to read."""
+    program = shutil.which(name) or next(
+        iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
+    )
+    if program is None:
+        raise Unusable(
+            f"{name} is not installed", "a backup of PostgreSQL needs its tools", "install postgresql-client"
+        )
+    environment = dict(os.environ)
+    shown = []
+    for word in words:
+        option, _, value = word.partition("=")
+        if option == "--dbname" and (password := urlsplit(value).password):
+            environment["PGPASSWORD"] = unquote(password)
+            word = word.replace(f":{password}@", "@", 1)
+        shown.append(word)
+    done = subprocess.run([program, *shown], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        raise Unusable(f"{name}: {said}", "it must succeed", "mend it and try again")

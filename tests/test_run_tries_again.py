@@ -24,7 +24,7 @@ def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHom
     home = CommandHome(tmp_path)
     process = home.start("run", "training", DIGITS, *SMALL, "--json")
     deadline = time.monotonic() + 200
-    while not list(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
+    while not list(tmp_path.glob("store/.staging/model/*/.pieces/checkpoints/*.json")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.002)
     for child in psutil.Process(process.pid).children(recursive=True):

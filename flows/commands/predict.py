@@ -88,7 +88,7 @@ def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]
             None,
             home.root / "logs" / "predict.jsonl",
             arguments,
-            timeout=600,
+            limit=("INPUT", 600),
             heard=lambda *told: None,
             stop=lambda: 0,
         )

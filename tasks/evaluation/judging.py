@@ -5,8 +5,11 @@ Report, variants and scores know a task by `judge` alone; the rest stands in the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +25,9 @@ from tasks.evaluation import TASKS, primary
 from tasks.evaluation.intervals import difference_upper_bound, loss_upper_bound
 from tasks.evaluation.metrics import Metric
 from tasks.models.forward import Examples, at_once
+
+THREADS = min(8, os.cpu_count() or 1)
+"""That look at a batch of outputs, each at some of its rows: NumPy works with one thread by itself."""
 
 Kept = dict[str, npt.NDArray]
 """What is remembered of outputs: small arrays by name, first axis the row."""
@@ -173,25 +179,34 @@ def ask(
     size, rows = at_once(found.outputs), min(len(found.inputs), most or len(found.inputs))
     kept: list[list[Kept]] = [[] for _ in calls]
     apart = largest = 0.0
-    for start in range(0, rows, size):
-        progress(start, rows, "rows")
-        batch = np.ascontiguousarray(found.inputs[start : min(start + size, rows)])
-        outputs = [call(batch) for call in calls]
-        for answers, into in zip(outputs, kept, strict=True):
-            if not np.isfinite(answers).all():
-                bad = int((~np.isfinite(answers.reshape(len(batch), -1))).any(axis=-1).sum())
-                raise Failed(
-                    "model",
-                    f"outputs of {bad} of {len(batch)} {name} examples are not finite",
-                    "a model answers with numbers",
-                    "lower train.schedule.rate or set train.clip_norm",
-                )
-            into.append(found.keep(answers, start))
-        largest = max(largest, float(np.abs(outputs[0]).max()))
-        for answers in outputs[1:]:
-            apart = max(apart, float(np.abs(outputs[0] - answers).max()))  # exact in float32 where they are close
+    with ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, rows, size):
+            progress(start, rows, "rows")
+            batch = np.ascontiguousarray(found.inputs[start : min(start + size, rows)])
+            outputs = [call(batch) for call in calls]
+            shares = range(0, len(batch), -(-len(batch) // THREADS))
+            parts = [[answers[at : at + shares.step] for answers in outputs] for at in shares]
+            for seen in pool.map(partial(_look, found, name), [start + at for at in shares], parts):
+                for piece, into in zip(seen.kept, kept, strict=True):
+                    into.append(piece)
+                largest, apart = max(largest, seen.largest), max(apart, seen.max_abs_difference)
     joined = [{key: np.concatenate([part[key] for part in parts]) for key in parts[0]} for parts in kept]
     return Asked(joined, apart, largest)
+
+
+def _look(found: Judge, name: str, start: int, outputs: list[npt.NDArray[np.float32]]) -> Asked:
+    """What is kept of each model's outputs for the rows from `start` on."""
+    extents = [(float(answers.max()), -float(answers.min())) for answers in outputs]
+    if not np.isfinite(extents).all():  # extremes keep a NaN, and need no array of their own
+        bad = int((~np.isfinite(np.stack(outputs).reshape(len(outputs), len(outputs[0]), -1))).any(axis=(0, 2)).sum())
+        raise Failed(
+            "model",
+            f"outputs of {bad} of {len(outputs[0])} {name} examples are not finite",
+            "a model answers with numbers",
+            "lower train.schedule.rate or set train.clip_norm",
+        )
+    apart = [float(np.abs(outputs[0] - answers).max()) for answers in outputs[1:]]  # exact where they are close
+    return Asked([found.keep(answers, start) for answers in outputs], max(apart, default=0.0), max(extents[0]))
 
 
 @dataclass(frozen=True)
