@@ -65,7 +65,7 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "bad.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "texts" / "one.txt").write_text("no split can be left with nothing")
     home = CommandHome(tmp_path / "home")
     Webhook.got, Mail.got = [], []
     with serving(Webhook) as web, serving(Mail) as smtp:
@@ -73,14 +73,16 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
         (tmp_path / "server").write_text(f"smtp://127.0.0.1:{smtp}/\n")
         flags = ["--notify.webhook", "env:HOOK", "--notify.mail_server", f"file:{tmp_path / 'server'}"]
         flags += ["--notify.mail_to", "[team@example.org]"]
+        preset = tmp_path / "texts.yaml"
         source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
-        answer = home("run", "dataset", DIGITS, "--source", source, "--snapshot", "{kind: tokens}", *flags, "--json")
-    assert answer.code == 1 and "not UTF-8" in answer.json["error"]["saw"]
+        preset.write_text(f"name: texts\nsource: {source}\nsnapshot: {{kind: tokens}}\ntrain: {{steps: 1}}\n")
+        answer = home("run", "dataset", preset, *flags, "--json")
+    assert answer.code == 1 and (said := answer.json["error"]["rule"])
     [(path, text)] = Webhook.got
     assert path == "/T0PS3CRET"
-    assert text.startswith("*digits: dataset failed*") and "bad.txt: byte 3 (0xe9) is not UTF-8" in text
+    assert text.startswith("*texts: dataset failed*") and said in text
     [mail] = Mail.got
-    assert "Subject: digits: dataset failed" in mail and "To: team@example.org" in mail and "not UTF-8" in mail
+    assert "Subject: texts: dataset failed" in mail and "To: team@example.org" in mail and said in mail
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
 
