@@ -92,7 +92,8 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = home.with_name(f".{home.name}.partial")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(backup, draft, ignore=shutil.ignore_patterns(MANIFEST, DUMP, *DATABASES))
+    own = {MANIFEST, DUMP, *DATABASES}
+    shutil.copytree(backup, draft, ignore=lambda folder, names: own & set(names) if Path(folder) == backup else set())
     moves = list(spellings(told["home"], str(home)))
     for name, place in DATABASES.items():
         if (backup / name).exists():

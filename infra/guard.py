@@ -6,11 +6,17 @@ Prefect answers any Host and any Origin; a page from elsewhere could so start fl
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import importlib
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from hmac import compare_digest
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from infra import metrics
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -19,10 +25,14 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """An ASGI application that lets only requests for, and from pages of, its own `host:port`s through."""
+    """An ASGI application that lets only requests for, and from pages of, its own `host:port`s through.
 
-    def __init__(self, inner: Application, hosts: set[str]) -> None:
-        self.inner, self.hosts = inner, hosts
+    `/metrics` it answers itself, to whoever knows `login` (`user:password`) where there is one.
+    """
+
+    def __init__(self, inner: Application, hosts: set[str], home: Path, login: str | None = None) -> None:
+        self.inner, self.hosts, self.home = inner, hosts, home
+        self.wanted = None if login is None else "Basic " + base64.b64encode(login.encode()).decode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer 403."""
@@ -32,6 +42,12 @@ class Guard:
             if host not in self.hosts or (origin is not None and urlsplit(origin).netloc not in self.hosts):
                 await _refuse(scope, send)
                 return
+            if scope["type"] == "http" and scope["path"] == "/metrics":
+                if self.wanted is not None and not compare_digest(headers.get("authorization", ""), self.wanted):
+                    await _answer(send, 401, b"who asks?\n")
+                else:
+                    await _answer(send, 200, await asyncio.to_thread(metrics.text, self.home))
+                return
         await self.inner(scope, receive, send)
 
 
@@ -39,11 +55,17 @@ async def _refuse(scope: Scope, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
-    await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": b"this Host or Origin is not served here\n"})
+    await _answer(send, 403, b"this Host or Origin is not served here\n")
+
+
+async def _answer(send: Send, status: int, body: bytes) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def prefect() -> Application:
     """Prefect's application, guarded; what uvicorn is told to serve."""
     server = importlib.import_module("prefect.server.api.server")
-    return Guard(server.create_app(), set(os.environ["MILLRACE_HOSTS"].split(",")))
+    hosts, login = set(os.environ["MILLRACE_HOSTS"].split(",")), os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
+    return Guard(server.create_app(), hosts, Path(os.environ["MILLRACE_HOME"]), login)

@@ -19,6 +19,9 @@ minute marks no live run."""
 
 ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
 
+OVER = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+"""State types after which nothing more happens."""
+
 DEAD_RUNS = "millrace: dead runs"
 
 PATIENCE = 60.0
@@ -179,3 +182,18 @@ def _spell(schedule: dict[str, Any]) -> str:
     if "interval" in schedule:
         return f"every {timedelta(seconds=float(schedule['interval']))}{zone}"
     return f"{schedule['rrule']}{zone}"
+
+
+def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
+    """Drop flow runs that ended before a time, and what Prefect keeps of them; their names."""
+    old = {"end_time": {"before_": before.isoformat()}, "state": {"type": {"any_": list(OVER)}}}
+    found: list[str] = []
+    while True:
+        query = {"flow_runs": old, "sort": "END_TIME_DESC", "limit": 200, "offset": len(found) if dry_run else 0}
+        page = ask(layout, "POST", "/flow_runs/filter", query)
+        for run in page:
+            found.append(f"{run['name']} of {run['end_time'][:10]}")
+            if not dry_run:
+                ask(layout, "DELETE", f"/flow_runs/{run['id']}")
+        if len(page) < 200:
+            return found

@@ -26,7 +26,10 @@ class Up(CommandHome):
         """Prefect's API."""
         layout = Stack(self.root).layout
         assert layout is not None
-        return call("GET" if body is None else "POST", f"{layout.prefect_api}/{path}", body, headers)
+        known = layout.access.headers("prefect") if layout.access else {}
+        return call(
+            "GET" if body is None else "POST", f"{layout.prefect_api}/{path}", body, {**known, **(headers or {})}
+        )
 
     def start_deployment(self, name: str, config: dict[str, Any] | None = None) -> str:
         """Begin a run of a deployment, with other values in its config; the flow run's id."""

@@ -8,12 +8,14 @@ import typer
 
 from flows.commands import (
     approve,
+    backup,
     diff,
     doctor,
     down,
     gc,
     predict,
     reject,
+    restore,
     rollback,
     run,
     show,
@@ -50,6 +52,8 @@ app.command("approve")(approve.approve)
 app.command("reject")(reject.reject)
 app.command("rollback")(rollback.rollback)
 app.command("gc")(gc.gc)
+app.command("backup")(backup.backup)
+app.command("restore")(restore.restore)
 app.command("doctor")(doctor.doctor)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
-from infra import databases, orchestration
+from infra import databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, StackError, alone
@@ -65,6 +65,7 @@ def up(
         with alone(home.root), told():
             make_database(home, layout)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
+            logs.rotate(home.root / "logs")
             fresh = stack.up(layout, console.say)
             orchestration.install(layout, console.say)
             found = orchestration.verify(layout)
@@ -171,6 +172,7 @@ def stay(home: Path, layout: Layout) -> None:
         while True:
             time.sleep(WATCH)
             with alone(home), told():
+                logs.rotate(home / "logs")
                 for name in Stack(home).up(layout, console.say):
                     console.say(f"{name} was gone and is started anew", style="yellow")
     except (Stopped, KeyboardInterrupt):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +60,19 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
 def needed(home: Home, keep: int) -> set[str]:
     """`kind/digest` of everything that must stay, with all its ancestors."""
     runs = find_runs(home)
+    return used(home, [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))])
+
+
+def wanted_by_releases(home: Home) -> set[str]:
+    """`kind/digest` of what lies there of the releases and their ancestors."""
+    found = used(home, [run for run in find_runs(home) if released(run)])
+    return {name for name in found if (home.store / name / "manifest.json").exists()}
+
+
+def used(home: Home, runs: Iterable[Run]) -> set[str]:
+    """What runs use, with all its ancestors."""
     wanted: set[str] = set()
-    for run in [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))]:
+    for run in runs:
         uses = run.folder / "uses"
         wanted |= set(uses.read_text().split()) if uses.exists() else set()
     found: set[str] = set()

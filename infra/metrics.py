@@ -1,0 +1,100 @@
+"""Figures of the stack and of what is training, as Prometheus reads them; served at `/metrics` beside Prefect's pages.
+
+Everything is read from the home when it is asked for: no program of its own, nothing to fall behind.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from infra.stack import Stack
+
+FRESH = 600.0
+"""Seconds after its last point in which a running training is shown."""
+
+TAIL = 1 << 16
+"""Bytes at a journal's end in which its last points are."""
+
+
+class Figures:
+    """A home's, collected anew for every request."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def collect(self) -> Iterator[Metric]:
+        """Services, disk, runs by their end, and the last point of every training under way."""
+        yield from self._services()
+        free = shutil.disk_usage(self.home).free
+        yield GaugeMetricFamily("millrace_disk_free_bytes", "Room on the disk of the home.", free)
+        records = [record for path in sorted(self.home.glob("runs/*/run.json")) if (record := _json(path))]
+        ended = GaugeMetricFamily("millrace_runs", "Runs in the home.", labels=("flow", "preset", "status"))
+        for labels, count in Counter((row["flow"], row["name"], row["status"]) for row in records).items():
+            ended.add_metric(labels, count)
+        yield ended
+        yield from self._trainings([record for record in records if record["status"] == "running"])
+
+    def _services(self) -> Iterator[Metric]:
+        stack = Stack(self.home)
+        living = stack.living()
+        up = GaugeMetricFamily("millrace_service_up", "Whether a service's process lives.", labels=("service",))
+        memory = GaugeMetricFamily("millrace_service_memory_bytes", "Memory of a service.", labels=("service",))
+        for name in stack.started:
+            up.add_metric((name,), name in living)
+            memory.add_metric((name,), stack.started[name].memory)
+        yield from (up, memory)
+
+    def _trainings(self, records: list[dict[str, Any]]) -> Iterator[Metric]:
+        step = GaugeMetricFamily("millrace_training_step", "Last step told of.", labels=("run", "preset"))
+        by = ("run", "preset", "curve")
+        value = GaugeMetricFamily("millrace_training_value", "Last value of a curve.", labels=by)
+        for record in records:
+            last = last_point(self.home / "runs" / record["run_id"] / "metrics.jsonl")
+            if last is None or time.time() - last["time"] > FRESH:
+                continue
+            step.add_metric((record["run_id"], record["name"]), last["step"])
+            for name, found in last["metrics"].items():
+                value.add_metric((record["run_id"], record["name"], name), float(found))
+        yield from (step, value)
+
+
+def last_point(journal: Path) -> dict[str, Any] | None:
+    """The last whole line of a journal that a training wrote."""
+    try:
+        with open(journal, "rb") as file:
+            file.seek(max(0, journal.stat().st_size - TAIL))
+            lines = file.read().split(b"\n")[:-1]
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            point: dict[str, Any] = json.loads(line)
+        except ValueError:
+            continue
+        if point["step"] > 0:
+            return point
+    return None
+
+
+def text(home: Path) -> bytes:
+    """All figures in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Figures(home))
+    return generate_latest(registry)
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return found
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,152 @@
+"""A stack that asks who comes, and one over PostgreSQL: real servers, a real database."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.access import USER
+from tests.homes import DIGITS
+from tests.stacks import Up, free_ports
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def status_of(url: str, password: str | None = None) -> int:
+    headers = {}
+    if password is not None:
+        headers["Authorization"] = "Basic " + base64.b64encode(f"{USER}:{password}".encode()).decode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_whom_others_can_reach_must_ask_who_they_are(stack: Up) -> None:
+    refused = stack("up", "--host", "0.0.0.0")
+    assert refused.code == 2 and "--auth" in refused.stderr
+    refused = stack("up", "--database-url", "postgresql://me:T0PS3CRET@localhost/millrace", "--json")
+    assert refused.code == 2 and "by reference" in refused.stderr
+    assert "T0PS3CRET" not in refused.stdout + refused.stderr
+    assert not (stack.root / "secrets").exists() and not (stack.root / "stack.json").exists()
+
+
+def test_with_auth_only_who_knows_the_secret_comes_in_and_all_of_the_pipeline_does(stack: Up) -> None:
+    answer = stack("up", "--auth", "--host", "0.0.0.0", "--json", timeout=400)
+    assert answer.code == 0, answer.stderr
+    prefect, mlflow = answer.json["prefect_url"], answer.json["mlflow_url"]
+    secrets = {name: (stack.root / "secrets" / name).read_text() for name in ("prefect", "mlflow", "session")}
+    assert stat.S_IMODE((stack.root / "secrets").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (stack.root / "secrets").iterdir()} == {0o600}
+    for url, name in (
+        (f"{prefect}/api/flows/count", "prefect"),
+        (f"{prefect}/metrics", "prefect"),
+        (f"{mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0", "mlflow"),
+    ):
+        assert status_of(url) == status_of(url, "guess") == 401
+        assert status_of(url, secrets[name]) in (200, 405)
+    assert status_of(prefect.replace("127.0.0.1", socket.gethostname()) + "/api/health") == 200
+    run = stack("run", "dataset", DIGITS, "--json")
+    assert run.code == 0, run.stderr
+    assert run.json["mlflow_run_id"]
+    found = stack("status", "--json")
+    assert found.code == 0 and found.json["deployments"]
+    assert stack.wait_for(stack.start_deployment("dataset/digits"))["state"]["type"] == "COMPLETED"
+    for path in stack.root.rglob("*"):
+        if path.is_file() and path.parent.name != "secrets":
+            content = path.read_bytes()
+            assert not [name for name, secret in secrets.items() if secret.encode() in content], path
+    assert stack("down").code == 0
+    again = stack("up", "--no-auth", "--host", "127.0.0.1", "--json", timeout=400)
+    assert again.code == 0, again.stderr
+    assert status_of(f"{prefect}/api/health") == 200 and status_of(f"{prefect}/metrics") == 200
+    assert stack("down").code == 0
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address, with a password, of an empty database on a real server."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = Path(str(found[-1] if found else shutil.which("initdb") or ""))
+    if not initdb.is_file():
+        pytest.skip("no PostgreSQL on this machine (its package gives initdb)")
+    place, port = Path("/tmp") / f"millrace-postgres-{os.getpid()}", free_ports()[0]
+    as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    place.mkdir()
+    (place / "password").write_text("T0PS3CRET")
+    if as_owner:
+        shutil.chown(place, "postgres")
+        shutil.chown(place / "password", "postgres")
+
+    def run(program: str, *words: str) -> None:
+        subprocess.run([*as_owner, str(initdb.with_name(program)), *words], check=True, capture_output=True, cwd=place)
+
+    options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
+    try:
+        run("initdb", "-D", f"{place}/data", "-A", "scram-sha-256", "-U", "millrace", f"--pwfile={place}/password")
+        run("pg_ctl", "-D", f"{place}/data", "-w", "-l", f"{place}/log", "-o", options, "start")
+        yield f"postgresql://millrace:T0PS3CRET@127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run(
+            [*as_owner, str(initdb.with_name("pg_ctl")), "-D", f"{place}/data", "-m", "immediate", "stop"], check=False
+        )
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(
+    stack: Up, postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", postgres)
+    home = Up(tmp_path / "home")
+    answer = home("up", "--database-url", "env:DATABASE", "--json", timeout=400)
+    assert answer.code == 0, answer.stderr
+    run = home("run", "dataset", DIGITS, "--json")
+    assert run.code == 0, run.stderr
+    assert home("down").code == 0
+    assert not (home.root / "mlflow.db").exists() and not (home.root / "prefect" / "prefect.db").exists()
+    refused = home("run", "dataset", DIGITS)
+    assert refused.code == 1 and "millrace up" in refused.stderr
+    home.up()
+    assert home.ask(f"flow_runs/{run.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
+    made = home("backup", tmp_path / "backups", "--json")
+    assert made.code == 0, made.stderr
+    assert home("down").code == 0
+    for path in home.root.rglob("*"):
+        assert not path.is_file() or b"T0PS3CRET" not in path.read_bytes(), path
+
+    address = postgres.replace("/postgres", "/second")
+    make = "CREATE DATABASE second"
+    import psycopg2
+
+    connection = psycopg2.connect(postgres)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(make)
+    connection.close()
+    monkeypatch.setenv("SECOND", address)
+    other = Up(tmp_path / "other")
+    back = other("restore", tmp_path / "backups", "--database-url", "env:SECOND", "--json")
+    assert back.code == 0, back.stderr
+    answer = other("up", "--database-url", "env:SECOND", "--json", timeout=400)
+    assert answer.code == 0, answer.stderr
+    try:
+        assert other.ask(f"flow_runs/{run.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
+        from mlflow.tracking import MlflowClient
+
+        client = MlflowClient(answer.json["mlflow_url"])
+        names = [item.path for item in client.list_artifacts(run.json["mlflow_run_id"])]
+        assert "page.html" in names
+        assert "<html" in Path(client.download_artifacts(run.json["mlflow_run_id"], "page.html")).read_text()
+    finally:
+        other("down")
