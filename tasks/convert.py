@@ -14,9 +14,13 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
     """Raw data to TFRecord shards, split by a keyed hash of each example's key.
 
     The records hold raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and the
-    metadata by which `tfds.builder_from_directory` reads them. Refused: a source that has no examples. Fails on
-    more unreadable examples than `records.bad_budget`, one class only, an empty split, a file that changes.
+    metadata by which `tfds.builder_from_directory` reads them. Refused: a source that has no examples, or is older
+    than `records.max_age`. Fails on more unreadable examples than `records.bad_budget`, one class only, an empty
+    split, a file that changes.
     """
+    from tasks.data.sources import check_age
+
+    check_age(source, config.oldest())
     memory = current.get().store.root / ".verified"
     return run_stage(
         "convert",

@@ -21,7 +21,7 @@ from tests.stacks import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm"}
+SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nightly", "backup/nightly"}
 ALL = SCHEDULED | {"training/digits", "release/digits"}
 
 
@@ -58,7 +58,10 @@ def test_an_ad_hoc_run_uses_the_servers(stack: Up, running) -> None:
     address = f"{running['mlflow_url']}/api/2.0/mlflow/runs/get?run_id={answer.json['mlflow_run_id']}"
     found = call("GET", address)["run"]
     assert found["info"]["status"] == "FINISHED"
-    assert found["info"]["artifact_uri"].startswith("mlflow-artifacts:/")
+    assert found["info"]["artifact_uri"].startswith(f"file://{stack.root}/mlartifacts/")  # within reach when it is down
+    page = f"{running['mlflow_url']}/get-artifact?run_id={answer.json['mlflow_run_id']}&path=page.html"
+    with urllib.request.urlopen(page) as shown:
+        assert b"<html" in shown.read()
 
 
 def test_a_wrong_value_is_refused_before_a_run_begins(stack: Up, running) -> None:
@@ -102,6 +105,8 @@ def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> N
     assert answer.json["stopped"] == ["worker", "mlflow", "prefect"]
     assert not [process for process in psutil.process_iter() if _mark_of(process) == mark]
     assert stack("down").stdout == "nothing was up\n"
+    alone = stack("run", "dataset", DIGITS, "--records.split_seed", "8", "--json")
+    assert alone.code == 0 and "warning" not in alone.stderr, alone.stderr
     server = http.server.HTTPServer(("127.0.0.1", int(os.environ["MLFLOW_PORT"])), http.server.BaseHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

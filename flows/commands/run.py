@@ -132,10 +132,11 @@ def check_release(name: str, model: str | None, home: Home) -> None:
 def check_source(name: str, config: Any) -> None:
     """What stat and listing alone can tell of the source and of what is to be learnt, before anything is written."""
     from tasks.data import needs
-    from tasks.data.sources import check
+    from tasks.data.sources import check, check_age
 
     if name == "release" or (found := check(config.source)) is None:
         return
+    check_age(config.source, config.records.oldest())
     features = {name: feature.as_json() for name, feature in found.items()}
     needs.check_snapshot(features, config.snapshot.kind)
     if name != "dataset":

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
-from tasks.config.base import Name, Section
+from tasks.config.base import NOT_IDENTITY, Name, Section
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+Age = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 
 
 class RecordsConfig(Section):
@@ -23,6 +28,15 @@ class RecordsConfig(Section):
 
     bad_budget: Annotated[int, Field(ge=0)] = 0
     """How many unreadable examples are left out, counted and named, before the run fails."""
+
+    max_age: Annotated[Age | None, NOT_IDENTITY] = None
+    """Refuse data whose newest file is older than this: `45m`, `36h`, `7d`. For sources of files."""
+
+    def oldest(self) -> timedelta | None:
+        """`max_age` as a span of time."""
+        if self.max_age is None:
+            return None
+        return timedelta(**{UNITS[self.max_age[-1]]: int(self.max_age[:-1])})
 
     @field_validator("splits")
     @classmethod

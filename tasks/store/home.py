@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tasks.errors import Refused
 
@@ -41,6 +44,15 @@ class Home:
     def mlflow_uri(self) -> str:
         """Where tracking goes: the server in the environment, or the local file."""
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
+
+    def owns(self, address: str) -> bool:
+        """Whether the MLflow server at an address is the one that `millrace up` started for this home."""
+        try:
+            layout = json.loads((self.root / "stack.json").read_bytes())["layout"]
+        except (OSError, ValueError, KeyError):
+            return False
+        host, port = urlsplit(address).hostname or "", urlsplit(address).port
+        return port == layout["mlflow_port"] and (is_local(host) or host == layout["host"])
 
     def has_registry(self) -> bool:
         """Whether there is a registry to ask; a local one is made by the first run."""
@@ -87,6 +99,11 @@ class Home:
     def _unusable(self, folder: str | Path, saw: str | None, what: str) -> Refused:
         rule = f"the home must be a folder that can be {what}"
         return Refused(str(folder), saw, rule, "mend that, or set MILLRACE_HOME to another folder")
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine."""
+    return host in ("localhost", socket.gethostname()) or host.startswith("127.")
 
 
 def find_home(start: Path | None = None) -> Home:

@@ -63,8 +63,9 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
     name = run.record["name"]
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        served = client.tracking_uri.startswith("http")  # a server knows where its artifacts go
-        location = None if served else run.home.mlartifacts.as_uri()
+        # somebody else's server knows where its artifacts go; those of our own are at hand without it, too
+        elsewhere = client.tracking_uri.startswith("http") and not run.home.owns(client.tracking_uri)
+        location = None if elsewhere else run.home.mlartifacts.as_uri()
         tags = {**EXPERIMENT, "mlflow.note.content": f"{ABOUT} {name}."}
         experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
     else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from tasks.config import SourceConfig
 from tasks.data.features import Example, Feature
+from tasks.errors import Refused
 
 KINDS = {
     "sklearn": "tasks.data.sources.sklearn",
@@ -63,6 +66,10 @@ class Source(Protocol):
         """Bytes of the raw data, as far as `stat` tells; 0 where it does not."""
         return 0
 
+    def newest(self) -> float | None:
+        """When the newest of its files was last written, seconds since 1970; None where it has no files of its own."""
+        return None
+
     def fingerprint(self) -> list[tuple[str, str]]:
         """What enters a digest: (key, sha256) of every item or of every file behind them, sorted, as of this moment."""
         return [(item.key, item.sha256) for item in self.listing()]
@@ -90,6 +97,20 @@ def check(config: SourceConfig) -> Mapping[str, Feature] | None:
     """
     source = open_source(config)
     return source.features if source.ready else None
+
+
+def check_age(config: SourceConfig, limit: timedelta | None) -> None:
+    """`Refused` for data that is older than `limit`, or whose age nobody can tell."""
+    if limit is None:
+        return
+    newest = open_source(config).newest()
+    if newest is None:
+        rule = f"a source of kind {config.kind} has no files whose age could be told"
+        raise Refused("records.max_age", limit, rule, "leave records.max_age out")
+    age = timedelta(seconds=round(time.time() - newest))
+    if age > limit:
+        rule = f"records.max_age allows {limit}"
+        raise Refused("source", f"its newest file is {age} old", rule, "bring new data, or raise records.max_age")
 
 
 def fingerprint(config: SourceConfig, memory: Path | None = None) -> list[tuple[str, str]]:

@@ -116,6 +116,10 @@ class Hashes:
         """Bytes of the files together."""
         return sum(_reading(path, (self.root / path).stat).st_size for path in paths)
 
+    def newest(self, paths: list[str]) -> float:
+        """When the last of the files was written."""
+        return max(_reading(path, (self.root / path).stat).st_mtime for path in paths)
+
     def read(self, path: str, sha256: str) -> bytes:
         """The file's bytes. Raises `Failed` where they are not those that were listed."""
         content = _reading(path, (self.root / path).read_bytes)

@@ -50,6 +50,9 @@ class ImageFolder(Source):
     def size(self) -> int:
         return self._hashes.size(self._find())
 
+    def newest(self) -> float:
+        return self._hashes.newest(self._find())
+
     def read(self, item: Item) -> Example:
         image = self._hashes.read(item.key, item.sha256)
         return {"image": image, "label": self._classes.index(_class_of(item.key))}

@@ -52,6 +52,9 @@ class TextFiles(Source):
     def size(self) -> int:
         return self._hashes.size(self._find())
 
+    def newest(self) -> float:
+        return self._hashes.newest(self._find())
+
     def read(self, item: Item) -> Example:
         content = self._hashes.read(item.key, item.sha256)
         try:

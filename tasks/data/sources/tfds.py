@@ -208,6 +208,9 @@ class Tfds(Source):
     def size(self) -> int:
         return Hashes(self._prepared.folder, self._memory).size(self._prepared.files())
 
+    def newest(self) -> float:
+        return Hashes(self._prepared.folder, self._memory).newest(self._prepared.files())
+
     def listing(self) -> list[Item]:
         self._places: dict[str, tuple[str, int]] = {}
         self._frames: dict[str, Frames] = {}
