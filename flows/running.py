@@ -64,6 +64,8 @@ def _ended_by(stop: Stopped) -> State:
 
 
 def run_name() -> str:
-    """A flow run's name in Prefect: the preset and the flow."""
+    """A flow run's name in Prefect: the preset and the flow; one of a backfill has that of its span."""
+    if "backfill" in runtime.flow_run.tags:
+        return str(runtime.flow_run.name)
     config = runtime.flow_run.parameters["config"]
     return f"{config.name if isinstance(config, Config) else config['name']}-{runtime.flow_run.flow_name}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ import urllib.error
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 from infra.services import POOL, Layout, ask, call, client_environment, surroundings
 from infra.stack import StackError
@@ -197,3 +200,27 @@ def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
                 ask(layout, "DELETE", f"/flow_runs/{run['id']}")
         if len(page) < 200:
             return found
+
+
+def deployment(layout: Layout, name: str) -> dict[str, Any] | None:
+    """A deployment by its name, `flow/deployment`."""
+    try:
+        found: dict[str, Any] = ask(layout, "GET", f"/deployments/name/{quote(name)}")
+        return found
+    except urllib.error.HTTPError as error:
+        if error.code in (404, 422):
+            return None
+        raise
+
+
+def queue(layout: Layout, deployment_id: str, name: str, parameters: dict[str, Any], tags: list[str]) -> str:
+    """Have a deployment run as soon as there is room, once for these values; the flow run's id."""
+    values = hashlib.sha256(json.dumps([name, parameters], sort_keys=True).encode()).hexdigest()
+    body = {
+        "name": name,
+        "parameters": parameters,
+        "state": {"type": "SCHEDULED"},
+        "tags": tags,
+        "idempotency_key": values,
+    }
+    return str(ask(layout, "POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])

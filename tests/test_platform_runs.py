@@ -114,3 +114,22 @@ def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_w
     )
     assert [artifact["key"] for artifact in shown] == ["train-progress"]
     assert shown[0]["data"] == 100.0 and "step" in shown[0]["description"]
+
+
+def test_a_backfill_runs_once_per_span(stack: Up, running) -> None:
+    words = ["backfill", "dataset/digits", "--since", "2026-01-01", "--until", "2026-01-03"]
+    words += ["--records.split_seed", "{begin:%-d}", "--json"]
+    for _ in range(2):
+        answer = stack(*words)
+        assert answer.code == 0, answer.stderr
+    names = ["dataset-digits-2026-01-01", "dataset-digits-2026-01-02"]
+    assert [row["name"] for row in answer.json["runs"]] == names
+    query = {"flow_runs": {"tags": {"all_": ["backfill"]}}, "sort": "NAME_ASC"}
+    runs = stack.ask("flow_runs/filter", query)
+    assert [run["name"] for run in runs] == names
+    for number, run in enumerate(runs, start=1):
+        ended = stack.wait_for(run["id"])
+        assert (ended["state"]["type"], ended["name"]) == ("COMPLETED", names[number - 1])
+        assert ended["parameters"]["config"]["records"]["split_seed"] == number
+    refused = stack("backfill", "dataset/nothing", *words[2:])
+    assert refused.code == 2 and "dataset/digits" in refused.stderr

@@ -7,16 +7,21 @@ import sys
 import typer
 
 from flows.commands import (
+from flows.commands import (
     approve,
+    backfill,
+)
     backup,
     diff,
     doctor,
     down,
     gc,
     predict,
+from flows.commands import (
     reject,
     restore,
     rollback,
+)
     run,
     show,
     status,
@@ -43,6 +48,7 @@ app.command("init")(init_command.init)
 app.command("up")(up.up)
 app.command("status")(status.status)
 app.command("down")(down.down)
+app.command("backfill", context_settings=run.SETTINGS)(backfill.backfill)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)

@@ -1,0 +1,115 @@
+"""millrace backfill: a deployment once per past span."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.reply import AsJson, replying
+from flows.commands.run import read_flags
+from infra import orchestration
+from infra.stack import Stack
+from tasks.config.records import UNITS
+from tasks.errors import Failed, Refused
+from tasks.store.home import find_home
+
+MOST = 1000
+"""Spans of one backfill."""
+
+
+def backfill(
+    context: typer.Context,
+    deployment: Annotated[str, typer.Argument(help="FLOW/PRESET, as `millrace status` lists it.")],
+    since: Annotated[str, typer.Option(help="Begin of the first span: 2026-11-01 or 2026-11-01T06:00.")],
+    until: Annotated[str, typer.Option(help="End of the last span, not included.")],
+    every: Annotated[str, typer.Option(help="Length of a span: 12h, 1d, 7d.")] = "1d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a deployment once per past span.
+
+    [bold]millrace backfill FLOW/PRESET --since DAY --until DAY --dotted.key VALUE ...[/]
+
+    In the values `{begin}` and `{end}` stand for a span's ends, in any spelling of strftime:
+    --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
+    with the same values is not queued again.
+    """
+    with replying("backfill", as_json) as reply:
+        flags = read_flags(context.args)
+        if not any("{begin" in value or "{end" in value for _, value in flags):
+            rule = "a value must tell the spans apart, by {begin} or {end}"
+            raise Refused("millrace backfill", "no such value", rule, "--source.glob '{begin:%Y/%m/%d}/*'")
+        layout = Stack(find_home().root).layout
+        if layout is None or "prefect" not in Stack(find_home().root).living():
+            raise Failed("Prefect", "its server is down", "a backfill is queued there", "millrace up")
+        found = orchestration.deployment(layout, deployment)
+        if found is None:
+            names = ", ".join(row["name"] for row in orchestration.deployments(layout))
+            raise Refused(deployment, "no such deployment", f"there are {names}", "choose one of them")
+        configs = [(span, filled(found["parameters"], flags, span)) for span in spans(since, until, every)]
+        rows = []
+        for span, config in configs:
+            name = f"{deployment.replace('/', '-')}-{spelled(span[0])}"
+            if not dry_run:
+                orchestration.queue(layout, found["id"], name, {"config": config}, tags=["backfill"])
+            rows.append({"name": name, "begin": span[0].isoformat(), "end": span[1].isoformat()})
+        reply.add(runs=rows, dry_run=dry_run)
+        if not as_json:
+            for row in rows:
+                typer.echo(f"{'would be queued' if dry_run else 'queued'}  {row['name']}  up to {row['end']}")
+
+
+Span = tuple[datetime, datetime]
+
+
+def spans(since: str, until: str, every: str) -> list[Span]:
+    """The whole spans from one moment to another, oldest first."""
+    begin, end, length = moment("--since", since), moment("--until", until), length_of(every)
+    if end > datetime.now(UTC) + length:
+        raise Refused("--until", until, "a backfill is of the past", "choose an earlier one")
+    count = (end - begin) // length
+    if not 1 <= count <= MOST or begin + count * length != end:
+        rule = f"it must be 1 to {MOST} whole spans of {every} after {since}"
+        raise Refused("--until", until, rule, "change one of --since, --until, --every")
+    return [(begin + number * length, begin + (number + 1) * length) for number in range(count)]
+
+
+def moment(field: str, given: str) -> datetime:
+    """A day or a moment; in UTC where no offset is given."""
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise Refused(field, given, "must be a day or a moment as ISO 8601 has it", "for example 2026-11-01") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def length_of(every: str) -> timedelta:
+    """`12h`, `7d` and the like."""
+    number, unit = every[:-1], every[-1:]
+    if unit not in UNITS or not number.isdecimal() or int(number) == 0:
+        raise Refused("--every", every, "must be a number and m, h or d", "for example 1d")
+    return timedelta(**{UNITS[unit]: int(number)})
+
+
+def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span) -> dict[str, Any]:
+    """The deployment's config with the flags of one span in it, whole and allowed."""
+    from tasks.config.load import merge, parse_flag, validate
+
+    values = dict(parameters["config"])
+    for dotted, text in flags:
+        try:
+            told = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
+            told = told.format(begin=span[0], end=span[1])
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            rule = "in braces stands {begin} or {end}, with a spelling of strftime's"
+            raise Refused(f"--{dotted}", text, rule, f"correct it ({error})") from None
+        merge(values, dotted, parse_flag(dotted, told), lambda line: None)
+    config: dict[str, Any] = validate(values).model_dump(mode="json")
+    return config
+
+
+def spelled(begin: datetime) -> str:
+    """A span's name: its day, and its time where it has one."""
+    return f"{begin:%Y-%m-%d}" if begin.time() == datetime.min.time() else f"{begin:%Y-%m-%dT%H:%M}"
