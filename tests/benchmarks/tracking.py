@@ -31,9 +31,9 @@ def step_ms(root: Path, address: str | None, number: int, server: Server | None)
     process = home.start("run", "training", DIGITS, *FLAGS, "--seed", str(number), "--json")
     try:
         if server is not None:
-            while process.poll() is None and not list(root.glob("runs/*/mlflow_run_id")):
-                if any('"mlflow_run_id": "' in path.read_text() for path in root.glob("runs/*/run.json")):
-                    break
+            while process.poll() is None and not any(
+                '"mlflow_run_id": "' in path.read_text() for path in root.glob("runs/*/run.json")
+            ):
                 time.sleep(0.05)
             server.signal(signal.SIGSTOP)
         stdout, stderr = process.communicate(timeout=600)
@@ -63,9 +63,7 @@ def main() -> None:
         finally:
             server.stop()
     base = taken[CASES[0]]
-    print(
-        f"ms a step of {STEPS}, 200 points of 7 metrics; median of {ROUNDS} interleaved runs on {os.cpu_count()} cores"
-    )
+    print(f"ms a step of {STEPS}, 200 points of 7 metrics; median of {ROUNDS} runs in turns, {os.cpu_count()} cores")
     for case in CASES:
         ratios = [one / other for one, other in zip(taken[case], base, strict=True)]
         print(
