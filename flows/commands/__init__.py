@@ -7,21 +7,17 @@ import sys
 import typer
 
 from flows.commands import (
-from flows.commands import (
     approve,
     backfill,
-)
     backup,
     diff,
     doctor,
     down,
     gc,
     predict,
-from flows.commands import (
     reject,
     restore,
     rollback,
-)
     run,
     show,
     status,
