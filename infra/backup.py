@@ -24,7 +24,7 @@ DATABASES = {"mlflow.db": "mlflow.db", "prefect.db": "prefect/prefect.db"}
 """Files of a home that SQLite holds: by name in the backup, where they lie."""
 
 FOLDERS = ("mlartifacts", "runs")
-FILES = ("audit.jsonl",)
+FILES = ("audit.jsonl", "audit.begun.json")
 DUMP = "postgresql.dump"
 MANIFEST = "manifest.json"
 PASSING = {"lock", ".lock"}

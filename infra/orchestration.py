@@ -16,9 +16,9 @@ from urllib.parse import quote
 from infra.services import POOL, Layout, ask, call, client_environment, surroundings
 from infra.stack import StackError
 
-SILENCE = 150
-"""Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed: an API that is gone for a
-minute marks no live run."""
+SILENCE = 210
+"""Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed. An API that is gone for a
+minute marks no live run: its client may sleep for two more before it asks again (PREFECT_CLIENT_MAX_RETRIES)."""
 
 ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
 

@@ -213,6 +213,12 @@ def signals_of(attempt: Attempt) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except (Stopped, UserError):
+        raise
+    except BaseException as error:
+        if attempt.signal_number:  # what a library that it passed through made of the signal
+            raise Stopped(attempt.signal_number) from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
