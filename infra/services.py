@@ -123,6 +123,8 @@ def prefect_server(layout: Layout) -> Service:
             "PREFECT_SERVER_API_HOST": layout.host,
             "PREFECT_SERVER_API_PORT": str(layout.prefect_port),  # by the flag alone the pages would ask port 4200
             "PREFECT_UI_API_URL": f"{layout.pages_url}/api",
+            # kept in memory, the leases of running deployments were gone after a restart, and Prefect ended the runs
+            "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
             "MILLRACE_HOSTS": ",".join(sorted(layout.named)),
             "MILLRACE_HOME": str(layout.home),
         }
