@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.errors import Damaged, Refused, Stopped, Superseded
+from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
 from tasks.store import lock
 from tasks.store.lock import locked
 from tasks.store.store import Store, digest_of
+from tasks.workbench import Workbench
 
 INPUTS = {"kind": "records", "format": 1, "config": {"a": 1}, "parents": {}, "sources": [], "code": {"version": 1}}
 
@@ -173,3 +175,14 @@ def test_who_waits_for_a_lock_can_be_stopped(tmp_path: Path, holder: subprocess.
     with pytest.raises(Stopped), locked(tmp_path / "l", heed=heed):
         pass
     assert holder.poll() is None
+
+
+def test_what_cannot_end_for_want_of_room_does_not_begin(bench: Workbench) -> None:
+    bench.staging.reserve(1 << 20)
+    free = shutil.disk_usage(bench.staging.root).free
+    with pytest.raises(Failed, match=r"No space left on device, [\d,]+ MiB free") as failed:
+        bench.staging.reserve(free)
+    assert "millrace gc" in failed.value.remedy
+    with bench.staging.piece("part") as piece, open(piece.path, "wb") as file:
+        file.truncate(64 << 20)  # a hole: it lies there and takes no room
+    bench.staging.reserve(free - (32 << 20))

@@ -7,6 +7,7 @@ compared with the lock's: who has been superseded can write nothing.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -56,7 +57,8 @@ class Staging:
         free = shutil.disk_usage(self.root).free
         wanted = max(0, size - lying) + MARGIN
         if free < wanted:
-            saw, rule = f"{mebibytes(free)} free", f"what is made here needs about {mebibytes(wanted)}"
+            saw = f"{os.strerror(errno.ENOSPC)}, {mebibytes(free)} free"
+            rule = f"what is made here needs about {mebibytes(wanted)}"
             raise Failed(str(self.root), saw, rule, "make room (millrace gc), and run again")
 
     @contextmanager
