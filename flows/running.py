@@ -14,12 +14,14 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import answers_to, spoken, suspend
-from tasks import showing
+from tasks import notify, showing
 from tasks.attempt import Ticket as Ticket
 from tasks.attempt import attempt_run
 from tasks.config import Config
-from tasks.errors import Stopped
+from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
+from tasks.store.home import find_home
+from tasks.store.runs import find_runs
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -61,6 +63,17 @@ def _ended_by(stop: Stopped) -> State:
         state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
     made = Cancelled if state is not None and state.is_cancelling() else Crashed
     return made(message=f"{stop}; a new run with the same values goes on from there")
+
+
+def tell_of_a_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
+    """A deployed run whose process was killed can tell nobody; its worker calls this in another process."""
+    for run in reversed(find_runs(find_home())):
+        if run.record["attempts"] and run.record["attempts"][-1]["prefect_flow_run_id"] == str(flow_run.id):
+            if run.record["status"] == "running":
+                rule, remedy = "a run's process lives until its end", "run it again: it goes on from what is finished"
+                run.end(1, "failed", Failed(flow_run.name, state.message or "its process died", rule, remedy).as_json())
+                notify.tell(run)
+            return
 
 
 def run_name() -> str:

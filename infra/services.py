@@ -37,7 +37,10 @@ BUSY = 30.0
 """Seconds for which a server may say 503: Prefect does, while another request writes to SQLite."""
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
-"""All that a server needs of the environment of who starts it: no secret of a shell reaches it by accident."""
+"""What a service gets of the environment of who starts it: no secret of a shell reaches it by accident."""
+
+OURS = "MILLRACE_"
+"""The worker also gets variables that begin so: references of deployed configs (`env:MILLRACE_WEBHOOK`) need them."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,7 @@ def worker(layout: Layout) -> Service:
             "start",
             *(word for pair in options.items() for word in pair),
         ],
-        environment=lambda: client_environment(layout),
+        environment=lambda: {**ours(), **client_environment(layout)},
         before=("prefect",),
     )
 
@@ -212,6 +215,11 @@ def client_environment(layout: Layout) -> dict[str, str]:
     if layout.access is not None:
         environment |= {"PREFECT_API_AUTH_STRING": layout.access.prefect, **layout.access.mlflow_environment}
     return environment
+
+
+def ours() -> dict[str, str]:
+    """What of our environment is meant for deployed runs."""
+    return {name: value for name, value in os.environ.items() if name.startswith(OURS)}
 
 
 def surroundings(own: dict[str, str]) -> dict[str, str]:

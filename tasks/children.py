@@ -34,7 +34,7 @@ ENVIRONMENT = {
 
 NEEDED = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
-    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC|MLFLOW|MILLRACE)_\w+"
+    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC|MLFLOW)_\w+|MILLRACE_HOME"
     r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
 )
 """What of our environment a compute process gets: where things are and how to compute; nobody's secrets."""

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 
 from tests.homes import DIGITS
 from tests.stacks import Up
+from tests.test_run_notifies import Webhook, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -133,3 +135,20 @@ def test_a_backfill_runs_once_per_span(stack: Up, running) -> None:
         assert ended["parameters"]["config"]["records"]["split_seed"] == number
     refused = stack("backfill", "dataset/nothing", *words[2:])
     assert refused.code == 2 and "dataset/digits" in refused.stderr
+
+
+def test_a_deployed_run_that_is_killed_is_told_by_its_worker(stack: Up, running, tmp_path: Path) -> None:
+    Webhook.got = []
+    with serving(Webhook) as port:
+        (tmp_path / "webhook").write_text(f"http://127.0.0.1:{port}/crashed")
+        long = {**LONG, "seed": 11, "notify": {"webhook": f"file:{tmp_path / 'webhook'}"}}
+        before = {child.pid for child in children(stack)}
+        run = stack.start_deployment("training/digits", long)
+        [child] = wait(lambda: [child for child in children(stack) if child.pid not in before])
+        flow = child.parent()
+        assert flow is not None
+        flow.kill()
+        assert stack.wait_for(run)["state"]["type"] == "CRASHED"
+        [(_, text)] = wait(lambda: Webhook.got, 60)
+    assert text.startswith("*digits: training failed*") and "a run's process lives until its end" in text
+    assert stack.newest_run()["status"] == "failed"

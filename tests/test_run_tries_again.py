@@ -68,6 +68,7 @@ def test_a_process_that_does_not_heed_the_signal_is_killed(tmp_path: Path, monke
 def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the shell")
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    monkeypatch.setenv("MILLRACE_WEBHOOK", "of the shell")
     process = Process(tmp_path / "log", threads=1)
     try:
         given = psutil.Process(process.process.pid).environ()
