@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import http.server
 import json
 import socketserver
@@ -82,7 +84,9 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
     assert path == "/T0PS3CRET"
     assert text.startswith("*texts: dataset failed*") and said in text
     [mail] = Mail.got
-    assert "Subject: texts: dataset failed" in mail and "To: team@example.org" in mail and said in mail
+    message = email.message_from_string(mail, policy=email.policy.default)
+    assert (message["Subject"], message["To"]) == ("texts: dataset failed", "team@example.org")
+    assert said in message.get_body().get_content()
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
 

@@ -65,7 +65,7 @@ def apart(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Pat
                 bench.staging,
                 tmp_path / f"{name}.jsonl",
                 (snapshot, model, CONFIG.model_copy(update=options), 5),
-                timeout=120,
+                limit=("resources.timeout", 120),
                 heard=lambda kind, *told: seen.__setitem__(0, told[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
             )
