@@ -24,12 +24,12 @@ GOLDEN = {
 GOLDEN_TEXT = {
     "convert/records": "ee98d58a6fc5bd59",
     "snapshot/snapshot": "112333f188c58337",
-    "train/model": "aeb888c4891d2100",
-    "evaluate/report": "c5c2d4f417c7b1ba",
-    "compress/saved_model": "ddd32013021d2319",
-    "compress/litert": "76ca62f26096e52e",
-    "compress/int8_dynamic": "8c53da457c9407f0",
-    "export/export": "1f902d5a7366af01",
+    "train/model": "5613e4deec051c71",
+    "evaluate/report": "3c1ff51502ae8488",
+    "compress/saved_model": "e15e6c9653684f27",
+    "compress/litert": "ccb729979ca30d3d",
+    "compress/int8_dynamic": "ace8155346ec08d8",
+    "export/export": "274d6726a33bc072",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
