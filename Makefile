@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 
-.PHONY: demo test test-slow check lint types contracts lock docs setup clean
+.PHONY: demo test test-slow test-slow-servers test-slow-others check lint types contracts lock docs setup clean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
@@ -13,8 +13,17 @@ demo: setup
 test: check
 	$(BIN)/python -m pytest -m "not slow"
 
+# Two at a time: those with servers mostly wait for them, the others compute.
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	$(MAKE) --jobs=2 --no-print-directory test-slow-servers test-slow-others
+
+SERVERS := $(wildcard tests/test_platform_*.py tests/test_tracking_*.py)
+
+test-slow-servers:
+	$(BIN)/python -m pytest -m slow $(SERVERS)
+
+test-slow-others:
+	$(BIN)/python -m pytest -m slow $(addprefix --ignore=,$(SERVERS))
 
 check: setup
 	$(BIN)/ruff check .

@@ -55,6 +55,7 @@ def init(path: Path, folder: Path, *flags: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "My Shapes")
     answer = init(folder, tmp_path, "--json")

@@ -43,7 +43,7 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
     assert (record["status"], record["exit_code"], record["error"]) == ("stopped", code, None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
 

@@ -100,8 +100,9 @@ def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("unbroken", ["digits", pytest.param("language_model", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("unbroken", ["digits", "language_model"], indirect=True)
 def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
     for stage in STAGES:

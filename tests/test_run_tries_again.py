@@ -40,6 +40,7 @@ def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHom
     assert "going on from its checkpoint" in log
 
 
+@pytest.mark.slow
 def test_a_stage_that_runs_past_its_time_saves_is_ended_and_named(tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
     answer = home("run", "training", DIGITS, *STUCK, "--resources.timeouts.train", "15", "--json")
