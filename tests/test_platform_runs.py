@@ -94,7 +94,7 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
 
 
 def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_went(stack: Up, running) -> None:
-    steps = {"steps": 25_000, "checkpoint": {"every": 5_000, "keep": 2}, "evaluate_every": 5_000}
+    steps = {"steps": 30_000, "checkpoint": {"every": 1_000, "keep": 2}, "evaluate_every": 5_000}
     run = stack.start_deployment("training/digits", {"train": steps, "seed": 3})
     before = checkpoints(stack)
     wait(lambda: checkpoints(stack) - before)
