@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
 
 SCHEMA = "mlflow"
-"""MLflow's own, beside Prefect's tables in `public`: both have a table called `configuration`, `tags` or the like."""
+"""MLflow's own, beside Prefect's tables in `public`, so that two programs' tables and migrations cannot meet."""
 
 SCHEMES = ("postgresql", "postgres")
 

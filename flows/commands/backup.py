@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from flows.commands.reply import AsJson, replying
+from flows.commands.up import told
 from infra import backup as backups
 from infra import databases
 from infra.stack import Stack
-from tasks.config.secrets import Missing
 from tasks.errors import Failed
 from tasks.pages.words import kilobytes
 from tasks.store.gc import size, wanted_by_releases
@@ -51,11 +51,7 @@ def back_up(home: Home, folder: Path, keep: int | None) -> Path:
 def faults() -> Iterator[None]:
     """What goes wrong with a backup, in the form of all errors."""
     try:
-        yield
+        with told():
+            yield
     except backups.BackupError as error:
         raise Failed(error.what, error.saw, error.rule, error.remedy) from None
-    except databases.Unusable as error:
-        raise Failed("database", error.saw, error.rule, error.remedy) from None
-    except Missing as error:
-        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
-        raise Failed(error.reference, error.saw, rule, remedy) from None
