@@ -44,7 +44,7 @@ def test_values_tell_the_spans_apart_and_are_held_to_the_config() -> None:
     [span] = spans("2026-03-09", "2026-03-10", "1d")
     config = filled(parameters, [("records.split_seed", "{begin:%Y%m%d}"), ("name", "d_{end:%j}")], span)
     assert config["records"]["split_seed"] == 20260309 and config["name"] == "d_069"
-    assert parameters["config"]["name"] == "digits"
+    assert parameters["config"] == load(DIGITS).model_dump(mode="json")
     for text in ("{week}", "{begin.nothing}", "{0}", "{begin"):
         with pytest.raises(Refused) as refused:
             filled(parameters, [("name", text)], span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -41,13 +42,17 @@ def backfill(
         if not any("{begin" in value or "{end" in value for _, value in flags):
             rule = "a value must tell the spans apart, by {begin} or {end}"
             raise Refused("millrace backfill", "no such value", rule, "--source.glob '{begin:%Y/%m/%d}/*'")
-        layout = Stack(find_home().root).layout
-        if layout is None or "prefect" not in Stack(find_home().root).living():
+        stack = Stack(find_home().root)
+        layout = stack.layout
+        if layout is None or "prefect" not in stack.living():
             raise Failed("Prefect", "its server is down", "a backfill is queued there", "millrace up")
         found = orchestration.deployment(layout, deployment)
         if found is None:
             names = ", ".join(row["name"] for row in orchestration.deployments(layout))
             raise Refused(deployment, "no such deployment", f"there are {names}", "choose one of them")
+        if "config" not in found["parameters"]:
+            rule = "a backfill changes the config of a run, and this flow has none"
+            raise Refused(deployment, "no parameter config", rule, "choose a deployment of a preset")
         configs = [(span, filled(found["parameters"], flags, span)) for span in spans(since, until, every)]
         rows = []
         for span, config in configs:
@@ -67,7 +72,7 @@ Span = tuple[datetime, datetime]
 def spans(since: str, until: str, every: str) -> list[Span]:
     """The whole spans from one moment to another, oldest first."""
     begin, end, length = moment("--since", since), moment("--until", until), length_of(every)
-    if end > datetime.now(UTC) + length:
+    if end > datetime.now(UTC):
         raise Refused("--until", until, "a backfill is of the past", "choose an earlier one")
     count = (end - begin) // length
     if not 1 <= count <= MOST or begin + count * length != end:
@@ -97,7 +102,7 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
     """The deployment's config with the flags of one span in it, whole and allowed."""
     from tasks.config.load import merge, parse_flag, validate
 
-    values = dict(parameters["config"])
+    values = deepcopy(parameters["config"])
     for dotted, text in flags:
         try:
             told = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
