@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 from collections.abc import Callable
 from typing import Annotated, Literal
 from uuid import UUID
 
+import httpx
 import orjson
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.responses import SetStateStatus
+from prefect.events.schemas.events import Event, Resource
 from prefect.exceptions import ObjectNotFound
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
 from prefect.states import Completed
 from pydantic import ConfigDict, StringConstraints
 
+from infra.automations import LEFT
 from tasks.store.audit import REASON, Answer
 from tasks.store.runs import Run
 
@@ -49,7 +55,16 @@ def suspend(run: Run, export: str) -> None:
     """End this process until somebody answers whether an export may be champion: the flow then starts from the top."""
     told = run.folder / "description.md"
     form = Approval.with_initial_data(description=told.read_text() if told.exists() else None)
+    atexit.register(_leave, str(run.record["attempts"][-1]["prefect_flow_run_id"]))
     suspend_flow_run(wait_for_input=form, timeout=PATIENCE, key=f"{_key(export)}{run.attempt}")
+
+
+def _leave(flow_run: str) -> None:
+    """Say that this process is gone on purpose: Prefect's thread may have sent a heartbeat after `Suspended`."""
+    resource = {"prefect.resource.id": f"prefect.flow-run.{flow_run}", "prefect.resource.role": "flow-run"}
+    event = Event(event=LEFT, resource=Resource(resource))
+    with contextlib.suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+        client.request("POST", "/events", json=[event.model_dump(mode="json")])
 
 
 def answers_to(flow_run: str) -> Callable[[str], Answer | None]:
@@ -62,7 +77,7 @@ def answers_to(flow_run: str) -> Callable[[str], Answer | None]:
         if not given:
             return None
         told = Approval(**orjson.loads(max(given, key=lambda each: str(each.created)).value))
-        return Answer.stated(told.decision == "accept", told.name, told.reason)
+        return Answer.stated(told.decision == "accept", told.name, told.reason, account())
 
     return answered
 
@@ -88,6 +103,11 @@ def tell(flow_run: str, answer: Answer, run: Run, verdict: str) -> str | None:
             return None
         client.set_flow_run_state(UUID(flow_run), Completed(name=spoken(run), message=verdict), force=True)
         return "renamed"
+
+
+def account() -> str | None:
+    """The account of Prefect's pages and API, where they ask for one; a server of this version has one in all."""
+    return os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")[0] or None
 
 
 def spoken(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""What `up` puts into Prefect: the work pool, the deployments of prefect.yaml, the automation that finds dead runs."""
+"""What `up` puts into Prefect: the work pool, the deployments of prefect.yaml, the automations."""
 
 from __future__ import annotations
 
@@ -13,30 +13,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from infra import automations
 from infra.services import POOL, Layout, ask, call, client_environment, surroundings
 from infra.stack import StackError
 
-SILENCE = 210
-"""Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed. An API that is gone for a
-minute marks no live run: its client may sleep for two more before it asks again (PREFECT_CLIENT_MAX_RETRIES)."""
-
-ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
-
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 """State types after which nothing more happens."""
-
-DEAD_RUNS = "millrace: dead runs"
 
 PATIENCE = 60.0
 """Seconds for the worker to show itself, and for the scheduler to plan."""
 
 
 def install(layout: Layout, say: Callable[[str], None]) -> None:
-    """The pool, the deployments and the automation; what is there already is brought up to date."""
+    """The pool, the deployments and the automations; what is there already is brought up to date."""
     ensure_pool(layout)
     say("deploying prefect.yaml")
     deploy(layout)
-    ensure_automation(layout)
+    automations.install(layout)
 
 
 def ensure_pool(layout: Layout) -> None:
@@ -71,37 +64,6 @@ def deploy(layout: Layout) -> None:
         raise StackError("prefect.yaml", said[-1] if said else "prefect deploy failed", rule, remedy)
 
 
-def ensure_automation(layout: Layout) -> None:
-    """A run that stops to beat, because its process or machine is gone, is marked Crashed."""
-    wanted = {
-        "name": DEAD_RUNS,
-        "description": f"A run without a heartbeat for {SILENCE} s is marked Crashed; run it again and it goes on.",
-        "enabled": True,
-        "trigger": {
-            "type": "event",
-            "posture": "Proactive",
-            "match": {"prefect.resource.id": "prefect.flow-run.*"},
-            "for_each": ["prefect.resource.id"],
-            "after": ["prefect.flow-run.heartbeat"],
-            "expect": ["prefect.flow-run.heartbeat", *(f"prefect.flow-run.{end}" for end in ENDS)],
-            "threshold": 1,
-            "within": SILENCE,
-        },
-        "actions": [
-            {
-                "type": "change-flow-run-state",
-                "state": "CRASHED",
-                "message": f"no sign of life for {SILENCE} s; run it again: it goes on from what is finished",
-            }
-        ],
-    }
-    found = ask(layout, "POST", "/automations/filter", {"automations": {"name": {"any_": [DEAD_RUNS]}}})
-    if found:
-        ask(layout, "PUT", f"/automations/{found[0]['id']}", wanted)
-    else:
-        ask(layout, "POST", "/automations/", wanted)
-
-
 def deployments(layout: Layout) -> list[dict[str, Any]]:
     """Each deployment: `name` (flow/deployment), `schedule` in words, `next` (ISO 8601) and the `last` run's state."""
     flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
@@ -122,6 +84,17 @@ def deployments(layout: Layout) -> list[dict[str, Any]]:
         row["last"] = _first(layout, {**runs, **ended}, lambda run: f"{run['state']['name']}: {run['name']}")
         found.append(row)
     return sorted(found, key=lambda row: str(row["name"]))
+
+
+def late(layout: Layout) -> list[dict[str, Any]]:
+    """Runs that should have begun and have not: `run`, the `deployment` it is of, and when it was `planned`."""
+    names = {row["id"]: row["name"] for row in ask(layout, "POST", "/deployments/filter", {})}
+    query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
+    runs = ask(layout, "POST", "/flow_runs/filter", query)
+    return [
+        {"run": run["name"], "deployment": names.get(run["deployment_id"]), "planned": run["expected_start_time"]}
+        for run in runs
+    ]
 
 
 def planned(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

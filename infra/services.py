@@ -36,6 +36,9 @@ QUIET = {
 BUSY = 30.0
 """Seconds for which a server may say 503: Prefect does, while another request writes to SQLite."""
 
+LATE = 60
+"""Seconds after its time at which a run counts as late; a worker with nothing else to do looks every 10."""
+
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
 """What a service gets of the environment of who starts it: no secret of a shell reaches it by accident."""
 
@@ -56,6 +59,8 @@ class Layout:
     """PostgreSQL for both servers, by reference or by an address without a password; else files in the home."""
     auth: bool = False
     """Whether who comes must say who he is."""
+    alert: str | None = None
+    """Reference to the address of a webhook that is told of dead and of late runs."""
 
     @property
     def access(self) -> Access | None:
@@ -84,8 +89,13 @@ class Layout:
 
     @property
     def mlflow_url(self) -> str:
-        """MLflow's pages and API: what `MLFLOW_TRACKING_URI` must be."""
+        """MLflow's API: what `MLFLOW_TRACKING_URI` must be."""
         return f"http://{self.near}:{self.mlflow_port}"
+
+    @property
+    def mlflow_pages(self) -> str:
+        """MLflow's pages, in the mode for models; at the bare address it is the one for prompts and agents."""
+        return f"{self.mlflow_url}/#/experiments?workflowType=machine_learning"
 
     @property
     def named(self) -> list[str]:
@@ -128,6 +138,7 @@ def prefect_server(layout: Layout) -> Service:
             "PREFECT_UI_API_URL": f"{layout.pages_url}/api",
             # kept in memory, the leases of running deployments were gone after a restart, and Prefect ended the runs
             "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+            "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": str(LATE),
             "MILLRACE_HOSTS": ",".join(sorted(layout.named)),
             "MILLRACE_HOME": str(layout.home),
         }

@@ -19,7 +19,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Stack:
         Raises:
             StackError: a port is somebody else's, the stack runs elsewhere, or a service does not come up.
         """
-        if (living := self.living()) and self.layout and self.layout != layout:
+        if (living := self.living()) and self.layout and replace(self.layout, alert=layout.alert) != layout:
             here = f"it runs at {self.layout.prefect_url} and {self.layout.mlflow_url}"
             remedy = "millrace down first, or leave out what would change it"
             raise StackError("millrace up", here, "a home has one stack", remedy)
@@ -123,7 +123,9 @@ class Stack:
                 raise StackError(
                     f"port {service.port}", f"in use by {health.holder(service.port)}", "it must be free", remedy
                 )
-        self.layout = layout
+        if layout != self.layout:
+            self.layout = layout
+            self._save()
         for service in missing:
             for name in service.before:
                 self._await(next(other for other in wanted if other.name == name), say)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -213,3 +215,33 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def running(stack: Up) -> dict[str, Any]:
     """What `millrace up` says; it is up, however the last test left it."""
     return stack.up()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address, with a password, of an empty database on a real server."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = Path(str(found[-1] if found else shutil.which("initdb") or ""))
+    if not initdb.is_file():
+        pytest.skip("no PostgreSQL on this machine (its package gives initdb)")
+    place, port = Path("/tmp") / f"millrace-postgres-{os.getpid()}", free_ports()[0]
+    as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    place.mkdir()
+    (place / "password").write_text("T0PS3CRET")
+    if as_owner:
+        shutil.chown(place, "postgres")
+        shutil.chown(place / "password", "postgres")
+
+    def run(program: str, *words: str) -> None:
+        subprocess.run([*as_owner, str(initdb.with_name(program)), *words], check=True, capture_output=True, cwd=place)
+
+    options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
+    try:
+        run("initdb", "-D", f"{place}/data", "-A", "scram-sha-256", "-U", "millrace", f"--pwfile={place}/password")
+        run("pg_ctl", "-D", f"{place}/data", "-w", "-l", f"{place}/log", "-o", options, "start")
+        yield f"postgresql://millrace:T0PS3CRET@127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run(
+            [*as_owner, str(initdb.with_name("pg_ctl")), "-D", f"{place}/data", "-m", "immediate", "stop"], check=False
+        )
+        shutil.rmtree(place, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from infra.services import call
@@ -49,6 +50,15 @@ class Up(CommandHome):
                 return run
             assert time.monotonic() < deadline, run["state"]
             time.sleep(0.3)
+
+
+def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
+    """What `due` gives as soon as that is true."""
+    deadline = time.monotonic() + timeout
+    while not (found := due()):
+        assert time.monotonic() < deadline, "never"
+        time.sleep(0.2)
+    return found
 
 
 def changed(values: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tasks.config.load import validate
 from tasks.config.reference import page
 from tests.homes import MILLRACE, ROOT
 
 
-def blocks(document: str) -> list[str]:
-    """The shell blocks of a page, in order."""
-    return re.findall(r"^```sh\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
+def blocks(document: str, language: str = "sh") -> list[str]:
+    """The blocks of a page that are in a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
 
 
 def test_the_reference_page_is_what_the_config_classes_say() -> None:
@@ -25,6 +27,14 @@ def test_links_between_pages_lead_somewhere() -> None:
     for source in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", source.read_text()):
             assert (source.parent / target).exists(), f"{source.name}: {target}"
+
+
+def test_every_piece_of_a_preset_in_the_documentation_is_taken() -> None:
+    whole = {"name": "here", "source": {"kind": "sklearn", "dataset": "digits"}, "train": {"steps": 1}}
+    pieces = [piece for page in (ROOT / "docs").glob("*.md") for piece in blocks(f"docs/{page.name}", "yaml")]
+    assert len(pieces) >= 5
+    for piece in pieces:
+        validate({**whole, **yaml.safe_load(piece)})
 
 
 @pytest.mark.slow

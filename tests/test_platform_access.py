@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 import socket
 import stat
-import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra.access import USER
 from tests.homes import DIGITS
-from tests.stacks import Up, free_ports
+from tests.stacks import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -72,36 +68,6 @@ def test_with_auth_only_who_knows_the_secret_comes_in_and_all_of_the_pipeline_do
     assert again.code == 0, again.stderr
     assert status_of(f"{prefect}/api/health") == 200 and status_of(f"{prefect}/metrics") == 200
     assert stack("down").code == 0
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address, with a password, of an empty database on a real server."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    initdb = Path(str(found[-1] if found else shutil.which("initdb") or ""))
-    if not initdb.is_file():
-        pytest.skip("no PostgreSQL on this machine (its package gives initdb)")
-    place, port = Path("/tmp") / f"millrace-postgres-{os.getpid()}", free_ports()[0]
-    as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    place.mkdir()
-    (place / "password").write_text("T0PS3CRET")
-    if as_owner:
-        shutil.chown(place, "postgres")
-        shutil.chown(place / "password", "postgres")
-
-    def run(program: str, *words: str) -> None:
-        subprocess.run([*as_owner, str(initdb.with_name(program)), *words], check=True, capture_output=True, cwd=place)
-
-    options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
-    try:
-        run("initdb", "-D", f"{place}/data", "-A", "scram-sha-256", "-U", "millrace", f"--pwfile={place}/password")
-        run("pg_ctl", "-D", f"{place}/data", "-w", "-l", f"{place}/log", "-o", options, "start")
-        yield f"postgresql://millrace:T0PS3CRET@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run(
-            [*as_owner, str(initdb.with_name("pg_ctl")), "-D", f"{place}/data", "-m", "immediate", "stop"], check=False
-        )
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(

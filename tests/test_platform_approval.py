@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flows.asking import Approval
-from infra.orchestration import ENDS
-from tests.stacks import Up
+from infra.automations import ENDS, LEFT
+from tests.stacks import Up, wait
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -63,7 +63,9 @@ def test_two_suspended_runs_are_answered_in_prefect_and_by_the_command(stack: Up
     refused = stack.ask(f"flow_runs/{first}/resume", {"run_input": {"decision": "accept", "name": "", "reason": "x"}})
     assert refused["status"] == "REJECT"
 
-    assert {"Paused", "Suspended"} <= set(ENDS)  # after which a run that does not beat is not taken for dead
+    query = {"resource": {"id": [f"prefect.flow-run.{first}"]}, "event": {"name": ["prefect.flow-run.heartbeat", LEFT]}}
+    heard = wait(lambda: stack.ask("events/filter", {"filter": {**query, "order": "DESC"}})["events"])
+    assert heard[0]["event"] == LEFT and LEFT in ENDS  # so a heartbeat after `Suspended` makes it no dead run
 
     given = {"decision": "accept", "name": "Ada", "reason": "reads sevens well"}
     assert stack.ask(f"flow_runs/{first}/resume", {"run_input": given})["status"] == "ACCEPT"

@@ -5,30 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.homes import DIGITS
-from tests.stacks import Up
+from tests.stacks import Up, wait
 from tests.test_run_notifies import Webhook, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LONG = {"train": {"steps": 20_000, "checkpoint": {"every": 50, "keep": 2}, "evaluate_every": 20_000}}
 FLAGS = ["--train.steps", "20001", "--train.checkpoint.every", "50", "--train.evaluate_every", "20001"]
-
-
-def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
-    """What `due` gives as soon as that is true."""
-    deadline = time.monotonic() + timeout
-    while not (found := due()):
-        assert time.monotonic() < deadline, "never"
-        time.sleep(0.2)
-    return found
 
 
 def checkpoints(stack: Up) -> set[str]:

@@ -36,6 +36,17 @@ def test_an_impossible_combination_is_refused_before_anything_is_written(
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize(("address", "saw"), [("foo://bar", "foo://…"), ("/tmp/mlruns", "a path")])
+def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_written(
+    address: str, saw: str, tmp_path: Path
+) -> None:
+    home = CommandHome(tmp_path / "home", given={"MLFLOW_TRACKING_URI": address})
+    answer = home("run", "dataset", DIGITS, "--json")
+    assert answer.code == 2, answer.stderr
+    assert (answer.json["error"]["field"], answer.json["error"]["saw"]) == ("MLFLOW_TRACKING_URI", saw)
+    assert not home.root.exists()
+
+
 def test_text_is_no_source_of_images(tmp_path: Path) -> None:
     folder = texts(tmp_path / "book", 3)
     preset = tmp_path / "bad.yaml"

@@ -33,17 +33,17 @@ def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     says no.
     """
     with replying("approve", as_json) as reply:
-        answer(reply, run, Answer.of_user(True, checked(reason)), as_json)
+        answer(reply, run, True, checked(reason), as_json)
 
 
-def answer(reply: Reply, reference: str, given: Answer, as_json: bool) -> None:
+def answer(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
     """Settle what a run awaits: in the registry and the audit log, in its folder, in MLflow and in Prefect."""
     from tasks import approval, console
 
     home = find_home().readable()
     folder = resolve_run(home, reference).folder
     with locked(folder / "lock", console.say), registry_of(home) as client:
-        run = Run(home, folder)
+        run, given = Run(home, folder), Answer.of_user(accepted, reason, account())
         made = approval.settle(client, run, given)
         publish(client, run)
     told = tell_prefect(home, run, given, made)
@@ -73,6 +73,11 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
 
     with locked(home.root / ".registry.lock", console.say), registry.answering(home.mlflow_uri):
         yield connect(home.mlflow_uri)
+
+
+def account() -> str | None:
+    """The account by which the registry is written, where it asks for one."""
+    return os.environ.get("MLFLOW_TRACKING_USERNAME")
 
 
 def publish(client: MlflowClient, run: Run) -> None:

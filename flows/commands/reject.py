@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from flows.commands.approve import Reason, RunId, answer, checked
 from flows.commands.reply import AsJson, replying
-from tasks.store.audit import Answer
 
 
 def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     """Leave the champion where it is, and end a run that awaits approval as rejected."""
     with replying("reject", as_json) as reply:
-        answer(reply, run, Answer.of_user(False, checked(reason)), as_json)
+        answer(reply, run, False, checked(reason), as_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.approve import Reason, checked, registry_of
+from flows.commands.approve import Reason, account, checked, registry_of
 from flows.commands.reply import AsJson, replying
 from tasks.store.audit import Answer
 from tasks.store.home import find_home
@@ -23,12 +23,12 @@ def rollback(
     The version that it leaves does not become champion by its gate again; `--to` takes it back.
     """
     with replying("rollback", as_json) as reply:
-        given = Answer.of_user(True, checked(reason))
+        because = checked(reason)
         home = find_home().readable()
         from tasks.rollback import roll_back
 
         with registry_of(home) as client:
-            before, after = roll_back(client, home, name, to, given)
+            before, after = roll_back(client, home, name, to, Answer.of_user(True, because, account()))
         reply.add(model=name, before=before, after=after)
         if not as_json:
             typer.echo(f"{name}@champion: version {before} → version {after}")

@@ -12,6 +12,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -22,6 +23,9 @@ from tasks.store.home import Home, find_home
 
 FLOWS = ("pipeline", "dataset", "training", "release")
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+TRACKERS = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+"""By what MLflow's store may be reached; a folder, its old store, it refuses itself."""
 
 ENVIRONMENT = {
     # quiet, offline, and patient with the embedded server's first start (facts: the default of 20 s is too short)
@@ -49,6 +53,7 @@ def run(
         home = find_home().readable()
         check_release(name, config.release.model, home)
         check_source(name, config)
+        check_tracking(home.mlflow_uri)
         home.make()
         use_stack(home)
         prepare(home)
@@ -143,6 +148,14 @@ def check_source(name: str, config: Any) -> None:
         needs.check_task(features, config.model.task, config.train)
 
 
+def check_tracking(address: str) -> None:
+    """MLflow itself would notice late. The address may hold a password, so no more than its beginning is told."""
+    scheme = urlsplit(address).scheme
+    if scheme.partition("+")[0] not in TRACKERS:
+        rule = f"MLflow's address begins with one of {', '.join(f'{known}://' for known in TRACKERS)}"
+        raise Refused("MLFLOW_TRACKING_URI", f"{scheme}://…" if scheme else "a path", rule, "correct it, or unset it")
+
+
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
     """A config without a preset."""
     from tasks.config.load import merge, parse_flag
@@ -213,7 +226,8 @@ def check_server(url: str) -> None:
     except (OSError, ValueError, HTTPException) as error:
         saw = str(getattr(error, "reason", None) or error)
     rule = "the server that it names must answer"
-    raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, "start that server, or unset PREFECT_API_URL")
+    remedy = "start it (millrace up starts this home's own), or unset PREFECT_API_URL"
+    raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, remedy)
 
 
 def behind(error: Exception, home: Home) -> Exception:

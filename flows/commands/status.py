@@ -15,7 +15,7 @@ from tasks.store.home import find_home
 def status(as_json: AsJson = False) -> None:
     """What is up, since when, how much memory it takes, the next scheduled runs, the last results.
 
-    Exit code 1 if something that was started is gone or does not answer.
+    Exit code 1 if something that was started is gone or does not answer, or a run did not begin in time.
     """
     with replying("status", as_json) as reply:
         stack = Stack(find_home().root)
@@ -24,7 +24,7 @@ def status(as_json: AsJson = False) -> None:
 
 def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     """Fill the reply, and print it for people."""
-    rows, found = [], []
+    rows, found, late = [], [], []
     for service in services(stack.layout) if stack.layout and stack.started else []:
         started = stack.started.get(service.name)
         state = "down"
@@ -34,12 +34,12 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     if any(name == "prefect" and state == "up" for name, state, _ in rows):
         assert stack.layout is not None
         with told():
-            found = orchestration.deployments(stack.layout)
+            found, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
     memory = {name: started.memory for name, _, started in rows if started is not None}
     since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
     reply.add(**facts(stack), services={name: state for name, state, _ in rows}, since=since, memory=memory)
-    reply.add(deployments=orchestration.planned(found))
-    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0
+    reply.add(deployments=orchestration.planned(found), late=late)
+    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0
     if as_json:
         return
     if not rows:
@@ -49,7 +49,9 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
         log = f"; see {stack.log(name)}" if state != "up" else ""
         typer.echo(f"{name:<8} {state:<4} {detail}{log}")
     if stack.layout and rows:
-        typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_url}")
+        typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_pages}")
     for row in found:
         plan = f"next {when(row['next'])} ({row['schedule']})" if row["next"] else "no schedule"
         typer.echo(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")
+    for row in late:
+        typer.echo(f"late     {row['run']} of {row['deployment']}, planned for {when(row['planned'])}")

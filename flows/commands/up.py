@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
-from infra import databases, logs, orchestration
+from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, StackError, alone
@@ -40,6 +40,12 @@ Database = Annotated[
 Auth = Annotated[
     bool | None, typer.Option("--auth/--no-auth", help="Ask everybody who they are; makes the secrets it needs.")
 ]
+Alert = Annotated[
+    str | None,
+    typer.Option(
+        help="Webhook that is told of dead and of late runs: env:NAME or file:PATH of its address; off: nobody."
+    ),
+]
 Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, mend what dies, stop all on SIGTERM.")]
 
 WATCH = 5.0
@@ -52,6 +58,7 @@ def up(
     host: Host = None,
     database_url: Database = None,
     auth: Auth = None,
+    alert: Alert = None,
     foreground: Foreground = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +66,7 @@ def up(
     with replying("up", as_json) as reply:
         home = find_home().make()
         stack = Stack(home.root)
-        layout = wanted(stack, home.root, prefect_port, mlflow_port, host, database_url, auth)
+        layout = wanted(stack, home.root, prefect_port, mlflow_port, host, database_url, auth, alert)
         if layout.access is not None:
             layout.access.make()
         with alone(home.root), told():
@@ -72,7 +79,7 @@ def up(
         reply.add(**facts(stack), deployments=orchestration.planned(found))
         if not as_json:
             typer.echo(f"Prefect  {layout.prefect_url}")
-            typer.echo(f"MLflow   {layout.mlflow_url}")
+            typer.echo(f"MLflow   {layout.mlflow_pages}")
             if layout.access is not None:
                 typer.echo(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
             for row in found:
@@ -102,6 +109,7 @@ def wanted(
     host: str | None,
     database: str | None,
     auth: bool | None,
+    alert: str | None,
 ) -> Layout:
     """By flag, else by environment, else as it was asked for before, else the usual."""
     default = stack.layout or Layout(home, find_project())
@@ -113,6 +121,7 @@ def wanted(
         mlflow_port or port_of("MLFLOW_PORT") or default.mlflow_port,
         database or default.database,
         default.auth if auth is None else auth,
+        None if alert == automations.OFF else alert or default.alert,
     )
     if not loopback(layout.host) and not layout.auth:
         rule = "whom others can reach must ask who they are"
@@ -122,6 +131,11 @@ def wanted(
             databases.check(layout.database)
         except databases.Unusable as error:
             raise Refused("--database-url", error.saw, error.rule, error.remedy) from None
+    if layout.alert is not None:
+        try:
+            automations.address_of(layout.alert)
+        except automations.Unusable as error:
+            raise Refused("--alert", error.saw, error.rule, error.remedy) from None
     return layout
 
 
@@ -161,6 +175,8 @@ def told() -> Iterator[None]:
         raise Failed(error.what, error.saw, error.rule, error.remedy) from None
     except databases.Unusable as error:
         raise Failed("--database-url", error.saw, error.rule, error.remedy) from None
+    except automations.Unusable as error:
+        raise Failed("--alert", error.saw, error.rule, error.remedy) from None
     except Missing as error:
         rule, remedy = "a reference names something that is there", "set it, or correct the reference"
         raise Failed(error.reference, error.saw, rule, remedy) from None

@@ -33,7 +33,7 @@ class Answer:
     accepted: bool
     who: str
     known: str
-    """`as stated` in a form, or `system user`."""
+    """`as stated` in a form, or `system user`; with the account, where a login was asked for."""
     reason: str
 
     @property
@@ -42,18 +42,18 @@ class Answer:
         return f"{self.who} ({self.known}): {' '.join(self.reason.split())}"
 
     @staticmethod
-    def stated(accepted: bool, who: str, reason: str) -> Answer:
-        """What somebody filled into a form."""
-        return Answer(accepted, _plain(who), "as stated", _plain(reason))
+    def stated(accepted: bool, who: str, reason: str, account: str | None = None) -> Answer:
+        """What somebody who had to log in to `account` filled into a form."""
+        return Answer(accepted, _plain(who), _known("as stated", account), _plain(reason))
 
     @staticmethod
-    def of_user(accepted: bool, reason: str) -> Answer:
-        """What the user of this process says."""
+    def of_user(accepted: bool, reason: str, account: str | None = None) -> Answer:
+        """What the user of this process says, who is logged in to `account`."""
         try:
             name = getpass.getuser()
         except (KeyError, OSError):  # a container's user may have no name
             name = f"uid {os.getuid()}"
-        return Answer(accepted, name, "system user", _plain(reason))
+        return Answer(accepted, name, _known("system user", account), _plain(reason))
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,10 @@ class Audit:
 def _plain(text: str) -> str:
     """Text that UTF-8 can hold, whatever a terminal or a form gave."""
     return text.encode(errors="replace").decode().strip()
+
+
+def _known(how: str, account: str | None) -> str:
+    return f"{how}, account {account}" if account else how
 
 
 def _sum(row: dict[str, Any]) -> str:

@@ -7,37 +7,33 @@ The newest run's journal is written a hundred times, each point a little off, an
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
-import shutil
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from websockets.asyncio.client import connect as websocket
+from playwright.sync_api import Page, Request
 
-from infra.services import Layout, answers, mlflow_server
+from infra.services import Layout, mlflow_server
 from tasks.store.home import Home
 from tasks.store.runs import Run, find_runs, opened
 from tasks.tracking.journal import JournalFile, read
 from tasks.tracking.shipping import set_environment
+from tests.browser import browsing
 from tests.stacks import free_ports
 
 RUNS = 100
 COMPARED = (2, 10, 100)
 ROUNDS = 5
-PATIENCE = 60.0
 IDLE = 1.0
 """Seconds without a request after which a page counts as loaded."""
 TABLES = ("runs", "metrics", "latest_metrics", "params", "tags")
@@ -75,7 +71,7 @@ def served(home: Home) -> Iterator[str]:
     """MLflow's server over a home, as `millrace up` starts it; its address."""
     layout = Layout(home.root, home.root, mlflow_port=int(free_ports()[0]))
     service = mlflow_server(layout)
-    environment = {**os.environ, **service.environment}
+    environment = {**os.environ, **service.environment()}
     with open(home.root / "mlflow.log", "wb") as log:
         process = subprocess.Popen(service.command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -87,66 +83,31 @@ def served(home: Home) -> Iterator[str]:
         process.wait()
 
 
-@contextmanager
-def browser(folder: Path) -> Iterator[str]:
-    """Chromium without a window; the address of its debugger."""
-    port = free_ports()[0]
-    options = ["--headless", "--no-sandbox", "--window-size=1400,1400", f"--user-data-dir={folder}"]
-    command = [str(shutil.which("chromium")), *options, f"--remote-debugging-port={port}", "about:blank"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        while not answers(f"http://127.0.0.1:{port}/json/version"):
-            time.sleep(0.1)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
-            yield next(page["webSocketDebuggerUrl"] for page in json.load(answer) if page["type"] == "page")
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
-
-
-async def load(debugger: str, address: str, wanted: str) -> tuple[float, int]:
+def load(page: Page, address: str, wanted: str) -> tuple[float, int]:
     """Seconds from asking for a page until its last request is answered and `wanted` stands on it; its requests."""
-    async with websocket(debugger, max_size=None) as socket:
-        asked = 0
+    page.goto("about:blank")
+    asked, answered = 0, 0
+    last = started = time.monotonic()
 
-        async def ask(method: str, **values: Any) -> int:
-            nonlocal asked
-            asked += 1
-            await socket.send(json.dumps({"id": asked, "method": method, "params": values}))
-            return asked
+    def ask(_: Request) -> None:
+        nonlocal asked
+        asked += 1
 
-        await ask("Network.enable")
-        await ask("Page.enable")
-        await ask("Page.navigate", url="about:blank")
-        await asyncio.sleep(0.5)
-        started = last = time.monotonic()
-        await ask("Page.navigate", url=address)
-        pending: dict[str, str] = {}
-        requests, shown, look = 0, False, 0
-        while pending or not shown or time.monotonic() - last < IDLE:
-            if time.monotonic() - started > PATIENCE:
-                saw = f"shown: {shown}, unanswered: {', '.join(pending.values()) or 'nothing'}"
-                raise TimeoutError(f"{address}: not loaded in {PATIENCE:.0f} s; {saw}")
-            try:
-                event = json.loads(await asyncio.wait_for(socket.recv(), 0.1))
-            except TimeoutError:
-                script = f"document.body.innerText.includes({json.dumps(wanted)})"
-                look = await ask("Runtime.evaluate", expression=script)
-                continue
-            if event.get("id") == look and look:
-                if not shown and event["result"]["result"].get("value"):
-                    shown, last = True, time.monotonic()
-                continue
-            about = event.get("params", {}).get("requestId")
-            if event.get("method") == "Network.requestWillBeSent":
-                asked_for = event["params"]["request"]["url"]
-                if asked_for.startswith(address.partition("#")[0]) and not asked_for.endswith(".worker.js"):
-                    pending[about] = asked_for
-                    requests, last = requests + 1, time.monotonic()
-            elif event.get("method") in ("Network.loadingFinished", "Network.loadingFailed") and about in pending:
-                del pending[about]
-                last = time.monotonic()
-        return last - started, requests
+    def answer(_: Request) -> None:
+        nonlocal answered, last
+        answered, last = answered + 1, time.monotonic()
+
+    heard = {"request": ask, "requestfinished": answer, "requestfailed": answer}
+    for event, handler in heard.items():
+        page.on(event, handler)  # type: ignore[call-overload]
+    page.goto(address, wait_until="commit")
+    page.get_by_text(wanted).first.wait_for()
+    last = max(last, time.monotonic())
+    while answered < asked or time.monotonic() - last < IDLE:
+        page.wait_for_timeout(20)
+    for event, handler in heard.items():
+        page.remove_listener(event, handler)
+    return last - started, asked
 
 
 def pages(url: str, experiment: str, found: list[str]) -> dict[str, tuple[str, str]]:
@@ -177,9 +138,9 @@ def main() -> None:
         size = home.mlflow_file.stat().st_size
         print(", ".join(f"{table} {count:,}" for table, count in counted.items()), f"({size / 1e6:.1f} MB)")
         print(f"of a run: {counted['latest_metrics'] // RUNS} metrics, {counted['metrics'] // RUNS} points")
-        with served(home) as url, browser(Path(folder) / "chromium") as debugger:
+        with served(home) as url, browsing() as page:
             for title, (address, wanted) in pages(url, "1", found).items():
-                times = [asyncio.run(load(debugger, address, wanted)) for _ in range(ROUNDS)]
+                times = [load(page, address, wanted) for _ in range(ROUNDS)]
                 taken = [seconds for seconds, _ in times[1:]]
                 print(
                     f"  {title:<20} {statistics.median(taken):5.1f} s [{min(taken):.1f}, {max(taken):.1f}], "

@@ -1,0 +1,119 @@
+"""The platform's how-tos, every command of them run as it stands, on a real stack."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from infra.services import answers
+from tests.homes import DIGITS, MILLRACE, ROOT, SMALL
+from tests.stacks import Up, free_ports, wait
+from tests.test_docs_are_true import blocks
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+Follow = Callable[..., str]
+
+
+@pytest.fixture
+def follow(stack: Up, tmp_path: Path) -> Follow:
+    """`follow(page, instead, **variables)`: a page's shell blocks as one script, with other words `instead` of some."""
+
+    def following(page: str, instead: Mapping[str, str] | None = None, **variables: str) -> str:
+        usual = {
+            ":4200": f":{os.environ['PREFECT_SERVER_API_PORT']}",
+            ":5000": f":{os.environ['MLFLOW_PORT']}",
+            ".millrace/": f"{stack.root}/",
+            "$PWD/.millrace": str(stack.root),
+        }
+        lines = [
+            f"{line} || test $? = 3" if "# exit code 3" in line else line
+            for block in blocks(f"docs/{page}.md")
+            for line in block.splitlines()
+            if not line.startswith("mlflow ui")
+        ]
+        script = "\n".join(lines)
+        for old, new in {**usual, **(instead or {})}.items():
+            script = script.replace(old, new)
+        environment = {
+            **os.environ,
+            "PATH": f"{MILLRACE.parent}:{os.environ['PATH']}",
+            "MILLRACE_HOME": str(stack.root),
+            "COLUMNS": "200",
+            **variables,
+        }
+        words = ["bash", "-e", "-x", "-c", script.replace("# exit code 3 ||", "||")]
+        found = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, f"{found.stdout}\n{found.stderr}"
+        assert "Traceback" not in found.stderr
+        return found.stdout
+
+    return following
+
+
+@pytest.fixture(scope="module")
+def runs(stack: Up) -> tuple[str, str]:
+    """Two finished runs, the first of which has a champion."""
+    first = stack("run", "pipeline", DIGITS, *SMALL, "--json")
+    second = stack("run", "training", DIGITS, *SMALL, "--seed", "3", "--json")
+    assert first.code == second.code == 0, first.stderr + second.stderr
+    return first.json["run_id"], second.json["run_id"]
+
+
+def test_run_by_hand(running: object, follow: Follow) -> None:
+    told = follow("how-to-run")
+    assert "1,797 examples" in told
+
+
+def test_review(running: object, runs: tuple[str, str], stack: Up, follow: Follow, tmp_path: Path) -> None:
+    page = tmp_path / "comparison.html"
+    told = follow("how-to-review", {"comparison.html": str(page)}, RUN_A=runs[0], RUN_B=runs[1])
+    assert "seed" in told and "<html" in page.read_text()
+    [line] = [line for block in blocks("docs/how-to-review.md") for line in block.splitlines() if "mlflow ui" in line]
+    port = free_ports()[0]
+    script = line.replace("5001", port).replace("$PWD/.millrace", str(stack.root))
+    words = ["bash", "-c", f'PATH="{MILLRACE.parent}:$PATH" {script}']
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait(lambda: answers(f"http://127.0.0.1:{port}/health"))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_approve_and_roll_back(running: object, runs: tuple[str, str], follow: Follow) -> None:
+    flags = " ".join(["--promote.approval required --promote.margin -1 --seed 5", *SMALL])
+    told = follow("how-to-approve", {"--promote.approval required": flags})
+    assert "confusion of 3 and 8 is gone" in told
+    assert "digits@champion: version 2 → version 1" in told
+
+
+def test_back_up_and_make_room(running: object, runs: tuple[str, str], follow: Follow, tmp_path: Path) -> None:
+    follow("how-to-backup", BACKUPS=str(tmp_path / "backups"), ELSEWHERE=str(tmp_path / "home"))
+    assert (tmp_path / "home" / "mlflow.db").exists()
+
+
+def test_get_through_an_outage(stack: Up, running: dict[str, dict[str, int]], follow: Follow) -> None:
+    os.kill(running["pids"]["worker"], signal.SIGKILL)
+    assert "started  worker" in follow("how-to-outage")
+
+
+def test_schedule_and_watch(stack: Up, running: object, follow: Follow) -> None:
+    told = follow("how-to-schedule")
+    assert "backup/nightly" in told and not stack("status", "--json").json["services"]
+
+
+def test_postgresql_and_logins(stack: Up, postgres: str, follow: Follow, tmp_path: Path) -> None:
+    instead = {
+        "postgresql://millrace:password@db.example.org/millrace": postgres,
+        "//HOST:": "//127.0.0.1:",
+        "cat prefect": f"cat {stack.root}/secrets/prefect",
+        "cat mlflow": f"cat {stack.root}/secrets/mlflow",
+        "millrace up --auth": "millrace down; millrace up --auth",
+    }
+    assert "pipeline/digits" in follow("how-to-postgresql", instead)
