@@ -5,25 +5,19 @@ BIN := $(VENV)/bin
 EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 
-.PHONY: demo test test-slow test-slow-servers test-slow-others check lint types contracts lock docs setup clean
+# Two files at a time: most of a test is waiting for a process to start, or for a server.
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+
+.PHONY: demo test test-slow check lint types contracts lock docs setup clean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
 
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
-# Two at a time: those with servers mostly wait for them, the others compute.
 test-slow: setup
-	$(MAKE) --jobs=2 --no-print-directory test-slow-servers test-slow-others
-
-SERVERS := $(wildcard tests/test_platform_*.py tests/test_tracking_*.py)
-
-test-slow-servers:
-	$(BIN)/python -m pytest -m slow $(SERVERS)
-
-test-slow-others:
-	$(BIN)/python -m pytest -m slow $(addprefix --ignore=,$(SERVERS))
+	$(PYTEST) -m slow
 
 check: setup
 	$(BIN)/ruff check .

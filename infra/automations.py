@@ -17,6 +17,7 @@ SILENCE = 210
 """Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed. An API that is gone for a
 minute marks no live run: its client may sleep for two more before it asks again (PREFECT_CLIENT_MAX_RETRIES)."""
 
+BEAT = "prefect.flow-run.heartbeat"
 LEFT = "millrace.flow-run.left"
 """The last that is heard of a suspended run's process: its last heartbeat may come after `Suspended`."""
 
@@ -24,7 +25,9 @@ STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")
 ENDS = (*(f"prefect.flow-run.{state}" for state in STATES), LEFT)
 """After which a run that does not beat is not taken for dead."""
 
-DEAD_RUNS, LATE_RUNS = "millrace: dead runs", "millrace: late runs"
+DEAD_RUNS, REVIVED_RUNS, LATE_RUNS = "millrace: dead runs", "millrace: revived runs", "millrace: late runs"
+
+DAY = 86_400
 
 RECEIVER = "millrace-alert"
 KIND = "custom-webhook"
@@ -65,6 +68,7 @@ def install(layout: Layout) -> None:
     """Bring the automations up to date; those that tell need a receiver. Raises `Unusable` as `address_of`."""
     receiver = None if layout.alert is None else _receiver(layout, address_of(layout.alert))
     _ensure(layout, dead_runs(receiver))
+    _ensure(layout, revived_runs())
     if receiver is not None:
         _ensure(layout, late_runs(receiver))
         return
@@ -80,42 +84,41 @@ def dead_runs(receiver: str | None) -> dict[str, Any]:
     actions: list[dict[str, Any]] = [{"type": "change-flow-run-state", "state": "CRASHED", "message": message}]
     if receiver is not None:
         actions.append(_tell(receiver, "{{ flow_run.name }} is dead", message))
-    return {
-        "name": DEAD_RUNS,
-        "description": f"A run without a heartbeat for {SILENCE} s is marked Crashed; run it again and it goes on.",
-        "enabled": True,
-        "trigger": {
-            "type": "event",
-            "posture": "Proactive",
-            "match": {"prefect.resource.id": "prefect.flow-run.*"},
-            "for_each": ["prefect.resource.id"],
-            "after": ["prefect.flow-run.heartbeat"],
-            "expect": ["prefect.flow-run.heartbeat", *ENDS],
-            "threshold": 1,
-            "within": SILENCE,
-        },
-        "actions": actions,
-    }
+    told = f"A run without a heartbeat for {SILENCE} s is marked Crashed; run it again and it goes on."
+    return _automation(DEAD_RUNS, told, "Proactive", [BEAT], [BEAT, *ENDS], SILENCE, actions)
+
+
+def revived_runs() -> dict[str, Any]:
+    """A run that beats after it was marked Crashed runs: a machine that slept, a network that was gone for long."""
+    message = "a heartbeat came after it was marked Crashed: it lives, and goes on"
+    actions = [{"type": "change-flow-run-state", "state": "RUNNING", "message": message}]
+    told = "A run that beats again is marked Running again."
+    return _automation(REVIVED_RUNS, told, "Reactive", ["prefect.flow-run.Crashed"], [BEAT], DAY, actions)
 
 
 def late_runs(receiver: str) -> dict[str, Any]:
     """Somebody is told of a scheduled run that nobody has begun."""
     body = "planned for {{ flow_run.expected_start_time }}, and no worker has begun it; millrace status tells more"
-    return {
-        "name": LATE_RUNS,
-        "description": "Tells of a run that did not begin in time.",
-        "enabled": True,
-        "trigger": {
-            "type": "event",
-            "posture": "Reactive",
-            "match": {"prefect.resource.id": "prefect.flow-run.*"},
-            "for_each": ["prefect.resource.id"],
-            "expect": ["prefect.flow-run.Late"],
-            "threshold": 1,
-            "within": 0,
-        },
-        "actions": [_tell(receiver, "{{ flow.name }}/{{ deployment.name }} is late", body)],
+    actions = [_tell(receiver, "{{ flow.name }}/{{ deployment.name }} is late", body)]
+    told = "Tells of a run that did not begin in time."
+    return _automation(LATE_RUNS, told, "Reactive", [], ["prefect.flow-run.Late"], 0, actions)
+
+
+def _automation(
+    name: str, told: str, posture: str, after: list[str], expect: list[str], within: int, actions: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """For each flow run: what is done if an event came (Proactive: did not come) `within` seconds `after` another."""
+    trigger = {
+        "type": "event",
+        "posture": posture,
+        "match": {"prefect.resource.id": "prefect.flow-run.*"},
+        "for_each": ["prefect.resource.id"],
+        "after": after,
+        "expect": expect,
+        "threshold": 1,
+        "within": within,
     }
+    return {"name": name, "description": told, "enabled": True, "trigger": trigger, "actions": actions}
 
 
 def _tell(receiver: str, subject: str, body: str) -> dict[str, Any]:

@@ -21,8 +21,10 @@ from tasks.data.features import Example, Feature
 from tasks.data.sources import Item, Source, Unreadable
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
+from tasks.tracking.runs import make_database
 from tasks.workbench import Outcome, Workbench
 from tests.homes import DIGITS, SMALL, CommandHome
+from tests.shops import Shop
 from tests.stacks import Up, free_ports
 
 Kind = TypeVar("Kind", bound=Artifact)
@@ -245,3 +247,25 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             [*as_owner, str(initdb.with_name("pg_ctl")), "-D", f"{place}/data", "-m", "immediate", "stop"], check=False
         )
         shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def empty_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty registry: MLflow takes seconds to make one."""
+    path = tmp_path_factory.mktemp("registry") / "mlflow.db"
+    make_database(path)
+    return path
+
+
+@pytest.fixture
+def new_shop(tmp_path: Path, empty_registry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Shop]:
+    def make(name: str) -> Shop:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # where MLflow's client leaves the address of the shop before
+        return Shop(tmp_path / name, empty_registry)
+
+    return make
+
+
+@pytest.fixture
+def shop(new_shop: Callable[[str], Shop]) -> Shop:
+    return new_shop("home")

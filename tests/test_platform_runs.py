@@ -57,6 +57,18 @@ def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(sta
     stack.wait_for(again)
 
 
+def test_a_run_that_beats_after_it_was_marked_crashed_is_running_again(stack: Up, running) -> None:
+    before = {child.pid for child in children(stack)}
+    run = stack.start_deployment("training/digits", {**LONG, "seed": 5})
+    wait(lambda: [child for child in children(stack) if child.pid not in before])
+    crashed = {"type": "CRASHED", "message": "as the automation says"}
+    stack.ask(f"flow_runs/{run}/set_state", {"state": crashed, "force": True})
+    found = wait(lambda: (state := stack.ask(f"flow_runs/{run}")["state"])["type"] == "RUNNING" and state, 60)
+    assert "a heartbeat came after it was marked Crashed" in found["message"]
+    stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
+
+
 def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack: Up, running) -> None:
     before = checkpoints(stack)
     process = stack.start("run", "training", DIGITS, *FLAGS)
@@ -124,6 +136,8 @@ def test_a_backfill_runs_once_per_span(stack: Up, running) -> None:
         assert ended["parameters"]["config"]["records"]["split_seed"] == number
     refused = stack("backfill", "dataset/nothing", *words[2:])
     assert refused.code == 2 and "dataset/digits" in refused.stderr
+    refused = stack("backfill", "gc/nightly", *words[2:])
+    assert refused.code == 2 and "gc/nightly" in refused.stderr
 
 
 def test_a_deployed_run_that_is_killed_is_told_by_its_worker(stack: Up, running, tmp_path: Path) -> None:

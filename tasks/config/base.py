@@ -24,6 +24,12 @@ BY_KIND = Field(discriminator="kind", json_schema_extra=_as_tabs)
 """Marks a choice between sections, made by their `kind`."""
 
 
+def _title(section: type[BaseModel]) -> str:
+    """What a tab of Prefect's form says: the `kind`, as presets do."""
+    kind = section.model_fields.get("kind")
+    return kind.default if kind else section.__name__
+
+
 class Section(BaseModel):
     """A closed, immutable part of the config: unknown keys are errors, docstrings are descriptions.
 
@@ -31,7 +37,12 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        model_title_generator=_title,
     )
 
     def decides(self, name: str) -> bool:

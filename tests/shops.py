@@ -1,0 +1,87 @@
+"""A home with a real registry, and what `promote` does there, without the stages before it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tasks import approval
+from tasks.config.load import load
+from tasks.evaluation.gates import promotion
+from tasks.store.audit import Answer, Audit
+from tasks.store.files import pretty, write
+from tasks.store.home import Home
+from tasks.store.runs import Run, opened
+from tasks.tracking import registry
+from tasks.tracking.runs import connect
+from tests.homes import DIGITS
+
+YES, NO = Answer(True, "ada", "as stated", "looked at"), Answer(False, "bob", "system user", "too slow")
+EXPORT = "{:064d}"
+
+
+class Shop:
+    """A home with a registry, and what `promote` does there once an export is registered."""
+
+    def __init__(self, root: Path, database: Path) -> None:
+        self.home = Home(root).make()
+        shutil.copy(database, self.home.mlflow_file)
+        self.client: Any = connect(self.home.mlflow_uri)
+        self.audit = Audit(self.home)
+
+    def run(self, number: int, required: bool = True) -> Run:
+        """A run that has made the export `number`, as it stands before `promote`."""
+        flags = [("seed", str(number)), ("promote.approval", "required" if required else "none")]
+        with opened(self.home, "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
+            return run
+
+    def register(self, run: Run, number: int, score: float, records: str = "R") -> registry.Registered:
+        """The version of an export."""
+        if registry.find(self.client, "digits", EXPORT.format(number)) is None:
+            if not self.client.search_registered_models("name = 'digits'"):
+                self.client.create_registered_model("digits")
+            tags = {"export": EXPORT.format(number), "run": run.run_id, "records": records, "score": repr(score)}
+            named = {f"millrace.{name}": value for name, value in tags.items()}
+            self.client.create_model_version("digits", f"file:///nowhere/{number}", tags=named)
+        found = registry.find(self.client, "digits", EXPORT.format(number))
+        assert found is not None
+        return found
+
+    def promote(self, run: Run, number: int, score: float, records: str = "R", margin: float = 0) -> str:
+        """As `tasks.releasing` does; the status that the run ends with."""
+        registry.finish(self.client, self.audit)
+        champion = self.champion()
+        found = self.register(run, number, score, records)
+        if champion and champion.version == found.version:
+            return "completed"
+        against, before = (champion.version, champion.score) if champion else (None, None)
+        gate = promotion("accuracy", score, against, before, margin, True)
+        ruling = approval.rule(gate, found, run, run.config.promote.approval == "required", None)
+        approval.carry_out(self.client, run, found, ruling)
+        awaits = run.run_id if ruling.action == "await" else None
+        made = ruling.release("digits", found, True, awaits)
+        write(run.folder / "release.json", pretty({**vars(made)}))
+        status = "awaiting_approval" if awaits else "completed" if made.alias == "champion" else "rejected"
+        run.end(0 if status == "completed" else 3, status, None)
+        return status
+
+    def champion(self) -> registry.Registered | None:
+        return registry.aliased(self.client, "digits", "champion")
+
+    def at(self, alias: str) -> str | None:
+        found = registry.aliased(self.client, "digits", alias)
+        return found.version if found else None
+
+    def tags(self, version: str) -> dict[str, str]:
+        found = registry.version(self.client, "digits", version)
+        assert found is not None
+        return {name.removeprefix("millrace."): value for name, value in found.tags.items()}
+
+    def told(self) -> list[tuple[str, str, str | None, str | None, str]]:
+        return [(row["action"], row["version"], row["before"], row["after"], row["who"]) for row in self.audit.rows()]
+
+    def champions(self, *scores: float) -> None:
+        """Versions that became champion one after the other, by their gate."""
+        for number, score in enumerate(scores, 1):
+            assert self.promote(self.run(number, required=False), number, score) == "completed"

@@ -1,0 +1,88 @@
+"""Prefect's and MLflow's pages as people use them: in a real Chromium, on a real stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser import CHROMIUM, browsing
+from tests.homes import DIGITS, SMALL
+from tests.stacks import Up
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (its package is chromium)"),
+]
+
+
+@pytest.fixture
+def page(stack: Up) -> Iterator[Page]:
+    """A browser's page that asks nobody but this machine."""
+    with browsing() as page:
+        foreign: list[str] = []
+        page.on("request", lambda asked: foreign.append(asked.url) if not local(asked.url) else None)
+        yield page
+        assert not foreign
+
+
+def local(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))
+
+
+def field(form: Page, label: str) -> Locator:
+    """A field of Prefect's form, by the label before it."""
+    return form.locator(".schema-form-property", has=form.get_by_text(label, exact=True)).last
+
+
+def open_form(page: Page, stack: Up, running: dict[str, Any], name: str) -> None:
+    """As a person comes to it: the deployment's page, Run, Custom run."""
+    flow, _, deployment = name.partition("/")
+    found = stack.ask(f"deployments/name/{flow}/{deployment}")
+    page.goto(f"{running['prefect_url']}/deployments/deployment/{found['id']}")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Custom run").click()
+    expect(page.get_by_text("A whole pipeline: what goes in, what is done, what must hold.")).to_be_visible()
+
+
+def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[str, Any], page: Page) -> None:
+    open_form(page, stack, running, "dataset/digits")
+    tabs = field(page, "Source (Optional)").get_by_role("button")
+    assert {"sklearn", "text_files", "image_folder", "tfds"} <= set(tabs.all_inner_texts())
+    expect(field(page, "Split Seed (Optional)")).to_contain_text("Keys the hash that assigns an example to its split.")
+    field(page, "Dataset (Optional)").get_by_role("button", name="digits").click()
+    expect(page.get_by_role("option", name="diabetes")).to_be_visible()
+    page.keyboard.press("Escape")
+    field(page, "Split Seed (Optional)").locator("input").fill("41")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_text("digits-dataset").first).to_be_visible()
+    expect(page.get_by_text("Completed").first).to_be_visible(timeout=180_000)
+    [run] = [run for run in stack.ask("flow_runs/filter", {}) if run["state"]["type"] == "COMPLETED"]
+    assert run["parameters"]["config"]["records"]["split_seed"] == 41
+
+
+def test_a_wrong_value_is_refused_in_the_form(stack: Up, running: dict[str, Any], page: Page) -> None:
+    before = stack.ask("flow_runs/count", {})
+    open_form(page, stack, running, "dataset/digits")
+    field(page, "Shards (Optional)").first.locator("input").fill("0")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_text("less than the minimum of 1").first).to_be_visible()
+    assert stack.ask("flow_runs/count", {}) == before
+
+
+def test_a_run_and_its_report_open_in_mlflow(stack: Up, running: dict[str, Any], page: Page) -> None:
+    made = stack("run", "pipeline", DIGITS, *SMALL, "--json")
+    assert made.code == 0, made.stderr
+    experiment = stack.newest_run()
+    address = f"{running['mlflow_url']}/#/experiments/1/runs/{made.json['mlflow_run_id']}"
+    page.goto(address)
+    expect(page.get_by_text("test accuracy").first).to_be_visible()
+    assert experiment["status"] == "completed"
+    page.goto(f"{address}/artifacts/page.html")
+    report = page.frame_locator("iframe")
+    expect(report.get_by_role("heading", name="digits").first).to_be_visible()
+    page.goto(f"{running['mlflow_url']}/#/models/digits/versions/1")
+    expect(page.get_by_text("champion").first).to_be_visible()
