@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_writ
     assert answer.code == 2, answer.stderr
     assert (answer.json["error"]["field"], answer.json["error"]["saw"]) == ("MLFLOW_TRACKING_URI", saw)
     assert not home.root.exists()
+
+
+def test_a_model_is_released_for_the_task_that_it_was_trained_for(finished: CommandHome, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    shutil.copytree(finished.root, home.root)
+    [model] = (home.root / "store/model").iterdir()
+    answer = home("run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json")
+    assert answer.code == 2, answer.stderr
+    assert "was trained for classification" in answer.json["error"]["rule"]
 
 
 def test_text_is_no_source_of_images(tmp_path: Path) -> None:
