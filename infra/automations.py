@@ -50,14 +50,11 @@ def address_of(given: str) -> str:
 
     Raises:
         Unusable: it is no reference, or what it names is no address of the web; neither is repeated.
+        tasks.config.secrets.Missing: it names nothing.
     """
     if unreferenced(given):
         raise Unusable("an address written out", RULE, REMEDY)
-    try:
-        address = resolve(given)
-    except Missing as error:
-        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
-        raise Unusable(f"{given}: {error.saw}", rule, remedy) from None
+    address = resolve(given)
     if urlsplit(address).scheme not in ("http", "https"):
         rule = "a webhook's address begins with http:// or https://"
         raise Unusable(f"{given}: no address of the web", rule, "correct it")
@@ -65,8 +62,8 @@ def address_of(given: str) -> str:
 
 
 def install(layout: Layout) -> None:
-    """Bring the automations up to date; those that tell need a receiver. Raises `Unusable` as `address_of`."""
-    receiver = None if layout.alert is None else _receiver(layout, address_of(layout.alert))
+    """Bring the automations up to date; those that tell need a receiver. Raises as `address_of`."""
+    receiver = None if layout.alert is None else _receiver(layout, layout.alert)
     _ensure(layout, dead_runs(receiver))
     _ensure(layout, revived_runs())
     if receiver is not None:
@@ -138,15 +135,22 @@ def _find(layout: Layout, name: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _receiver(layout: Layout, address: str) -> str:
+def _receiver(layout: Layout, reference: str) -> str:
     """The id of the block that posts `{"text": ...}` to an address, as Slack and others take it."""
+    found = _block(layout)
+    try:
+        address = address_of(reference)
+    except Missing:
+        if found:
+            return found  # told by an `up` from a shell that had the variable
+        raise
     data = {
         "name": "millrace",
         "url": "{{address}}",
         "json_data": {"text": "*{{subject}}*\n{{body}}"},
         "secrets": {"address": address},
     }
-    if found := _block(layout):
+    if found:
         ask(layout, "PATCH", f"/block_documents/{found}", {"data": data, "merge_existing_data": False})
         return found
     kind = ask(layout, "GET", f"/block_types/slug/{KIND}")["id"]

@@ -88,7 +88,9 @@ def deployments(layout: Layout) -> list[dict[str, Any]]:
 
 def late(layout: Layout) -> list[dict[str, Any]]:
     """Runs that should have begun and have not: `run`, the `deployment` it is of, and when it was `planned`."""
-    names = {row["id"]: row["name"] for row in ask(layout, "POST", "/deployments/filter", {})}
+    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
+    found = ask(layout, "POST", "/deployments/filter", {})
+    names = {row["id"]: f"{flows[row['flow_id']]}/{row['name']}" for row in found}
     query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
     runs = ask(layout, "POST", "/flow_runs/filter", query)
     return [

@@ -55,6 +55,8 @@ def test_the_receiver_may_change_or_go_while_the_stack_is_up(
     (tmp_path / "hook").write_text("http://127.0.0.1:9/")
     again = stack("up", "--alert", f"file:{tmp_path / 'hook'}", "--json", timeout=400)
     assert again.code == 0 and again.json["pids"] == running["pids"], again.stderr
+    (tmp_path / "hook").unlink()  # as from a shell without the variable: what is known stays
+    assert stack("up", "--json", timeout=400).code == 0
     found = installed(stack)
     assert found.keys() >= {automations.DEAD_RUNS, automations.LATE_RUNS}
     assert [action["type"] for action in found[automations.DEAD_RUNS]["actions"]] == [

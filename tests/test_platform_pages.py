@@ -53,12 +53,13 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
     tabs = field(page, "Source (Optional)").get_by_role("button")
     assert {"sklearn", "text_files", "image_folder", "tfds"} <= set(tabs.all_inner_texts())
     expect(field(page, "Split Seed (Optional)")).to_contain_text("Keys the hash that assigns an example to its split.")
-    field(page, "Dataset (Optional)").get_by_role("button", name="digits").click()
-    expect(page.get_by_role("option", name="diabetes")).to_be_visible()
+    field(page, "Dataset (Optional)").get_by_role("button", name="digits").press("Space")
+    expect(page.locator(".p-select-option")).to_have_text(["digits", "digits_traits", "diabetes"])
     page.keyboard.press("Escape")
     field(page, "Split Seed (Optional)").locator("input").fill("41")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("digits-dataset").first).to_be_visible()
+    page.get_by_role("button", name="View run").first.click()
+    expect(page.get_by_text("digits-dataset").first).to_be_visible(timeout=180_000)
     expect(page.get_by_text("Completed").first).to_be_visible(timeout=180_000)
     [run] = [run for run in stack.ask("flow_runs/filter", {}) if run["state"]["type"] == "COMPLETED"]
     assert run["parameters"]["config"]["records"]["split_seed"] == 41
@@ -67,10 +68,22 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
 def test_a_wrong_value_is_refused_in_the_form(stack: Up, running: dict[str, Any], page: Page) -> None:
     before = stack.ask("flow_runs/count", {})
     open_form(page, stack, running, "dataset/digits")
-    field(page, "Shards (Optional)").first.locator("input").fill("0")
+    field(page, "Bad Budget (Optional)").locator("input").fill("-1")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("less than the minimum of 1").first).to_be_visible()
+    expect(page.get_by_text("config.records.bad_budget").first).to_be_visible()
+    expect(page.get_by_text("less than the minimum of 0").first).to_be_visible()
     assert stack.ask("flow_runs/count", {}) == before
+
+
+def test_what_only_the_rules_between_fields_forbid_the_run_refuses_as_the_command_does(
+    stack: Up, running: object
+) -> None:
+    wrong = {"train": 0.5, "validation": 0.1, "test": 0.1}
+    answer = stack("run", "dataset", DIGITS, "--records.splits", str(wrong), "--json")
+    assert answer.code == 2
+    found = stack.wait_for(stack.start_deployment("dataset/digits", {"records": {"splits": wrong}}))["state"]
+    assert found["type"] == "FAILED" and "config.records.splits" in found["message"]
+    assert answer.json["error"]["rule"] in found["message"] and answer.json["error"]["remedy"] in found["message"]
 
 
 def test_a_run_and_its_report_open_in_mlflow(stack: Up, running: dict[str, Any], page: Page) -> None:

@@ -131,11 +131,13 @@ def wanted(
             databases.check(layout.database)
         except databases.Unusable as error:
             raise Refused("--database-url", error.saw, error.rule, error.remedy) from None
-    if layout.alert is not None:
+    if alert is not None and layout.alert is not None:
         try:
             automations.address_of(layout.alert)
         except automations.Unusable as error:
             raise Refused("--alert", error.saw, error.rule, error.remedy) from None
+        except Missing as error:
+            raise missing(Refused, error) from None
     return layout
 
 
@@ -178,8 +180,13 @@ def told() -> Iterator[None]:
     except automations.Unusable as error:
         raise Failed("--alert", error.saw, error.rule, error.remedy) from None
     except Missing as error:
-        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
-        raise Failed(error.reference, error.saw, rule, remedy) from None
+        raise missing(Failed, error) from None
+
+
+def missing(kind: type[Failed] | type[Refused], error: Missing) -> Failed | Refused:
+    """A reference to nothing, as an error of a kind."""
+    rule, remedy = "a reference names something that is there", "set it, or correct the reference"
+    return kind(error.reference, error.saw, rule, remedy)
 
 
 def stay(home: Path, layout: Layout) -> None:
