@@ -58,7 +58,7 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
     page.keyboard.press("Escape")
     field(page, "Split Seed (Optional)").locator("input").fill("41")
     page.get_by_role("button", name="Submit").click()
-    page.get_by_role("button", name="View run").first.click()
+    page.get_by_role("button", name="View run").first.dispatch_event("click")  # a message that slides in and out
     expect(page.get_by_text("digits-dataset").first).to_be_visible(timeout=180_000)
     expect(page.get_by_text("Completed").first).to_be_visible(timeout=180_000)
     [run] = [run for run in stack.ask("flow_runs/filter", {}) if run["state"]["type"] == "COMPLETED"]

@@ -111,9 +111,12 @@ def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
     assert unbroken.same_in(home) == len(STAGES) + 1
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("unbroken", "homes"), [("digits", 2), ("language_model", 1)], indirect=["unbroken"])
+@pytest.mark.parametrize(
+    ("unbroken", "homes"),
+    [("digits", 2), pytest.param("language_model", 1, marks=pytest.mark.slow)],
+    indirect=["unbroken"],
+)
 def test_killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, homes: int, tmp_path: Path) -> None:
     """SIGKILLs of the whole process group, at moments from a fixed seed; prints what they hit."""
     chance, kills = random.Random(7), 0
