@@ -60,9 +60,10 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
     page.get_by_role("button", name="Submit").click()
     page.get_by_role("button", name="View run").first.dispatch_event("click")  # a message that slides in and out
     expect(page.get_by_text("digits-dataset").first).to_be_visible(timeout=180_000)
-    expect(page.get_by_text("Completed").first).to_be_visible(timeout=180_000)
-    [run] = [run for run in stack.ask("flow_runs/filter", {}) if run["state"]["type"] == "COMPLETED"]
+    run = stack.wait_for(page.url.rpartition("/")[2])
+    assert run["state"]["type"] == "COMPLETED"
     assert run["parameters"]["config"]["records"]["split_seed"] == 41
+    expect(page.get_by_text("Completed").first).to_be_visible()
 
 
 def test_a_wrong_value_is_refused_in_the_form(stack: Up, running: dict[str, Any], page: Page) -> None:
