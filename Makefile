@@ -6,7 +6,7 @@ EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 
 # Two files at a time: most of a test is waiting for a process to start, or for a server.
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-slow check lint types contracts lock docs setup clean
 
