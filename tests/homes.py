@@ -101,10 +101,10 @@ class CommandHome:
         assert time.monotonic() < deadline, f"{words}: never due in {timeout} s\n{stderr}"
         return not ended
 
-    def newest_run(self) -> dict[str, Any]:
-        """The last run's run.json; an empty one where there is none yet."""
-        found = sorted(self.root.glob("runs/*/run.json"))
-        return json.loads(found[-1].read_bytes()) if found else {"stages": {}}
+    def newest_run(self, flow: str | None = None) -> dict[str, Any]:
+        """The run.json of the last run (of a flow); an empty one where there is none yet."""
+        records = (json.loads(path.read_bytes()) for path in sorted(self.root.glob("runs/*/run.json"), reverse=True))
+        return next((record for record in records if flow in (None, record["flow"])), {"stages": {}})
 
     def artifacts(self) -> dict[str, str]:
         """SHA-256 of every published file by kind/digest/path; of manifests, without what the clock and host decide."""

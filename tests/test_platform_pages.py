@@ -12,6 +12,8 @@ from tests.browser import CHROMIUM, browsing
 from tests.homes import DIGITS, SMALL
 from tests.stacks import Up
 
+expect.set_options(timeout=60_000)
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),

@@ -49,9 +49,9 @@ def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(sta
     wait(lambda: not children(stack), 15)
     assert time.monotonic() - asked < 30
     assert checkpoints(stack)
-    assert stack.newest_run()["status"] == "stopped"
+    assert stack.newest_run("training")["status"] == "stopped"
     again = stack.start_deployment("training/digits", LONG)
-    found = wait(lambda: len(stack.newest_run()["attempts"]) == 2 and stack.newest_run())
+    found = wait(lambda: len(stack.newest_run("training")["attempts"]) == 2 and stack.newest_run("training"))
     assert found["attempts"][1]["prefect_flow_run_id"] == again
     stack.ask(f"flow_runs/{again}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     stack.wait_for(again)
@@ -74,7 +74,7 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
     process = stack.start("run", "training", DIGITS, *FLAGS)
     try:
         wait(lambda: checkpoints(stack) - before)
-        run = stack.newest_run()["attempts"][-1]["prefect_flow_run_id"]
+        run = stack.newest_run("training")["attempts"][-1]["prefect_flow_run_id"]
         time.sleep(35)  # a beat was sent
         killed = time.monotonic()
         os.killpg(process.pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
         process.communicate()
     process = stack.start("run", "training", DIGITS, *FLAGS)
     try:
-        wait(lambda: len(stack.newest_run()["attempts"]) == 2)
+        wait(lambda: len(stack.newest_run("training")["attempts"]) == 2)
     finally:
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=60)
@@ -107,7 +107,7 @@ def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_w
     stack.up()
     found = stack.wait_for(run, timeout=400)
     assert found["state"]["type"] == "COMPLETED", found["state"]
-    assert len(stack.newest_run()["attempts"]) == 1
+    assert len(stack.newest_run("training")["attempts"]) == 1
     logs = stack.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200})
     told = [log["message"] for log in logs]
     assert any(line.startswith("[train 0] step 5000: validation loss") for line in told)
@@ -154,4 +154,4 @@ def test_a_deployed_run_that_is_killed_is_told_by_its_worker(stack: Up, running,
         assert stack.wait_for(run)["state"]["type"] == "CRASHED"
         [(_, text)] = wait(lambda: Webhook.got, 60)
     assert text.startswith("*digits: training failed*") and "a run's process lives until its end" in text
-    assert stack.newest_run()["status"] == "failed"
+    assert stack.newest_run("training")["status"] == "failed"
