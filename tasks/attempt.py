@@ -85,6 +85,11 @@ class Attempt:
             else:
                 heard(*values)
 
+        def stop() -> int:
+            if self.signal_number:
+                console.say("  … saving, then stopping")
+            return self.signal_number
+
         self.working = True
         try:
             self.heed()
@@ -96,7 +101,7 @@ class Attempt:
                     arguments,
                     limit=self.config.resources.limit(stage),
                     heard=hear,
-                    stop=lambda: self.signal_number,
+                    stop=stop,
                 )
         finally:
             self.working = False
@@ -205,8 +210,7 @@ def signals_of(attempt: Attempt) -> Iterator[None]:
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        attempt.signal_number = number
-        console.say("  … saving, then stopping" if attempt.working else "  … stopping")
+        attempt.signal_number = number  # and no word: the line that is interrupted may hold the lock of Prefect's log
         if not attempt.working:
             raise Stopped(number)
 

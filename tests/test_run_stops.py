@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import shutil
 import signal
@@ -98,6 +99,50 @@ def test_what_the_flows_own_process_does_is_left_at_once(
     assert ticket.run is not None
     assert (ticket.run.record["status"], ticket.run.exit_code) == ("stopped", code)
     assert signal.getsignal(number) is before
+
+
+class Locked(logging.Handler):
+    """As Prefect's own: behind a lock that its holder must not take again. A signal comes while it is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mutex, self.told, self.hung = threading.Lock(), 0, False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.mutex.acquire(blocking=False):
+            self.hung = True  # Prefect's waits, for ever
+            return
+        try:
+            self.told += 1
+            if self.told == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            self.mutex.release()
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
+    at_work: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.attempt import Ticket, attempt_run, current
+    from tasks.config.load import load
+    from tasks.errors import Stopped
+
+    def body() -> None:
+        attempt = current.get()
+        attempt.working = at_work
+        logging.getLogger("tasks.children").info("step 10: checkpoint")
+        attempt.heed()
+
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    log, handler = logging.getLogger("tasks"), Locked()
+    log.addHandler(handler)
+    try:
+        with pytest.raises(Stopped):
+            attempt_run("dataset", load(DIGITS), body, Ticket(), None)
+    finally:
+        log.removeHandler(handler)
+    assert handler.told >= 1 and not handler.hung
 
 
 @pytest.mark.slow
