@@ -66,16 +66,10 @@ def deploy(layout: Layout) -> None:
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
     """Each deployment: `name` (flow/deployment), `schedule` in words, `next` (ISO 8601) and the `last` run's state."""
-    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
     found = []
-    for deployment in ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"}):
+    for name, deployment in _named(layout):
         active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
-        row = {
-            "name": f"{flows[deployment['flow_id']]}/{deployment['name']}",
-            "schedule": ", ".join(map(_spell, active)) or None,
-            "next": None,
-            "last": None,
-        }
+        row = {"name": name, "schedule": ", ".join(map(_spell, active)) or None, "next": None, "last": None}
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
         if active and not deployment["paused"]:
             planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
@@ -88,15 +82,20 @@ def deployments(layout: Layout) -> list[dict[str, Any]]:
 
 def late(layout: Layout) -> list[dict[str, Any]]:
     """Runs that should have begun and have not: `run`, the `deployment` it is of, and when it was `planned`."""
-    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
-    found = ask(layout, "POST", "/deployments/filter", {})
-    names = {row["id"]: f"{flows[row['flow_id']]}/{row['name']}" for row in found}
     query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
     runs = ask(layout, "POST", "/flow_runs/filter", query)
+    names = {row["id"]: name for name, row in _named(layout)} if runs else {}
     return [
         {"run": run["name"], "deployment": names.get(run["deployment_id"]), "planned": run["expected_start_time"]}
         for run in runs
     ]
+
+
+def _named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
+    """The deployments, each with its name as people say it: `flow/deployment`."""
+    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
+    found = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
+    return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in found]
 
 
 def planned(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
