@@ -65,6 +65,7 @@ def test_two_suspended_runs_are_answered_in_prefect_and_by_the_command(stack: Up
 
     query = {"resource": {"id": [f"prefect.flow-run.{first}"]}, "event": {"name": ["prefect.flow-run.heartbeat", LEFT]}}
     heard = wait(lambda: stack.ask("events/filter", {"filter": {**query, "order": "DESC"}})["events"])
+    assert {"prefect.flow-run.Paused", "prefect.flow-run.Suspended"} <= set(ENDS)
     assert heard[0]["event"] == LEFT and LEFT in ENDS  # so a heartbeat after `Suspended` makes it no dead run
 
     given = {"decision": "accept", "name": "Ada", "reason": "reads sevens well"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import Failed
-from tasks.store.audit import Audit, Entry
+from tasks.store.audit import Answer, Audit, Entry
 from tasks.store.home import Home
 
 
@@ -80,3 +80,17 @@ def test_a_line_that_a_crash_cut_off_makes_way_for_the_next(log: Audit) -> None:
 def test_no_log_is_whole_and_empty(tmp_path: Path) -> None:
     log = Audit(Home(tmp_path))
     assert log.fault() is None and log.rows() == [] and log.champions("digits") == []
+
+
+def test_the_account_stands_behind_how_somebody_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows import asking
+    from flows.commands import approve
+
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "millrace:T0PS3CRET")
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")
+    assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated, account millrace"
+    assert Answer.of_user(True, "fine", approve.account()).known == "system user, account ada"
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING")
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
+    assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated"
+    assert Answer.of_user(True, "fine", approve.account()).known == "system user"
