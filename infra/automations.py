@@ -10,6 +10,7 @@ import urllib.error
 from typing import Any
 from urllib.parse import urlsplit
 
+from infra.errors import StackError
 from infra.services import Layout, ask
 from tasks.config.secrets import REMEDY, RULE, Missing, resolve, unreferenced
 
@@ -32,15 +33,7 @@ DAY = 86_400
 RECEIVER = "millrace-alert"
 KIND = "custom-webhook"
 
-
-class Unusable(Exception):
-    """A receiver that cannot be used: what was seen (never the address), the rule, the remedy."""
-
-    def __init__(self, saw: str, rule: str, remedy: str) -> None:
-        super().__init__(f"{saw}; {rule}; {remedy}")
-        self.saw, self.rule, self.remedy = saw, rule, remedy
-
-
+OPTION = "--alert"
 OFF = "off"
 """Instead of a reference: nobody is told any more."""
 
@@ -49,15 +42,15 @@ def address_of(given: str) -> str:
     """The address that a reference names.
 
     Raises:
-        Unusable: it is no reference, or what it names is no address of the web; neither is repeated.
+        StackError: it is no reference, or what it names is no address of the web; neither is repeated.
         tasks.config.secrets.Missing: it names nothing.
     """
     if unreferenced(given):
-        raise Unusable("an address written out", RULE, REMEDY)
+        raise StackError(OPTION, "an address written out", RULE, REMEDY)
     address = resolve(given)
     if urlsplit(address).scheme not in ("http", "https"):
         rule = "a webhook's address begins with http:// or https://"
-        raise Unusable(f"{given}: no address of the web", rule, "correct it")
+        raise StackError(OPTION, f"{given}: no address of the web", rule, "correct it")
     return address
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from infra.errors import StackError
 from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
 
 SCHEMA = "mlflow"
@@ -18,29 +19,23 @@ SCHEMA = "mlflow"
 
 SCHEMES = ("postgresql", "postgres")
 
-
-class Unusable(Exception):
-    """A database that cannot be used: what was seen (never its password), the rule, the remedy."""
-
-    def __init__(self, saw: str, rule: str, remedy: str) -> None:
-        super().__init__(f"{saw}; {rule}; {remedy}")
-        self.saw, self.rule, self.remedy = saw, rule, remedy
+OPTION = "--database-url"
 
 
 def check(given: str) -> None:
     """Refuse what is no reference and no address, or holds a password.
 
     Raises:
-        Unusable: with what is wrong; a password in it is not repeated.
+        StackError: with what is wrong; a password in it is not repeated.
     """
     if unreferenced(given):
         _check_address(given, "the address")
         if urlsplit(given).password:
-            raise Unusable("an address with a password in it", RULE, REMEDY)
+            raise StackError(OPTION, "an address with a password in it", RULE, REMEDY)
 
 
 def address_of(given: str) -> str:
-    """The address itself. Raises `tasks.config.secrets.Missing` for a reference to nothing, `Unusable` as `check`."""
+    """The address itself. Raises `tasks.config.secrets.Missing` for a reference to nothing, `StackError` as `check`."""
     address = given if unreferenced(given) else resolve(given)
     _check_address(address, given)
     return address
@@ -54,7 +49,7 @@ def _check_address(address: str, named: str) -> None:
         whole = False
     if not whole:
         rule = "a database is given as postgresql://[user[:password]@]host[:port]/name"
-        raise Unusable(f"{named} is no such address", rule, "correct it")
+        raise StackError(OPTION, f"{named} is no such address", rule, "correct it")
 
 
 def for_prefect(address: str) -> str:
@@ -73,14 +68,14 @@ def prepare(address: str) -> None:
     """Make MLflow's schema where there is none.
 
     Raises:
-        Unusable: the driver is missing, or the server does not let us in.
+        StackError: the driver is missing, or the server does not let us in.
     """
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
 
 
 def dump(address: str, into: Path) -> None:
-    """All of the database, by PostgreSQL's own tool. Raises `Unusable`."""
+    """All of the database, by PostgreSQL's own tool. Raises `StackError`."""
     _tool("pg_dump", "--format=custom", f"--file={into}", f"--dbname={_plain(address)}")
 
 
@@ -88,7 +83,7 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
     """Fill an empty database from a dump, and put every text of MLflow's that names an old place into the new one.
 
     Raises:
-        Unusable: the tool is missing or failed, or the database holds something.
+        StackError: the tool is missing or failed, or the database holds something.
     """
     from psycopg2 import sql
 
@@ -96,7 +91,9 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
         cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_schema IN ('public', %s)", (SCHEMA,))
         [(tables,)] = cursor.fetchall()
         if tables:
-            raise Unusable(f"it holds {tables} tables", "a dump goes into an empty database", "make a new one")
+            raise StackError(
+                OPTION, f"it holds {tables} tables", "a dump goes into an empty database", "make a new one"
+            )
     _tool("pg_restore", "--no-owner", f"--dbname={_plain(address)}", str(dumped))
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -122,12 +119,12 @@ def _connected(address: str) -> Iterator[Any]:
         import psycopg2
     except ImportError:
         rule, remedy = "PostgreSQL needs its driver", "make setup EXTRAS=test,postgres"
-        raise Unusable("psycopg2 is not installed", rule, remedy) from None
+        raise StackError(OPTION, "psycopg2 is not installed", rule, remedy) from None
     try:
         connection = psycopg2.connect(_plain(address), connect_timeout=10)
     except psycopg2.Error as error:
         said = " ".join(str(error).split())
-        raise Unusable(f"no connection: {said}", "the database must let both servers in", "mend it") from None
+        raise StackError(OPTION, f"no connection: {said}", "the database must let both servers in", "mend it") from None
     try:
         with connection:
             yield connection
@@ -141,8 +138,8 @@ def _tool(name: str, *words: str) -> None:
         iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
     )
     if program is None:
-        raise Unusable(
-            f"{name} is not installed", "a backup of PostgreSQL needs its tools", "install postgresql-client"
+        raise StackError(
+            OPTION, f"{name} is not installed", "a backup of PostgreSQL needs its tools", "install postgresql-client"
         )
     environment = dict(os.environ)
     shown = []
@@ -155,4 +152,4 @@ def _tool(name: str, *words: str) -> None:
     done = subprocess.run([program, *shown], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no word"])[-1]
-        raise Unusable(f"{name}: {said}", "it must succeed", "mend it and try again")
+        raise StackError(OPTION, f"{name}: {said}", "it must succeed", "mend it and try again")

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from infra import automations
+from infra.errors import StackError
 from infra.services import POOL, Layout, ask, call, client_environment, surroundings
-from infra.stack import StackError
 
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 """State types after which nothing more happens."""
@@ -37,14 +37,13 @@ def ensure_pool(layout: Layout) -> None:
     kinds = ask(layout, "GET", "/collections/views/aggregate-worker-metadata")
     template = kinds["prefect"]["process"]["default_base_job_configuration"]
     template["variables"]["properties"]["working_dir"]["default"] = str(layout.project)
+    wanted = {"base_job_template": template}
     try:
-        ask(layout, "GET", f"/work_pools/{POOL}")
+        ask(layout, "POST", "/work_pools/", {"name": POOL, "type": "process", **wanted})
     except urllib.error.HTTPError as error:
-        if error.code != 404:
+        if error.code != 409:
             raise
-        ask(layout, "POST", "/work_pools/", {"name": POOL, "type": "process", "base_job_template": template})
-    else:
-        ask(layout, "PATCH", f"/work_pools/{POOL}", {"base_job_template": template})
+        ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # ours of before, or made by the worker just now
 
 
 def deploy(layout: Layout) -> None:

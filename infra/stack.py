@@ -27,6 +27,7 @@ from typing import Any
 import psutil
 
 from infra import health
+from infra.errors import StackError
 from infra.services import Layout, Service, services, surroundings
 
 MARK = "MILLRACE_STACK"
@@ -38,14 +39,6 @@ GRACE = 20.0
 """Seconds between the request to leave and the kill: a training saves its state meanwhile."""
 
 Say = Callable[[str], None]
-
-
-class StackError(Exception):
-    """What keeps the stack from working: `what`, what was seen, the rule, the remedy."""
-
-    def __init__(self, what: str, saw: str, rule: str, remedy: str) -> None:
-        super().__init__(f"{what}: {saw}; {rule}; {remedy}")
-        self.what, self.saw, self.rule, self.remedy = what, saw, rule, remedy
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import typer
 from flows.commands.reply import AsJson, replying
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
+from infra.errors import StackError
 from infra.services import Layout
-from infra.stack import Stack, StackError, alone
+from infra.stack import Stack, alone
 from tasks import console
 from tasks.config.secrets import Missing
 from tasks.errors import Failed, Refused, Stopped
@@ -126,18 +127,11 @@ def wanted(
     if not loopback(layout.host) and not layout.auth:
         rule = "whom others can reach must ask who they are"
         raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")
-    if layout.database is not None:
-        try:
+    with told(Refused):
+        if layout.database is not None:
             databases.check(layout.database)
-        except databases.Unusable as error:
-            raise Refused("--database-url", error.saw, error.rule, error.remedy) from None
-    if alert is not None and layout.alert is not None:
-        try:
+        if alert is not None and layout.alert is not None:
             automations.address_of(layout.alert)
-        except automations.Unusable as error:
-            raise Refused("--alert", error.saw, error.rule, error.remedy) from None
-        except Missing as error:
-            raise missing(Refused, error) from None
     return layout
 
 
@@ -169,24 +163,15 @@ def when(moment: str) -> str:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def told(kind: type[Failed] | type[Refused] = Failed) -> Iterator[None]:
     """An error of the stack in the form of all errors."""
     try:
         yield
     except StackError as error:
-        raise Failed(error.what, error.saw, error.rule, error.remedy) from None
-    except databases.Unusable as error:
-        raise Failed("--database-url", error.saw, error.rule, error.remedy) from None
-    except automations.Unusable as error:
-        raise Failed("--alert", error.saw, error.rule, error.remedy) from None
+        raise kind(error.what, error.saw, error.rule, error.remedy) from None
     except Missing as error:
-        raise missing(Failed, error) from None
-
-
-def missing(kind: type[Failed] | type[Refused], error: Missing) -> Failed | Refused:
-    """A reference to nothing, as an error of a kind."""
-    rule, remedy = "a reference names something that is there", "set it, or correct the reference"
-    return kind(error.reference, error.saw, rule, remedy)
+        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
+        raise kind(error.reference, error.saw, rule, remedy) from None
 
 
 def stay(home: Path, layout: Layout) -> None:
