@@ -60,8 +60,8 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
     page.keyboard.press("Escape")
     field(page, "Split Seed (Optional)").locator("input").fill("41")
     page.get_by_role("button", name="Submit").click()
-    page.get_by_role("button", name="View run").first.dispatch_event("click")  # a message that slides in and out
-    expect(page.get_by_text("digits-dataset").first).to_be_visible(timeout=180_000)
+    page.get_by_role("link", name="digits-dataset").first.click(timeout=180_000)  # so it is named once it began
+    page.wait_for_url("**/runs/flow-run/*")
     run = stack.wait_for(page.url.rpartition("/")[2])
     assert run["state"]["type"] == "COMPLETED"
     assert run["parameters"]["config"]["records"]["split_seed"] == 41

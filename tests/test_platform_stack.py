@@ -25,6 +25,19 @@ SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nigh
 ALL = SCHEDULED | {"training/digits", "release/digits"}
 
 
+def tracked(running: dict[str, Any], run: str) -> Any:
+    """A run, as MLflow's server tells it."""
+    return call("GET", f"{running['mlflow_url']}/api/2.0/mlflow/runs/get?run_id={run}")["run"]
+
+
+def test_what_ran_before_there_was_a_stack_is_in_its_history(stack: Up) -> None:
+    before = stack("run", "dataset", DIGITS, "--records.split_seed", "3", "--json")
+    assert before.code == 0, before.stderr
+    running = stack.up()
+    assert stack.ask(f"flow_runs/{before.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
+    assert tracked(running, before.json["mlflow_run_id"])["info"]["status"] == "FINISHED"
+
+
 def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, running: dict[str, Any]) -> None:
     assert running["pids"].keys() == {"prefect", "mlflow", "worker"}
     assert {row["name"] for row in running["deployments"]} == ALL
@@ -55,8 +68,7 @@ def test_an_ad_hoc_run_uses_the_servers(stack: Up, running) -> None:
     answer = stack("run", "dataset", DIGITS, "--records.split_seed", "7", "--json")
     assert answer.code == 0, answer.stderr
     assert stack.ask(f"flow_runs/{answer.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
-    address = f"{running['mlflow_url']}/api/2.0/mlflow/runs/get?run_id={answer.json['mlflow_run_id']}"
-    found = call("GET", address)["run"]
+    found = tracked(running, answer.json["mlflow_run_id"])
     assert found["info"]["status"] == "FINISHED"
     assert found["info"]["artifact_uri"].startswith(f"file://{stack.root}/mlartifacts/")  # within reach when it is down
     page = f"{running['mlflow_url']}/get-artifact?run_id={answer.json['mlflow_run_id']}&path=page.html"
