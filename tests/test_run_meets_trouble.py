@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.homes import DIGITS, PLAIN, SMALL, CommandHome
-from tests.test_run_survives_kills import WORKPLACES, at_work
+from tests.kills import WORKPLACES, at_work
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tasks.config import TextFilesSource
 from tests.homes import DIGITS, SMALL, CommandHome
-from tests.test_run_survives_kills import WORKPLACES, at_work
+from tests.kills import WORKPLACES, at_work
 
 LONG = ["--train.steps", "1500", "--train.checkpoint.every", "500"]
 

@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import STAGES
 from tasks.tracking.runs import connect
-from tests.homes import DIGITS, SMALL, SMALL_LM, STDLIB_LM, CommandHome
-
-WORKPLACES = {
-    "convert": "records",
-    "snapshot": "snapshot",
-    "train": "model",
-    "evaluate": "report",
-    "compress": "variant",
-    "export": "export",
-}
-COMMANDS = {"digits": ("run", "pipeline", DIGITS, *SMALL), "language_model": ("run", "pipeline", STDLIB_LM, *SMALL_LM)}
+from tests.homes import DIGITS, SMALL, CommandHome
+from tests.kills import Unbroken, killed_at_a_random_moment_of_each_stage, killed_once_in_each_stage
 
 
-@dataclass(frozen=True)
-class Unbroken:
-    """A command, and a home in which it ran once and was not disturbed."""
-
-    command: tuple[str | Path, ...]
-    home: CommandHome
-
-    def seconds(self, stage: str) -> float:
-        """How long the stage took."""
-        return sum(row["seconds"] for row in self.home.newest_run()["stages"][stage])
-
-    def same_in(self, home: CommandHome) -> int:
-        """Finish it where it was killed: one run, the same bytes, every example in its turn; gives its attempts."""
-        if home.newest_run()["exit_code"] is None:
-            answer = home(*self.command)
-            assert answer.code == 0, answer.stderr
-        run = home.newest_run()
-        assert run["exit_code"] == 0
-        assert len(list(home.root.glob("runs/*/run.json"))) == 1
-        assert home.artifacts() == self.home.artifacts()
-        ledger = home("show", run["run_id"], "--json").json["ledger"]
-        assert (ledger["missing"], ledger["repeated"], ledger["wrong"]) == (0, 0, [])
-        return len(run["attempts"])
-
-
-@pytest.fixture(scope="module")
-def unbroken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
-    """`finished` is the one of digits, made once for all tests."""
-    command = COMMANDS[request.param]
-    if request.param == "digits":
-        return Unbroken(command, request.getfixturevalue("finished"))
-    home = CommandHome(tmp_path_factory.mktemp("unbroken"))
-    answer = home(*command, "--json")
-    assert answer.code == 0, answer.stderr
-    return Unbroken(command, home)
-
-
-def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
-    """Whether the stage has begun and left at least one finished piece."""
-    if stage == "promote":
-        return lambda: "export" in home.newest_run()["stages"]
-    return lambda: any((home.root / "store/.staging" / WORKPLACES[stage]).glob("*/.pieces/**/*.json"))
-
-
-def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
-    """Whether the next attempt has been at the stage for so many seconds; `start` is the time before its first."""
-    attempts, begun = len(home.newest_run().get("attempts", [])), [time.monotonic()] if stage == "start" else []
-    needed = None if stage in ("start", STAGES[0]) else STAGES[STAGES.index(stage) - 1]
-
-    def due() -> bool:
-        run = home.newest_run()
-        if not begun and len(run.get("attempts", [])) > attempts and needed in (None, *run["stages"]):
-            begun.append(time.monotonic())
-        return bool(begun) and time.monotonic() - begun[0] >= delay
-
-    return due
+@pytest.fixture
+def unbroken(finished: CommandHome) -> Unbroken:
+    return Unbroken(("run", "pipeline", DIGITS, *SMALL), finished)
 
 
 def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None:
@@ -102,31 +36,10 @@ def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("unbroken", ["digits", "language_model"], indirect=True)
 def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path)
-    for stage in STAGES:
-        assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
-        assert stage not in home.newest_run()["stages"] or stage == "compress", f"{stage}: done before the kill"
-    assert unbroken.same_in(home) == len(STAGES) + 1
+    killed_once_in_each_stage(unbroken, CommandHome(tmp_path))
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("unbroken", "homes"),
-    [("digits", 2), pytest.param("language_model", 1, marks=pytest.mark.slow)],
-    indirect=["unbroken"],
-)
-def test_killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, homes: int, tmp_path: Path) -> None:
-    """SIGKILLs of the whole process group, at moments from a fixed seed; prints what they hit."""
-    chance, kills = random.Random(7), 0
-    for number in range(homes):
-        home = CommandHome(tmp_path / str(number))
-        for stage in ("start", *STAGES):
-            delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage))
-            if not home.kill_when(within(home, stage, delay), *unbroken.command):
-                break  # it was quicker
-            kills += 1
-            print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")
-        unbroken.same_in(home)
-    assert kills >= 7 * homes
+def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
+    killed_at_a_random_moment_of_each_stage(unbroken, [CommandHome(tmp_path / str(number)) for number in range(2)])

@@ -1,0 +1,89 @@
+"""SIGKILLs of a run's whole process group, in a stage or at a random moment, and what must be true afterwards."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.artifacts import STAGES
+from tests.homes import CommandHome
+
+WORKPLACES = {
+    "convert": "records",
+    "snapshot": "snapshot",
+    "train": "model",
+    "evaluate": "report",
+    "compress": "variant",
+    "export": "export",
+}
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """A command, and a home in which it ran once and was not disturbed."""
+
+    command: tuple[str | Path, ...]
+    home: CommandHome
+
+    def seconds(self, stage: str) -> float:
+        """How long the stage took."""
+        return sum(row["seconds"] for row in self.home.newest_run()["stages"][stage])
+
+    def same_in(self, home: CommandHome) -> int:
+        """Finish it where it was killed: one run, the same bytes, every example in its turn; gives its attempts."""
+        if home.newest_run()["exit_code"] is None:
+            answer = home(*self.command)
+            assert answer.code == 0, answer.stderr
+        run = home.newest_run()
+        assert run["exit_code"] == 0
+        assert len(list(home.root.glob("runs/*/run.json"))) == 1
+        assert home.artifacts() == self.home.artifacts()
+        ledger = home("show", run["run_id"], "--json").json["ledger"]
+        assert (ledger["missing"], ledger["repeated"], ledger["wrong"]) == (0, 0, [])
+        return len(run["attempts"])
+
+
+def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
+    """Whether the stage has begun and left at least one finished piece."""
+    if stage == "promote":
+        return lambda: "export" in home.newest_run()["stages"]
+    return lambda: any((home.root / "store/.staging" / WORKPLACES[stage]).glob("*/.pieces/**/*.json"))
+
+
+def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
+    """Whether the next attempt has been at the stage for so many seconds; `start` is the time before its first."""
+    attempts, begun = len(home.newest_run().get("attempts", [])), [time.monotonic()] if stage == "start" else []
+    needed = None if stage in ("start", STAGES[0]) else STAGES[STAGES.index(stage) - 1]
+
+    def due() -> bool:
+        run = home.newest_run()
+        if not begun and len(run.get("attempts", [])) > attempts and needed in (None, *run["stages"]):
+            begun.append(time.monotonic())
+        return bool(begun) and time.monotonic() - begun[0] >= delay
+
+    return due
+
+
+def killed_once_in_each_stage(unbroken: Unbroken, home: CommandHome) -> None:
+    """Once a stage has left something to adopt."""
+    for stage in STAGES:
+        assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
+        assert stage not in home.newest_run()["stages"] or stage == "compress", f"{stage}: done before the kill"
+    assert unbroken.same_in(home) == len(STAGES) + 1
+
+
+def killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, homes: list[CommandHome]) -> None:
+    """At moments from a fixed seed; prints what they hit."""
+    chance, kills = random.Random(7), 0
+    for home in homes:
+        for stage in ("start", *STAGES):
+            delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage))
+            if not home.kill_when(within(home, stage, delay), *unbroken.command):
+                break  # it was quicker
+            kills += 1
+            print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")
+        unbroken.same_in(home)
+    assert kills >= 7 * len(homes)

@@ -1,0 +1,30 @@
+"""The second preset keeps the same promise; in a file of its own, for it takes minutes beside the other's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
+from tests.kills import Unbroken, killed_at_a_random_moment_of_each_stage, killed_once_in_each_stage
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    home = CommandHome(tmp_path_factory.mktemp("unbroken"))
+    answer = home(*COMMAND, "--json")
+    assert answer.code == 0, answer.stderr
+    return Unbroken(COMMAND, home)
+
+
+def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    killed_once_in_each_stage(unbroken, CommandHome(tmp_path))
+
+
+def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
+    killed_at_a_random_moment_of_each_stage(unbroken, [CommandHome(tmp_path)])
