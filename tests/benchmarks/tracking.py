@@ -20,8 +20,8 @@ from tests.stacks import free_ports
 from tests.test_tracking_outages import Server
 
 ROUNDS = 5
-STEPS = 4_000
-FLAGS = ["--train.steps", str(STEPS), "--train.log_every", "20", "--train.evaluate_every", "4000"]
+STEPS = 2_000
+FLAGS = ["--train.steps", str(STEPS), "--train.log_every", "10", "--train.evaluate_every", str(STEPS)]
 CASES = ("local file", "server up", "server hanging", "server gone", "local file again")
 
 
