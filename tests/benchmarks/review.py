@@ -86,16 +86,18 @@ def served(home: Home) -> Iterator[str]:
 def load(page: Page, address: str, wanted: str) -> tuple[float, int]:
     """Seconds from asking for a page until its last request is answered and `wanted` stands on it; its requests."""
     page.goto("about:blank")
-    asked, answered = 0, 0
+    asked: list[Request] = []
+    answered: list[Request] = []
     last = started = time.monotonic()
 
-    def ask(_: Request) -> None:
-        nonlocal asked
-        asked += 1
+    def ask(request: Request) -> None:
+        if not request.url.endswith(".worker.js"):  # of a worker's own script Chromium never says that it came
+            asked.append(request)
 
-    def answer(_: Request) -> None:
-        nonlocal answered, last
-        answered, last = answered + 1, time.monotonic()
+    def answer(request: Request) -> None:
+        nonlocal last
+        answered.append(request)
+        last = time.monotonic()
 
     heard = {"request": ask, "requestfinished": answer, "requestfailed": answer}
     for event, handler in heard.items():
@@ -103,11 +105,11 @@ def load(page: Page, address: str, wanted: str) -> tuple[float, int]:
     page.goto(address, wait_until="commit")
     page.get_by_text(wanted).first.wait_for()
     last = max(last, time.monotonic())
-    while answered < asked or time.monotonic() - last < IDLE:
+    while len(answered) < len(asked) or time.monotonic() - last < IDLE:
         page.wait_for_timeout(20)
     for event, handler in heard.items():
         page.remove_listener(event, handler)
-    return last - started, asked
+    return last - started, len(asked)
 
 
 def pages(url: str, experiment: str, found: list[str]) -> dict[str, tuple[str, str]]:
