@@ -81,7 +81,7 @@ def main() -> None:
     import uvicorn
 
     uvicorn.run(
-        "prefect.server.api.server:create_app",
+        "infra.prefect_server:application",
         factory=True,
         host="127.0.0.1",
         port=int(sys.argv[2]),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib
-import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from hmac import compare_digest
 from pathlib import Path
@@ -62,10 +60,3 @@ async def _answer(send: Send, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def prefect() -> Application:
-    """Prefect's application, guarded; what uvicorn is told to serve."""
-    server = importlib.import_module("prefect.server.api.server")
-    hosts, login = set(os.environ["MILLRACE_HOSTS"].split(",")), os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
-    return Guard(server.create_app(), hosts, Path(os.environ["MILLRACE_HOME"]), login)

@@ -34,7 +34,7 @@ QUIET = {
 (2, 4, ... 64 s), and keeps in its log what the stages say."""
 
 BUSY = 30.0
-"""Seconds for which a server may say 503: Prefect does, while another request writes to SQLite."""
+"""Seconds for which a server may say 503: Prefect does, where its SQLite is locked."""
 
 LATE = 60
 """Seconds after its time at which a run counts as late; a worker with nothing else to do looks every 10."""
@@ -150,7 +150,8 @@ def prefect_server(layout: Layout) -> Service:
             found["PREFECT_API_AUTH_STRING"] = layout.access.prefect  # the server's own services ask it, too
         return found
 
-    command = ["uvicorn", "--factory", "infra.guard:prefect", "--host", layout.host, "--port", str(layout.prefect_port)]
+    listening = ["--host", layout.host, "--port", str(layout.prefect_port)]
+    command = ["uvicorn", "--factory", "infra.prefect_server:guarded", *listening]
     return Service(
         name="prefect",
         command=[sys.executable, "-m", *command, "--log-level", "warning", "--no-access-log"],
