@@ -37,7 +37,10 @@ BUSY = 30.0
 """Seconds for which a server may say 503: Prefect does, where its SQLite is locked."""
 
 LATE = 60
-"""Seconds after its time at which a run counts as late; a worker with nothing else to do looks every 10."""
+"""Seconds after its time at which a run counts as late: a worker may be busy."""
+
+LOOK = "2"
+"""Seconds between two looks of the worker for runs that are due: who submits a form waits for it."""
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
 """What a service gets of the environment of who starts it: no secret of a shell reaches it by accident."""
@@ -211,7 +214,7 @@ def worker(layout: Layout) -> Service:
             "start",
             *(word for pair in options.items() for word in pair),
         ],
-        environment=lambda: {**ours(), **client_environment(layout)},
+        environment=lambda: {**ours(), **client_environment(layout), "PREFECT_WORKER_QUERY_SECONDS": LOOK},
         before=("prefect",),
     )
 
