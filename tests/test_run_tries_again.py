@@ -66,13 +66,18 @@ def test_a_process_that_does_not_heed_the_signal_is_killed(tmp_path: Path, monke
     assert process.process.poll() == -signal.SIGKILL
 
 
+def environment(bench: Workbench) -> dict[str, str]:
+    return dict(os.environ)
+
+
 def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the shell")
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MILLRACE_WEBHOOK", "of the shell")
     process = Process(tmp_path / "log", threads=1)
+    work, limit = "tests.test_run_tries_again:environment", ("resources.timeout", 60)
     try:
-        given = psutil.Process(process.process.pid).environ()
+        given = process.call(work, None, tmp_path / "journal", (), limit=limit, heard=lambda *_: None, stop=lambda: 0)
     finally:
         process.close()
     assert given["MILLRACE_HOME"] == str(tmp_path) and given["PATH"] == os.environ["PATH"]
