@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import secrets
 import socket
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Access:
 
 def names_of(host: str) -> list[str]:
     """The names under which a bound address is reached: of all addresses, those of this machine."""
-    if host not in ("0.0.0.0", "::"):
+    if host != "0.0.0.0":
         return [host]
     addresses = [
         address.address
@@ -94,4 +95,4 @@ def names_of(host: str) -> list[str]:
 
 def loopback(host: str) -> bool:
     """Whether an address is this machine's own, out of reach of others."""
-    return host == "localhost" or host.startswith("127.") or host == "::1"
+    return bool(re.fullmatch(r"localhost|127(\.\d+){3}", host))

@@ -6,9 +6,9 @@ Prefect's database, for the server must be able to tell when everything else is 
 
 from __future__ import annotations
 
+import re
 import urllib.error
 from typing import Any
-from urllib.parse import urlsplit
 
 from infra.errors import StackError
 from infra.services import Layout, ask
@@ -48,8 +48,8 @@ def address_of(given: str) -> str:
     if unreferenced(given):
         raise StackError(OPTION, "an address written out", RULE, REMEDY)
     address = resolve(given)
-    if urlsplit(address).scheme not in ("http", "https"):
-        rule = "a webhook's address begins with http:// or https://"
+    if not re.fullmatch(r"https?://\S+", address):
+        rule = "a webhook's address begins with http:// or https:// and is one word"
         raise StackError(OPTION, f"{given}: no address of the web", rule, "correct it")
     return address
 

@@ -109,8 +109,8 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
         StackError: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
     """
     told = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
-    if told != f"{layout.pages_url}/api":
-        rule = f"they must ask {layout.pages_url}/api"
+    if told != layout.pages_api:
+        rule = f"they must ask {layout.pages_api}"
         raise StackError("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
     _write_to_mlflow(layout)
     deadline = time.monotonic() + PATIENCE
@@ -161,7 +161,7 @@ def _spell(schedule: dict[str, Any]) -> str:
 
 
 def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
-    """Drop flow runs that ended before a time, and what Prefect keeps of them; their names."""
+    """Drop flow runs that ended before a time, with their tables, progress and descriptions; their names."""
     old = {"end_time": {"before_": before.isoformat()}, "state": {"type": {"any_": list(OVER)}}}
     found: list[str] = []
     while True:
@@ -170,9 +170,27 @@ def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
         for run in page:
             found.append(f"{run['name']} of {run['end_time'][:10]}")
             if not dry_run:
-                ask(layout, "DELETE", f"/flow_runs/{run['id']}")
+                _forget(layout, run["id"])
         if len(page) < 200:
             return found
+
+
+def _forget(layout: Layout, flow_run: str) -> None:
+    """Drop a flow run; before it its artifacts, which Prefect would keep and which then nobody would find."""
+    query = {"artifacts": {"flow_run_id": {"any_": [flow_run]}}}
+    while page := ask(layout, "POST", "/artifacts/filter", query):
+        for artifact in page:
+            _delete(layout, f"/artifacts/{artifact['id']}")
+    _delete(layout, f"/flow_runs/{flow_run}")
+
+
+def _delete(layout: Layout, path: str) -> None:
+    """Delete what somebody else may have deleted meanwhile."""
+    try:
+        ask(layout, "DELETE", path)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
 
 
 def deployment(layout: Layout, name: str) -> dict[str, Any] | None:

@@ -11,11 +11,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from infra import databases
 from infra.access import Access, loopback, names_of
+from infra.errors import StackError
 
 POOL = "millrace"
 """The work pool that the deployments of prefect.yaml name."""
@@ -76,11 +78,6 @@ class Layout:
         return "127.0.0.1" if self.host == "0.0.0.0" else self.host
 
     @property
-    def pages_url(self) -> str:
-        """Prefect's pages, as a browser elsewhere reaches them."""
-        return f"http://{socket.gethostname() if self.host == '0.0.0.0' else self.host}:{self.prefect_port}"
-
-    @property
     def prefect_url(self) -> str:
         """Prefect's pages; the API is below `/api`."""
         return f"http://{self.near}:{self.prefect_port}"
@@ -89,6 +86,11 @@ class Layout:
     def prefect_api(self) -> str:
         """What `PREFECT_API_URL` must be to use this stack."""
         return f"{self.prefect_url}/api"
+
+    @property
+    def pages_api(self) -> str:
+        """Where Prefect's pages ask: for people elsewhere below the name, whichever it is, by which they came."""
+        return self.prefect_api if loopback(self.host) else "/api"
 
     @property
     def mlflow_url(self) -> str:
@@ -138,7 +140,7 @@ def prefect_server(layout: Layout) -> Service:
             "PREFECT_HOME": str(layout.home / "prefect"),
             "PREFECT_SERVER_API_HOST": layout.host,
             "PREFECT_SERVER_API_PORT": str(layout.prefect_port),  # by the flag alone the pages would ask port 4200
-            "PREFECT_UI_API_URL": f"{layout.pages_url}/api",
+            "PREFECT_UI_API_URL": layout.pages_api,
             # kept in memory, the leases of running deployments were gone after a restart, and Prefect ended the runs
             "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
             "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": str(LATE),
@@ -175,7 +177,9 @@ def mlflow_server(layout: Layout) -> Service:
     }
     if not loopback(layout.host):
         names = names_of(layout.host)
-        options["--allowed-hosts"] = ",".join([*names, *(f"{name}:{layout.mlflow_port}" for name in names)])
+        served = [f"{name}:{layout.mlflow_port}" for name in names]
+        options["--allowed-hosts"] = ",".join([*names, *served])
+        options["--cors-allowed-origins"] = ",".join(f"http://{name}" for name in served)
     if layout.access is not None:
         options["--app-name"] = "basic-auth"
 
@@ -248,14 +252,16 @@ def answers(url: str, timeout: float = 5.0) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return False
 
 
 def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30.0) -> Any:
     """A JSON request, asked again while the server is busy with its database.
 
-    `OSError` where nobody answers, `urllib.error.HTTPError` with the server's words where it refuses.
+    Raises:
+        StackError: nobody answers.
+        urllib.error.HTTPError: it refuses, with its words.
     """
     data = None if body is None else json.dumps(body).encode()
     spoken = {"Content-Type": "application/json", **(headers or {})}
@@ -273,6 +279,10 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
                 reason = f"{error.reason}: {said}"
                 raise urllib.error.HTTPError(url, error.code, reason, error.headers, None) from None
             time.sleep(0.5)
+        except (OSError, HTTPException) as error:
+            cause = getattr(error, "reason", error)
+            saw = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+            raise StackError(url, saw, "a server of the stack must answer", "millrace up; see its log") from None
     return json.loads(content) if content else None
 
 

@@ -53,7 +53,7 @@ class Started:
         """The very process, while it lives."""
         with contextlib.suppress(psutil.Error):
             found = psutil.Process(self.pid)
-            if abs(found.create_time() - self.created) < 1 and found.status() != psutil.STATUS_ZOMBIE:
+            if abs(found.create_time() - self.created) < 1 and lives(found):
                 return found
         return None
 
@@ -184,21 +184,17 @@ class Stack:
             time.sleep(0.1)
 
     def _stop(self, processes: list[psutil.Process | None]) -> None:
-        """Ask to leave, first the one that was started, then what it started; kill what stays."""
+        """Ask to leave, first what they started: a worker that leaves kills its runs before they have saved."""
         alive = [process for process in processes if process is not None]
-        family = list(alive)
-        for process in alive:
-            with contextlib.suppress(psutil.Error):
-                family += process.children(recursive=True)
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-        _, staying = psutil.wait_procs(family, GRACE)
-        for process in staying:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        psutil.wait_procs(staying, 5)
+        family = []
+        try:
+            for process in alive:
+                with contextlib.suppress(psutil.Error):
+                    process.suspend()  # or it would begin the next run in the place of the one that leaves
+                    family += process.children(recursive=True)
+            leave(family)
+        finally:
+            leave(alive)
 
     def _marked(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
@@ -227,6 +223,33 @@ class Stack:
         new.replace(self._path)
 
 
+def leave(processes: list[psutil.Process]) -> None:
+    """Ask processes to leave; kill what stays."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+            process.resume()
+    for process in staying(processes, GRACE):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    staying(processes, 5)
+
+
+def staying(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Which of them still live after so many seconds. A zombie does not: its parent may be standing still."""
+    deadline = time.monotonic() + seconds
+    while (found := [process for process in processes if lives(process)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether a process still runs."""
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 @contextmanager
 def alone(home: Path) -> Iterator[None]:
     """One `up` or `down` of a home at a time."""
@@ -236,8 +259,20 @@ def alone(home: Path) -> Iterator[None]:
         yield
 
 
+def bindable(host: str) -> None:
+    """Raise `StackError` unless servers can listen at this address: IPv4, and of this machine."""
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except (OSError, UnicodeError) as error:
+        saw = f"{host}: {getattr(error, 'strerror', None) or 'no name'}"
+        rule = "servers listen at an IPv4 address or a name of this machine"
+        raise StackError("--host", saw, rule, "127.0.0.1, or with --auth 0.0.0.0 for all of them") from None
+
+
 def taken(host: str, port: int) -> bool:
     """Whether somebody listens on a port."""
-    with socket.socket() as probe:
+    with socket.socket() as probe, contextlib.suppress(socket.gaierror):  # a name that is no more: the start tells
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1" if host == "0.0.0.0" else host, port)) == 0
+    return False

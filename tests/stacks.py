@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
+import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 from infra.services import call
-from infra.stack import Stack
+from infra.stack import Stack, taken
 from tests.homes import CommandHome
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -70,11 +70,6 @@ def changed(values: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
 
 
 def free_ports() -> list[str]:
-    """Two ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(2)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [str(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Two ports that nobody listens on, below those that outgoing connections are given by the system."""
+    free = (port for port in random.sample(range(20_000, 32_000), 100) if not taken("127.0.0.1", port))
+    return [str(next(free)), str(next(free))]

@@ -43,11 +43,10 @@ def _home_of(process: psutil.Process) -> str | None:
 def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(stack: Up, running) -> None:
     run = stack.start_deployment("training/digits", LONG)
     wait(lambda: checkpoints(stack))
-    asked = time.monotonic()
+    assert children(stack)
     stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
-    assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
     wait(lambda: not children(stack), 15)
-    assert time.monotonic() - asked < 30
+    assert stack.wait_for(run, timeout=15)["state"]["type"] == "CANCELLED"
     assert checkpoints(stack)
     assert stack.newest_run("training")["status"] == "stopped"
     again = stack.start_deployment("training/digits", LONG)
@@ -55,6 +54,28 @@ def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(sta
     assert found["attempts"][1]["prefect_flow_run_id"] == again
     stack.ask(f"flow_runs/{again}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     stack.wait_for(again)
+
+
+def test_down_lets_a_training_save_and_after_up_the_next_run_goes_on_from_there(stack: Up, running) -> None:
+    before = checkpoints(stack)
+    rare = {"train": {"steps": 20_000, "checkpoint": {"every": 1_000, "keep": 2}, "evaluate_every": 20_000}, "seed": 17}
+    run = stack.start_deployment("training/digits", rare)
+    wait(lambda: checkpoints(stack) - before)
+    time.sleep(0.3)  # some steps past the checkpoint
+    assert stack("down").code == 0
+    assert not children(stack)
+    saved = max(int(Path(path).stem.removeprefix("step-")) for path in checkpoints(stack) - before)
+    assert saved % 1_000, f"only the regular checkpoint: {saved}"
+    assert stack.newest_run("training")["status"] == "stopped"
+    stack.up()
+    told = stack.ask(f"flow_runs/{run}")["state"]
+    assert told["type"] == "CRASHED" and told["message"].startswith("stopped by SIGTERM")
+    again = stack.start_deployment("training/digits", rare)
+    log = stack.root / "runs" / stack.newest_run("training")["run_id"] / "logs/train.log"
+    wait(lambda: f"step {saved}: going on from its checkpoint" in log.read_text())
+    assert [row["prefect_flow_run_id"] for row in stack.newest_run("training")["attempts"]] == [run, again]
+    stack.ask(f"flow_runs/{again}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    assert stack.wait_for(again)["state"]["type"] == "CANCELLED"
 
 
 def test_a_run_that_beats_after_it_was_marked_crashed_is_running_again(stack: Up, running) -> None:
@@ -95,7 +116,7 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
 
 
 def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_went(stack: Up, running) -> None:
-    steps = {"steps": 30_000, "checkpoint": {"every": 1_000, "keep": 2}, "evaluate_every": 5_000}
+    steps = {"steps": 20_000, "checkpoint": {"every": 1_000, "keep": 2}, "evaluate_every": 5_000}
     run = stack.start_deployment("training/digits", {"train": steps, "seed": 3})
     before = checkpoints(stack)
     wait(lambda: checkpoints(stack) - before)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.server
 import os
 import signal
+import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -59,6 +62,7 @@ def test_a_deployed_run_says_what_it_did_and_the_next_one_that_nothing_is_new(st
     assert first["state"]["message"] == "1,797 examples, image 8 x 8 x 1"
     assert again["state"]["type"] == "COMPLETED"
     assert again["state"]["message"] == "nothing new: 1,797 examples, image 8 x 8 x 1"
+    assert stack("status", "--json").json["last"]["dataset/digits"] == "Completed: digits-dataset"
     tasks = stack.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [again["id"]]}}})
     assert {task["name"] for task in tasks} == {"convert", "snapshot"}
     assert all(task["state"]["message"].startswith("from the store: 1,797") for task in tasks)
@@ -91,6 +95,15 @@ def test_foreign_hosts_and_origins_are_refused(stack: Up, running) -> None:
             stack.ask("health", headers=headers)
         assert refused.value.code == 403
     assert stack.ask("health", headers={"Origin": running["prefect_url"]}) is True
+    experiments = f"{running['mlflow_url']}/api/2.0/mlflow/experiments"
+    read = ("GET", f"{experiments}/get?experiment_id=0", None)
+    write = ("POST", f"{experiments}/set-experiment-tag", {"experiment_id": "0", "key": "asked", "value": "here"})
+    foreign = {"Host": "example.com"}, {"Origin": "http://example.com"}
+    for request, headers in ((read, foreign[0]), (write, foreign[0]), (write, foreign[1])):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            call(*request, headers)
+        assert refused.value.code == 403
+    call(*write, {"Origin": running["mlflow_url"]})
 
 
 @pytest.mark.parametrize("service", ["prefect", "mlflow", "worker"])
@@ -131,12 +144,24 @@ def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> N
     assert not Stack(stack.root).living()
 
 
-def test_in_the_foreground_it_mends_itself_and_ends_with_a_signal(stack: Up) -> None:
+@contextmanager
+def foreground(stack: Up, said: str) -> Iterator[subprocess.Popen[str]]:
+    """`millrace up --foreground`, as soon as it has said so much; at the end it has left nothing up."""
     process = stack.start("up", "--foreground")
     try:
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("started"):
-            assert process.poll() is None
+        for line in (process.stderr if said.startswith("starting") else process.stdout) or ():
+            if line.startswith(said):
+                break
+        assert process.poll() is None
+        yield process
+        assert not Stack(stack.root).living()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_in_the_foreground_it_mends_itself_and_ends_with_a_signal(stack: Up) -> None:
+    with foreground(stack, "started") as process:
         before = Stack(stack.root).living()["mlflow"]
         os.kill(before.pid, signal.SIGKILL)
         deadline = time.monotonic() + 120
@@ -145,10 +170,18 @@ def test_in_the_foreground_it_mends_itself_and_ends_with_a_signal(stack: Up) -> 
             time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         assert process.wait(90) == 0
-        assert not Stack(stack.root).living()
-    finally:
-        process.kill()
-        process.communicate()
+
+
+def test_a_signal_while_it_starts_leaves_nothing_up(stack: Up) -> None:
+    with foreground(stack, "starting mlflow") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(90) == 75
+
+
+def test_down_ends_what_stays_in_the_foreground(stack: Up) -> None:
+    with foreground(stack, "started") as process:
+        assert stack("down").code == 0
+        assert process.wait(60) == 0
 
 
 def _mark_of(process: psutil.Process) -> str | None:

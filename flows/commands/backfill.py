@@ -10,6 +10,7 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from flows.commands.run import read_flags
+from flows.commands.up import told
 from infra import orchestration
 from infra.stack import Stack
 from tasks.config.records import UNITS
@@ -37,7 +38,7 @@ def backfill(
     --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
     with the same values is not queued again.
     """
-    with replying("backfill", as_json) as reply:
+    with replying("backfill", as_json) as reply, told():
         flags = read_flags(context.args)
         if not any("{begin" in value or "{end" in value for _, value in flags):
             rule = "a value must tell the spans apart, by {begin} or {end}"
@@ -105,12 +106,12 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
     values = deepcopy(parameters["config"])
     for dotted, text in flags:
         try:
-            told = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
-            told = told.format(begin=span[0], end=span[1])
+            given = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
+            given = given.format(begin=span[0], end=span[1])
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             rule = "in braces stands {begin} or {end}, with a spelling of strftime's"
             raise Refused(f"--{dotted}", text, rule, f"correct it ({error})") from None
-        merge(values, dotted, parse_flag(dotted, told), lambda line: None)
+        merge(values, dotted, parse_flag(dotted, given), lambda line: None)
     config: dict[str, Any] = validate(values).model_dump(mode="json")
     return config
 

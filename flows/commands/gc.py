@@ -10,6 +10,7 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from flows.commands.run import use_stack
+from flows.commands.up import told
 from infra import orchestration
 from infra.stack import Stack
 from tasks import console
@@ -61,5 +62,6 @@ def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dr
         if os.environ.get("PREFECT_API_URL") is None:
             console.say("Prefect's history stays: its server is down (millrace up)")
         return dropped
-    runs = orchestration.prune(stack.layout, before, dry_run)
+    with told():
+        runs = orchestration.prune(stack.layout, before, dry_run)
     return [*dropped, *(Dropped(f"Prefect's run {name}", home.prefect, 0) for name in runs)]

@@ -38,7 +38,8 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     memory = {name: started.memory for name, _, started in rows if started is not None}
     since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
     reply.add(**facts(stack), services={name: state for name, state, _ in rows}, since=since, memory=memory)
-    reply.add(deployments=orchestration.planned(found), late=late)
+    last = {row["name"]: row["last"] for row in found}
+    reply.add(deployments=orchestration.planned(found), last=last, late=late)
     reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0
     if as_json:
         return

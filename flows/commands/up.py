@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+import urllib.error
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.errors import StackError
 from infra.services import Layout
-from infra.stack import Stack, alone
+from infra.stack import Stack, alone, bindable
 from tasks import console
 from tasks.config.secrets import Missing
 from tasks.errors import Failed, Refused, Stopped
@@ -65,12 +66,13 @@ def up(
 ) -> None:
     """Prefect server, MLflow server, worker and the deployments of prefect.yaml, in the background."""
     with replying("up", as_json) as reply:
-        home = find_home().make()
+        home = find_home().readable()
         stack = Stack(home.root)
         layout = wanted(stack, home.root, prefect_port, mlflow_port, host, database_url, auth, alert)
+        home.make()
         if layout.access is not None:
             layout.access.make()
-        with alone(home.root), told():
+        with stopped(home.root) if foreground else nullcontext(), alone(home.root), told():
             make_database(home, layout)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
             logs.rotate(home.root / "logs")
@@ -88,7 +90,7 @@ def up(
                     typer.echo(f"next     {row['name']} at {when(row['next'])} ({row['schedule']})")
             typer.echo("started  " + ", ".join(fresh) if fresh else "all of it was up already")
         if foreground:
-            stay(home.root, layout)
+            stay(home.root)
 
 
 def make_database(home: Home, layout: Layout) -> None:
@@ -118,30 +120,39 @@ def wanted(
         home,
         default.project if stack.living() else find_project(),
         host or default.host,
-        prefect_port or port_of("PREFECT_SERVER_API_PORT") or default.prefect_port,
-        mlflow_port or port_of("MLFLOW_PORT") or default.mlflow_port,
+        port_of("--prefect-port", prefect_port, "PREFECT_SERVER_API_PORT") or default.prefect_port,
+        port_of("--mlflow-port", mlflow_port, "MLFLOW_PORT") or default.mlflow_port,
         database or default.database,
         default.auth if auth is None else auth,
         None if alert == automations.OFF else alert or default.alert,
     )
+    check(layout, alert)
+    return layout
+
+
+def check(layout: Layout, alert: str | None) -> None:
+    """Refuse, before anything is written, what could not come up or should not."""
+    if layout.prefect_port == layout.mlflow_port:
+        raise Refused("--mlflow-port", layout.mlflow_port, "each server has a port of its own", "give another")
+    with told(Refused):
+        bindable(layout.host)
     if not loopback(layout.host) and not layout.auth:
         rule = "whom others can reach must ask who they are"
         raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")
     with told(Refused):
         if layout.database is not None:
-            databases.check(layout.database)
+            databases.address_of(layout.database)
         if alert is not None and layout.alert is not None:
             automations.address_of(layout.alert)
-    return layout
 
 
-def port_of(variable: str) -> int | None:
-    """A port that the environment gives."""
-    given = os.environ.get(variable)
+def port_of(option: str, flag: int | None, variable: str) -> int | None:
+    """A port that the flag gives, else the environment."""
+    named, given = (variable, os.environ.get(variable)) if flag is None else (option, str(flag))
     if not given:
         return None
-    if not given.isdigit() or not 0 < int(given) < 65536:
-        raise Refused(variable, given, "a port is a whole number from 1 to 65535", "correct it or unset it")
+    if not given.isdecimal() or not 0 < int(given) < 65536:
+        raise Refused(named, given, "a port is a whole number from 1 to 65535", "correct it or leave it out")
     return int(given)
 
 
@@ -172,19 +183,33 @@ def told(kind: type[Failed] | type[Refused] = Failed) -> Iterator[None]:
     except Missing as error:
         rule, remedy = "a reference names something that is there", "set it, or correct the reference"
         raise kind(error.reference, error.saw, rule, remedy) from None
+    except urllib.error.HTTPError as error:
+        rule, remedy = "a server of the stack must be able to do it", "see its log in the home's logs"
+        raise kind(str(error.url), f"it answered {error.code}", rule, remedy) from None
 
 
-def stay(home: Path, layout: Layout) -> None:
-    """Mend what dies until a signal comes, then stop all of it: for containers and systemd."""
-    try:
+def stay(home: Path) -> None:
+    """Mend what dies until a signal comes, or `millrace down`: for containers and systemd."""
+    with suppress(Stopped, KeyboardInterrupt), stopped(home):
         while True:
             time.sleep(WATCH)
             with alone(home), told():
+                stack = Stack(home)  # as others have left it
+                if stack.layout is None or not stack.started:
+                    return
                 logs.rotate(home / "logs")
-                for name in Stack(home).up(layout, console.say):
+                for name in stack.up(stack.layout, console.say):
                     console.say(f"{name} was gone and is started anew", style="yellow")
+
+
+@contextmanager
+def stopped(home: Path) -> Iterator[None]:
+    """Stop all of it when a signal comes."""
+    try:
+        yield
     except (Stopped, KeyboardInterrupt):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         with alone(home):
             Stack(home).down()
+        raise

@@ -45,7 +45,8 @@ def prune(uri: str, before: datetime, dry_run: bool) -> list[Pruned]:
 
 def _ended(client: MlflowClient, before: datetime) -> Iterator[Run]:
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    query = f"attributes.end_time < {int(before.timestamp() * 1000)}"
+    # one that goes on after a stop is RUNNING, with the end that it had before
+    query = f"attributes.status != 'RUNNING' and attributes.end_time < {int(before.timestamp() * 1000)}"
     token = None
     while True:
         page = client.search_runs(experiments, query, ViewType.ACTIVE_ONLY, max_results=500, page_token=token)

@@ -1,0 +1,115 @@
+"""What `gc --days` takes of MLflow's and Prefect's history, and what it leaves: by age, on real stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from infra import orchestration
+from infra.embedded import EmbeddedServer
+from infra.services import Layout, ask
+from tasks.tracking.pruning import GONE, prune
+from tests.homes import ROOT
+from tests.shops import Shop
+
+NOW = datetime.now(UTC)
+OLD, BEFORE, YOUNG = (NOW - timedelta(days=days) for days in (100, 90, 80))
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
+    """A Prefect server without the rest of a stack."""
+    home = tmp_path_factory.mktemp("home")
+    server = EmbeddedServer(home / "prefect", home / "log")
+    try:
+        server.wait()
+        yield Layout(home, ROOT, prefect_port=server.port)
+    finally:
+        server.stop()
+
+
+def tracked(shop: Shop, name: str, ended: datetime, status: str = "FINISHED", ours: bool = True) -> str:
+    """A run in MLflow that has a figure and a file and ended then."""
+    tags = {"millrace.run": name} if ours else {}
+    run = shop.client.create_run("0", tags=tags).info.run_id
+    shop.client.log_metric(run, "test/accuracy", 0.9, step=1)
+    shop.client.log_text(run, "12345", "pages/page.html")
+    shop.client.set_terminated(run, end_time=int(ended.timestamp() * 1000))
+    shop.client.update_run(run, status=status)
+    return str(run)
+
+
+def test_an_old_run_in_mlflow_loses_its_files_and_keeps_its_figures(shop: Shop) -> None:
+    old, killed = tracked(shop, "old", OLD), tracked(shop, "killed", OLD, "KILLED")
+    young, again = tracked(shop, "young", YOUNG), tracked(shop, "again", OLD, "RUNNING")
+    foreign, released = tracked(shop, "foreign", OLD, ours=False), tracked(shop, "released", OLD)
+    shop.client.create_registered_model("digits")
+    shop.client.create_model_version("digits", "file:///nowhere", run_id=released)
+
+    foreseen = prune(shop.home.mlflow_uri, BEFORE, dry_run=True)
+    assert {(found.run_id, found.name, found.bytes) for found in foreseen} == {(old, "old", 5), (killed, "killed", 5)}
+    assert all(shop.client.list_artifacts(run) for run in (old, killed))
+    assert prune(shop.home.mlflow_uri, BEFORE, dry_run=False) == foreseen
+
+    for run in (old, killed):
+        assert shop.client.list_artifacts(run) == []
+        assert GONE in shop.client.get_run(run).data.tags
+    for run in (young, again, foreign, released):
+        assert [item.path for item in shop.client.list_artifacts(run, "pages")] == ["pages/page.html"]
+    for run in (old, killed, young, again, foreign, released):
+        assert [point.value for point in shop.client.get_metric_history(run, "test/accuracy")] == [0.9]
+    assert prune(shop.home.mlflow_uri, BEFORE, dry_run=False) == []
+
+
+def ended(layout: Layout, names: list[str], state: str = "COMPLETED") -> list[str]:
+    """Flow runs that have come to a state just now; their ids."""
+    flow = ask(layout, "POST", "/flows/", {"name": "digits"})["id"]
+    bodies = [{"name": name, "flow_id": flow, "state": {"type": state}} for name in names]
+    return [ask(layout, "POST", "/flow_runs/", body)["id"] for body in bodies]
+
+
+def show(layout: Layout, run: str, count: int) -> None:
+    """What a run has in Prefect besides itself."""
+    for number in range(count):
+        artifact = {"key": "table", "type": "table", "data": [{"row": number}], "flow_run_id": run}
+        ask(layout, "POST", "/artifacts/", artifact)
+
+
+def left(layout: Layout, runs: list[str]) -> tuple[set[str], int]:
+    """Which of these runs there are, and how many artifacts of all of them."""
+    found = ask(layout, "POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": runs}}})
+    of_them: dict[str, Any] = {"artifacts": {"flow_run_id": {"any_": runs}}}
+    return {run["id"] for run in found}, ask(layout, "POST", "/artifacts/count", of_them)
+
+
+def test_prefects_older_runs_go_with_all_that_is_theirs(layout: Layout) -> None:
+    old = [*ended(layout, ["one", "two"]), *ended(layout, ["three"], "CRASHED")]
+    running = ended(layout, ["four"], "RUNNING")
+    show(layout, old[0], 203)  # more than a page of the filter
+    show(layout, running[0], 1)
+    before = datetime.now(UTC)
+    young = ended(layout, ["five"])
+    show(layout, young[0], 2)
+
+    day = f"{before:%Y-%m-%d}"
+    foreseen = orchestration.prune(layout, before, dry_run=True)
+    assert sorted(foreseen) == [f"one of {day}", f"three of {day}", f"two of {day}"]
+    assert left(layout, old) == (set(old), 203)
+    assert orchestration.prune(layout, before, dry_run=False) == foreseen
+    assert left(layout, old) == (set(), 0)
+    assert left(layout, running) == (set(running), 1) and left(layout, young) == (set(young), 2)
+    assert ask(layout, "GET", "/artifacts/table/latest")["flow_run_id"] == young[0]
+
+
+def test_what_somebody_else_deletes_meanwhile_is_no_fault(layout: Layout) -> None:
+    runs = ended(layout, [str(number) for number in range(20)])
+    for run in runs:
+        show(layout, run, 1)
+    with ThreadPoolExecutor(2) as two:
+        one, other = two.map(lambda _: orchestration.prune(layout, datetime.now(UTC), dry_run=False), range(2))
+    assert left(layout, runs) == (set(), 0)
+    assert {*one} & {*other}, "both must have been at a run, or this shows nothing"
