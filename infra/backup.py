@@ -74,21 +74,29 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
     return folder
 
 
+def check(backup: Path, home: Path, address: str | None) -> None:
+    """Refuse by listing alone what `restore` could not do.
+
+    Raises:
+        BackupError: the home holds something, or the backup's history needs a database, or none.
+    """
+    if home.exists() and any(home.iterdir()):
+        raise BackupError(home, "it is not empty", "a backup is restored into an empty home", "set MILLRACE_HOME")
+    if (backup / DUMP).exists() != (address is not None):
+        saw = "its history is a dump of PostgreSQL" if address is None else "its history lies in files"
+        remedy = "give --database-url of an empty database" if address is None else "leave out --database-url"
+        raise BackupError(backup, saw, "it goes back to where it came from", remedy)
+
+
 def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     """Make `home`, which must be empty, from a backup: verified first, its paths rewritten to the new place.
 
     Returns the backup's manifest.
 
     Raises:
-        BackupError: the home holds something, the backup is damaged, or its history needs a database.
+        BackupError: the backup is damaged.
     """
-    if home.exists() and any(home.iterdir()):
-        raise BackupError(home, "it is not empty", "a backup is restored into an empty home", "set MILLRACE_HOME")
     told = verify(backup)
-    if (backup / DUMP).exists() != (address is not None):
-        saw = "its history is a dump of PostgreSQL" if address is None else "its history lies in files"
-        remedy = "give --database-url of an empty database" if address is None else "leave out --database-url"
-        raise BackupError(backup, saw, "it goes back to where it came from", remedy)
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = home.with_name(f".{home.name}.partial")
     shutil.rmtree(draft, ignore_errors=True)
@@ -128,9 +136,13 @@ def verify(backup: Path) -> dict[str, Any]:
     """The manifest, once every file was found to be what it says.
 
     Raises:
-        BackupError: naming the first file that is not.
+        BackupError: naming the first file that is not, or the manifest if that is damaged.
     """
-    told: dict[str, Any] = json.loads((backup / MANIFEST).read_bytes())
+    try:
+        told: dict[str, Any] = json.loads((backup / MANIFEST).read_bytes())
+    except ValueError:
+        saw, rule = "not JSON", "a backup is what its manifest says"
+        raise BackupError(backup / MANIFEST, saw, rule, "use another one") from None
     for row in told["files"]:
         path = backup / row["path"]
         if not path.is_file() or {"path": row["path"], **sums(path)} != row:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from infra.errors import StackError
 from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
@@ -17,39 +19,44 @@ from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
 SCHEMA = "mlflow"
 """MLflow's own, beside Prefect's tables in `public`, so that two programs' tables and migrations cannot meet."""
 
-SCHEMES = ("postgresql", "postgres")
+_CHARACTER = r"(?:[\w.~!$&'()*+,;=-]|%(?!00)[0-9A-Fa-f]{2})"
+ADDRESS = re.compile(
+    rf"postgres(ql)?://({_CHARACTER}+(:{_CHARACTER}*)?@)?"
+    rf"({_CHARACTER}*|\[[0-9A-Fa-f:.]+\])(:\d+)?/{_CHARACTER}+(\?({_CHARACTER}|[/:])*)?",
+    re.ASCII,
+)
+"""Narrow on purpose: what libraries read in different ways they also repeat, and the password with it."""
 
 OPTION = "--database-url"
 
 
-def check(given: str) -> None:
-    """Refuse what is no reference and no address, or holds a password.
+def address_of(given: str) -> str:
+    """The address that is given or that a reference names.
 
     Raises:
-        StackError: with what is wrong; a password in it is not repeated.
+        StackError: it is none, or a password in it is written out; of what may hold one nothing is repeated.
+        tasks.config.secrets.Missing: the reference names nothing.
     """
-    if unreferenced(given):
-        _check_address(given, "the address")
-        if urlsplit(given).password:
-            raise StackError(OPTION, "an address with a password in it", RULE, REMEDY)
-
-
-def address_of(given: str) -> str:
-    """The address itself. Raises `tasks.config.secrets.Missing` for a reference to nothing, `StackError` as `check`."""
-    address = given if unreferenced(given) else resolve(given)
-    _check_address(address, given)
+    named = not unreferenced(given)
+    address = resolve(given) if named else given
+    parts = _parts(address)
+    if parts is None:
+        saw = f"{given} names no such address" if named else "what is given is no such address"
+        rule = "a database is given as postgresql://[user[:password]@]host[:port]/name, percent-encoded"
+        raise StackError(OPTION, saw, rule, "correct it" if named else f"correct it; if it has a password, {REMEDY}")
+    trailing = "password=" in unquote(parts.query).lower()
+    if not named and (trailing or parts.password):
+        raise StackError(OPTION, "an address with a password in it", RULE, REMEDY)
+    if trailing:
+        raise StackError(OPTION, f"{given} has a password after its ?", "a password stands before the @", "correct it")
     return address
 
 
-def _check_address(address: str, named: str) -> None:
-    try:
-        parts = urlsplit(address)
-        whole = parts.scheme in SCHEMES and bool(parts.path.strip("/"))
-    except ValueError:
-        whole = False
-    if not whole:
-        rule = "a database is given as postgresql://[user[:password]@]host[:port]/name"
-        raise StackError(OPTION, f"{named} is no such address", rule, "correct it")
+def _parts(address: str) -> SplitResult | None:
+    with contextlib.suppress(ValueError):
+        if ADDRESS.fullmatch(address) and (parts := urlsplit(address)).netloc:
+            return parts
+    return None
 
 
 def for_prefect(address: str) -> str:
@@ -76,7 +83,7 @@ def prepare(address: str) -> None:
 
 def dump(address: str, into: Path) -> None:
     """All of the database, by PostgreSQL's own tool. Raises `StackError`."""
-    _tool("pg_dump", "--format=custom", f"--file={into}", f"--dbname={_plain(address)}")
+    _tool("pg_dump", address, "--format=custom", f"--file={into}")
 
 
 def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
@@ -94,7 +101,7 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
             raise StackError(
                 OPTION, f"it holds {tables} tables", "a dump goes into an empty database", "make a new one"
             )
-    _tool("pg_restore", "--no-owner", f"--dbname={_plain(address)}", str(dumped))
+    _tool("pg_restore", address, "--no-owner", str(dumped))
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -132,8 +139,13 @@ def _connected(address: str) -> Iterator[Any]:
         connection.close()
 
 
-def _tool(name: str, *words: str) -> None:
+def _tool(name: str, address: str, *words: str) -> None:
     """One of PostgreSQL's programs. The password travels in the environment: a command line is everybody's to read."""
+    parts, environment = urlsplit(address), dict(os.environ)
+    if parts.password:
+        environment["PGPASSWORD"] = unquote(parts.password)
+        parts = parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", "@", 1))
+    command = [f"--dbname={_plain(parts.geturl())}", *words]
     program = shutil.which(name) or next(
         iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
     )
@@ -141,15 +153,7 @@ def _tool(name: str, *words: str) -> None:
         raise StackError(
             OPTION, f"{name} is not installed", "a backup of PostgreSQL needs its tools", "install postgresql-client"
         )
-    environment = dict(os.environ)
-    shown = []
-    for word in words:
-        option, _, value = word.partition("=")
-        if option == "--dbname" and (password := urlsplit(value).password):
-            environment["PGPASSWORD"] = unquote(password)
-            word = word.replace(f":{password}@", "@", 1)
-        shown.append(word)
-    done = subprocess.run([program, *shown], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([program, *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no word"])[-1]
         raise StackError(OPTION, f"{name}: {said}", "it must succeed", "mend it and try again")

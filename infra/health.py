@@ -20,6 +20,9 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
+from tasks.config.secrets import address_in
+from tasks.errors import Refused
+
 Verdict = Literal["ok", "warning", "fault"]
 
 ROOM = 5 << 30
@@ -179,7 +182,11 @@ def holder(port: int) -> str:
 def servers() -> Iterator[Finding]:
     """The servers that the environment names answer."""
     for variable, path in (("PREFECT_API_URL", "/health"), ("MLFLOW_TRACKING_URI", "/health")):
-        url = os.environ.get(variable)
+        try:
+            url = address_in(variable)
+        except Refused as refused:
+            yield Finding(variable, "fault", refused.saw, refused.remedy)
+            continue
         if not url or not re.match(r"https?://", url):
             continue
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from mlflow.tracking import MlflowClient
 from infra import logs, metrics
 from infra.backup import chosen, rewrite_database, spellings
 from tests.homes import CommandHome
+from tests.stacks import free_ports
+from tests.test_tracking_outages import Server
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,22 @@ def test_a_restored_home_at_another_path_has_registry_releases_and_history(
     assert shown.code == 0 and str(finished.root) not in shown.stdout
 
 
+@pytest.mark.slow
+def test_the_server_of_a_restored_home_gives_out_what_runs_and_releases_left(backed_up: Path, tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    assert home("restore", backed_up).code == 0
+    server = Server(home.root, int(free_ports()[0]))
+    try:
+        for asked, found in (
+            (f"get-artifact?run_id={home.newest_run()['mlflow_run_id']}&path=page.html", b"<html"),
+            ("model-versions/get-artifact?name=digits&version=1&path=MLmodel", b"python_function"),
+        ):
+            with urllib.request.urlopen(f"{server.url}/{asked}") as shown:
+                assert found in shown.read()
+    finally:
+        server.stop()
+
+
 def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up: Path, tmp_path: Path) -> None:
     copy = tmp_path / backed_up.name
     shutil.copytree(backed_up, copy)
@@ -50,12 +69,19 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     answer = home("restore", copy)
     assert answer.code == 1 and f"{victim}: other bytes" in answer.stderr
     assert not home.root.exists()
+    (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-9])
+    answer = home("restore", copy)
+    assert answer.code == 1 and f"{copy}/manifest.json: not JSON; a backup is what its manifest says" in answer.stderr
+    assert not home.root.exists()
     home.root.mkdir()
     (home.root / "mine").touch()
     answer = home("restore", backed_up)
-    assert answer.code == 1 and "it is not empty" in answer.stderr
+    assert answer.code == 2 and "it is not empty" in answer.stderr
     answer = CommandHome(tmp_path / "third")("restore", tmp_path / "nowhere")
-    assert answer.code == 1 and "no backup" in answer.stderr
+    assert answer.code == 2 and "no backup" in answer.stderr
+    answer = CommandHome(tmp_path / "third")("restore", backed_up, "--database-url", "postgresql://127.0.0.1:9/db")
+    assert answer.code == 2 and "its history lies in files" in answer.stderr
+    assert not (tmp_path / "third").exists()
 
 
 def test_the_newest_backups_stay(finished: CommandHome, tmp_path: Path) -> None:

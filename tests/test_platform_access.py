@@ -9,10 +9,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from infra.access import USER
-from tests.homes import DIGITS
+from infra.access import USER, Access
+from infra.services import call
+from tests.homes import DIGITS, SMALL
 from tests.stacks import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -52,7 +55,12 @@ def test_with_auth_only_who_knows_the_secret_comes_in_and_all_of_the_pipeline_do
     ):
         assert status_of(url) == status_of(url, "guess") == 401
         assert status_of(url, secrets[name]) in (200, 405)
-    assert status_of(prefect.replace("127.0.0.1", socket.gethostname()) + "/api/health") == 200
+    here = socket.gethostname()
+    assert status_of(prefect.replace("127.0.0.1", here) + "/api/health") == 200
+    assert call("GET", f"{prefect}/ui-settings")["api_url"] == "/api"  # below whichever name a browser came by
+    from_elsewhere = mlflow.replace("127.0.0.1", here)
+    login = {**Access.of(stack.root).headers("mlflow"), "Origin": from_elsewhere}
+    assert call("POST", f"{from_elsewhere}/api/2.0/mlflow/experiments/search", {"max_results": 1}, login)
     run = stack("run", "dataset", DIGITS, "--json")
     assert run.code == 0, run.stderr
     assert run.json["mlflow_run_id"]
@@ -74,11 +82,15 @@ def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(
     stack: Up, postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE", postgres)
+    picture = tmp_path / "picture.png"
+    Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
     home = Up(tmp_path / "home")
     answer = home("up", "--database-url", "env:DATABASE", "--json", timeout=400)
     assert answer.code == 0, answer.stderr
-    run = home("run", "dataset", DIGITS, "--json")
+    run = home("run", "pipeline", DIGITS, *SMALL, "--json")
     assert run.code == 0, run.stderr
+    predicted = home("predict", "digits@champion", picture, "--json")
+    assert predicted.code == 0, predicted.stderr
     assert home("down").code == 0
     assert not (home.root / "mlflow.db").exists() and not (home.root / "prefect" / "prefect.db").exists()
     refused = home("run", "dataset", DIGITS)
@@ -108,11 +120,10 @@ def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(
     assert answer.code == 0, answer.stderr
     try:
         assert other.ask(f"flow_runs/{run.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
-        from mlflow.tracking import MlflowClient
-
-        client = MlflowClient(answer.json["mlflow_url"])
-        names = [item.path for item in client.list_artifacts(run.json["mlflow_run_id"])]
-        assert "page.html" in names
-        assert "<html" in Path(client.download_artifacts(run.json["mlflow_run_id"], "page.html")).read_text()
+        page = f"{answer.json['mlflow_url']}/get-artifact?run_id={run.json['mlflow_run_id']}&path=page.html"
+        with urllib.request.urlopen(page) as shown:
+            assert b"<html" in shown.read()
+        again = other("predict", "digits@champion", picture, "--json")
+        assert again.json["predictions"] == predicted.json["predictions"]
     finally:
         other("down")

@@ -11,6 +11,7 @@ import typer
 
 from flows.commands.reply import AsJson, Reply, replying
 from flows.commands.run import check_server, prepare, use_stack
+from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused
 from tasks.store.audit import REASON, Answer
 from tasks.store.home import Home, find_home
@@ -96,7 +97,7 @@ def publish(client: MlflowClient, run: Run) -> None:
 
 def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | None:
     """Have the flow run end in Prefect too, where its server is up; else somebody resumes it there, with any answer."""
-    flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], os.environ.get("PREFECT_API_URL")
+    flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
     if not server or not flow_run:
         return None
     from tasks import console

@@ -14,7 +14,7 @@ from flows.commands.up import told
 from infra import backup as backups
 from infra import databases
 from infra.stack import Stack
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
 from tasks.pages.words import kilobytes
 from tasks.store.gc import size, wanted_by_releases
 from tasks.store.home import Home, find_home
@@ -39,19 +39,20 @@ def backup(
 
 def back_up(home: Home, folder: Path, keep: int | None) -> Path:
     """A backup of this home, read again and found to be what its manifest says."""
-    with faults():
-        layout = Stack(home.root).layout
+    layout = Stack(home.root).layout
+    with faults(Refused):
         address = databases.address_of(layout.database) if layout is not None and layout.database else None
+    with faults():
         made = backups.back_up(home.root, folder.expanduser().absolute(), wanted_by_releases(home), address, keep)
         backups.verify(made)
     return made
 
 
 @contextmanager
-def faults() -> Iterator[None]:
+def faults(kind: type[Failed] | type[Refused] = Failed) -> Iterator[None]:
     """What goes wrong with a backup, in the form of all errors."""
     try:
-        with told():
+        with told(kind):
             yield
     except backups.BackupError as error:
-        raise Failed(error.what, error.saw, error.rule, error.remedy) from None
+        raise kind(error.what, error.saw, error.rule, error.remedy) from None

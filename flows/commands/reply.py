@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
@@ -92,8 +93,9 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     """A wrong command line, in the form of all errors."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "millrace"
-    saw = error.format_message() or "no command"
-    refused = Refused(" ".join(["millrace", *arguments]), saw, "see the usage", f"{path} --help")
+    # an address, which may hold a password, is not repeated
+    saw = re.sub(r"://\S+", "://…", error.format_message()) or "no command"
+    refused = Refused(path, saw, "see the usage", f"{path} --help")
     command = next((word for word in arguments if not word.startswith("-")), "")
     reply = Reply(command, "--json" in arguments)
     reply.fail(refused)

@@ -27,14 +27,16 @@ def restore(
 ) -> None:
     """Make the home, which must be empty, from a backup: each file verified, every path put into the new place."""
     with replying("restore", as_json) as reply:
-        home = find_home()
+        home = find_home().readable()
         if Stack(home.root).living():
             raise Refused(
                 str(home.root), "a stack is up here", "a backup is restored into an empty home", "millrace down"
             )
-        with faults():
+        with faults(Refused):
             address = None if database_url is None else databases.address_of(database_url)
             chosen = backups.chosen(folder.expanduser().absolute())
+            backups.check(chosen, home.root, address)
+        with faults():
             told = backups.restore(chosen, home.root, address)
         reply.add(backup=str(chosen), home=str(home.root), created=told["created"], files=len(told["files"]))
         if not as_json:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tasks.config.secrets import address_in
 from tasks.errors import Refused
 
 
@@ -43,7 +44,7 @@ class Home:
     @property
     def mlflow_uri(self) -> str:
         """Where tracking goes: the server in the environment, or the local file."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
+        return address_in("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
 
     def owns(self, address: str) -> bool:
         """Whether the MLflow server at an address is the one that `millrace up` started for this home."""
