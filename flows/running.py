@@ -43,9 +43,7 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         try:
             made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
         except Stopped as stop:
-            if not deployed:
-                raise
-            return _ended_by(stop)
+            return _ended_by(stop, deployed)
         finally:
             if mine.run is not None:
                 showing.description(mine.run)
@@ -57,12 +55,14 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
     return attempt
 
 
-def _ended_by(stop: Stopped) -> State:
-    """How a deployed run ends after a signal: its sender, a person or the worker, is known to the server alone."""
+def _ended_by(stop: Stopped, deployed: bool) -> State:
+    """How a run ends after a signal. Who sent it to a deployed one, a person or the worker, the server alone knows."""
+    told = f"{stop}; a new run with the same values goes on from there"
+    if not deployed:
+        return Crashed(message=told, data=stop)  # Prefect raises what it finds there
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
-    made = Cancelled if state is not None and state.is_cancelling() else Crashed
-    return made(message=f"{stop}; a new run with the same values goes on from there")
+    return Cancelled(message=told) if state is not None and state.is_cancelling() else Crashed(message=told)
 
 
 def tell_of_a_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:

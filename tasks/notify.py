@@ -25,15 +25,14 @@ def tell(run: Run) -> None:
     config, event = run.config.notify, event_of(run)
     if event not in config.events:
         return
-    subject, text = word_of(run)
     for name, send in (("webhook", post), ("mail_server", mail)):
         reference = getattr(config, name)
         if reference is None:
             continue
         try:
-            send(config, resolve(reference), subject, text)
-        except (OSError, ValueError, Missing, smtplib.SMTPException) as error:
-            # of an address only the reference is named: it may hold a password
+            send(config, resolve(reference), *word_of(run))
+        except Exception as error:
+            # of an address only the reference is named: it may hold a password, and a library's words the address
             saw = error.saw if isinstance(error, Missing) else type(error).__name__
             console.say(f"warning: notify.{name} ({reference}) was not reached: {saw}", style="yellow")
 

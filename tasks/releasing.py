@@ -12,7 +12,7 @@ from tasks import approval, console
 from tasks.artifacts import Export, Records, Release, Report
 from tasks.attempt import Attempt, current, machine_errors
 from tasks.config import PromoteConfig
-from tasks.errors import Failed, of_the_machine
+from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary
 from tasks.evaluation.gates import promotion
 from tasks.store.audit import Audit
@@ -41,8 +41,12 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
         from tasks.tracking import registry
 
         lock = locked(run.home.root / ".registry.lock", shown.say, attempt.heed)
-        with lock, registry.answering(run.home.mlflow_uri):
-            made = _decide(attempt, client, mlflow_id, exported, report, records, config)
+        try:
+            with lock, registry.answering(run.home.mlflow_uri):
+                made = _decide(attempt, client, mlflow_id, exported, report, records, config)
+        except Lost:
+            attempt.shipper.reconnect()  # the next try waits until it answers
+            raise
         run.made("promote", made, time.monotonic() - started)
         shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)
     if made.alias != "champion":
@@ -69,6 +73,8 @@ def _reached(attempt: Attempt, shown: console.Stage) -> tuple[MlflowClient, str]
 
     try:
         return attempt.shipper.connected(PATIENCE, waiting)
+    except Failed:
+        raise
     except Exception as fault:
         if (found := ours(uri, fault)) is not None:
             raise found from fault

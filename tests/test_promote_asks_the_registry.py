@@ -11,7 +11,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from tasks.config.load import load
-from tasks.errors import Failed
+from tasks.errors import Failed, Lost
 from tasks.store.store import Store
 from tasks.tracking import registry
 from tasks.tracking.runs import connect
@@ -33,6 +33,16 @@ def test_a_dead_server_is_one_error_and_not_an_absent_champion(monkeypatch: pyte
     with pytest.raises(Failed, match="a release needs the registry") as failed, registry.answering(DEAD):
         registry.aliased(client, "digits", "champion")
     assert (failed.value.field, failed.value.saw) == (DEAD, "connection refused")
+    assert isinstance(failed.value, Lost)  # tried again
+
+
+def test_what_the_registry_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    client = connect(uri)
+    client.create_registered_model("digits")
+    with pytest.raises(Failed, match="already exists") as failed, registry.answering(uri):
+        client.create_registered_model("digits")
+    assert not isinstance(failed.value, Lost)
 
 
 def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
@@ -57,6 +67,23 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in told) == 1
     assert sum("metrics wait" in line for line in told) == 1
     assert all(len(line) < 200 for line in told), told
+
+
+def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks import console, releasing
+    from tasks.attempt import Ticket, attempt_run, current
+
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")
+
+    def body() -> None:
+        with console.stage("promote", "digits") as shown:
+            releasing._reached(current.get(), shown)
+
+    with pytest.raises(Failed, match="^experiment digits: its files lie in file:///elsewhere/.* another name$"):
+        attempt_run("release", load(DIGITS), body, Ticket(), None)
 
 
 def versions(client: MlflowClient, count: int) -> None:

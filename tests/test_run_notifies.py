@@ -6,6 +6,7 @@ import email
 import email.policy
 import http.server
 import json
+import shutil
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tasks.config.load import load
 from tasks.errors import Refused
 from tasks.store.home import Home
 from tasks.store.runs import find_runs
-from tests.homes import DIGITS, CommandHome
+from tests.homes import DIGITS, SMALL, CommandHome
 
 
 class Webhook(http.server.BaseHTTPRequestHandler):
@@ -102,6 +103,46 @@ def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
         notify.tell(run)
         told = capfd.readouterr().err
         assert f"notify.webhook ({reference}) was not reached: {saw}" in told and "T0PS3CRET" not in told
+
+
+class Banner(socketserver.StreamRequestHandler):
+    """Another program's port: it answers, and not as the web does."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"SSH-2.0-T0PS3CRET\r\n")
+
+
+NO_RECEIVERS = [
+    "http://127.0.0.1:9/T0PS3CRET\nT0PS3CRET",
+    "http://127.0.0.1:T0PS3CRET/",
+    "http://[T0PS3CRET",
+    "http://127.0.0.1:{banner}/T0PS3CRET",
+]
+
+
+@pytest.mark.parametrize("address", NO_RECEIVERS)
+def test_what_no_library_takes_for_an_address_is_a_warning_too(
+    address: str, finished: CommandHome, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [run] = find_runs(Home(finished.root))
+    run.record["config"] = {**run.record["config"], "notify": {"webhook": "env:HOOK"}}
+    with serving(Banner) as port:
+        monkeypatch.setenv("HOOK", address.format(banner=port))
+        notify.tell(run)
+    told = capfd.readouterr().err
+    assert "notify.webhook (env:HOOK) was not reached" in told and "T0PS3CRET" not in told
+
+
+def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path: Path) -> None:
+    home, secret = CommandHome(tmp_path / "home"), tmp_path / "secret"
+    shutil.copytree(finished.root, home.root)
+    (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and one to be told of
+    secret.write_text(NO_RECEIVERS[0])
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
+    assert answer.code == 0, answer.stderr
+    assert f"warning: notify.webhook (file:{secret}) was not reached: InvalidURL" in answer.stderr
+    assert "T0PS3CRET" not in answer.stdout + answer.stderr
+    assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
 
 
 def test_only_what_was_asked_for_is_told(finished: CommandHome) -> None:

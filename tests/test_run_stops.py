@@ -7,9 +7,11 @@ import logging
 import os
 import shutil
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,9 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_pa
     stop(home, due, number, "run", "training", DIGITS, *LONG, "--json")
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
     assert max(saved) > 500, f"only the regular checkpoint: {saved}"
+    with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
+        (told,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
+    assert told == f"stopped by {signal.Signals(number).name}; a new run with the same values goes on from there"
 
     answer = home("run", "training", DIGITS, *LONG, "--json")
     assert answer.code == 0, answer.stderr

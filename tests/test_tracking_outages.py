@@ -1,4 +1,4 @@
-"""MLflow's server stopped, hanging, answering 500, out of disk, in one training: nothing is lost, nothing waits."""
+"""MLflow's server stopped, hanging, answering 500, out of disk: nothing is lost, and only a release waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient
 from infra.services import Layout, mlflow_server, surroundings
 from tasks.tracking.journal import Point, read
 from tasks.tracking.shipping import LATE
-from tests.homes import DIGITS, ROOT, CommandHome
+from tests.homes import DIGITS, ROOT, SMALL, CommandHome
 from tests.stacks import free_ports
 from tests.test_run_meets_trouble import disk as disk
 from tests.test_run_meets_trouble import fill
@@ -35,7 +35,8 @@ class Server:
     """A real MLflow server, as `millrace up` starts it, that can be hurt."""
 
     def __init__(self, home: Path, port: int) -> None:
-        self.service = mlflow_server(Layout(home=home, project=ROOT, mlflow_port=port))
+        layout = Layout(home=home, project=ROOT, mlflow_port=port)
+        self.service, self.url = mlflow_server(layout), layout.mlflow_url
         self.start()
 
     def start(self) -> None:
@@ -159,6 +160,31 @@ def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrive
         for name, expected in written.items():
             found = client.get_metric_history(run.info.run_id, name)
             assert [(point.step, point.timestamp, point.value) for point in found] == expected, name
+    finally:
+        process.kill()
+        process.communicate()
+        server.stop()
+
+
+def test_a_registry_that_dies_as_a_version_is_promoted_is_waited_for(tmp_path: Path, address: str) -> None:
+    (tmp_path / "server").mkdir()
+    server = Server(tmp_path / "server", Between.port)
+    home = CommandHome(tmp_path / "home", given={"MLFLOW_TRACKING_URI": address})
+    process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
+    try:
+        while "export" not in home.newest_run()["stages"]:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        Between.broken = True
+        while Between.refused < 3 * 3:  # a stage's try asks thrice
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        Between.broken = False
+        _, stderr = process.communicate(timeout=300)
+        assert process.returncode == 0, stderr
+        assert f"promote   {address}" in stderr and "trying again soon" in stderr
+        assert f"the registry at {address}" in stderr and "waiting for it until" in stderr
+        assert len(MlflowClient(address).search_model_versions("name = 'digits'")) == 1
     finally:
         process.kill()
         process.communicate()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
+from flows.commands.run import use_stack
 from tasks.artifacts import Export
 from tasks.errors import Refused
 from tasks.store.home import Home, find_home
@@ -58,6 +59,7 @@ def folder_of(home: Home, export: str) -> Path:
 
 def _released(home: Home, store: Store, reference: str) -> Path:
     """The export that NAME@ALIAS names, from the store or, where that has it no more, from the registry."""
+    use_stack(home)
     name, _, alias = reference.partition("@")
     unknown = Refused(reference, "no such version", "NAME@ALIAS names a registered model", "see the MLflow registry")
     if not name or not alias or not home.has_registry():

@@ -18,6 +18,7 @@ import typer
 
 from flows.commands.reply import AsJson, Reply, replying
 from infra.services import QUIET
+from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.store.home import Home, find_home
 
@@ -53,7 +54,7 @@ def run(
         home = find_home().readable()
         check_release(name, config.release.model, home)
         check_source(name, config)
-        check_tracking(home.mlflow_uri)
+        check_addresses(home)
         home.make()
         use_stack(home)
         prepare(home)
@@ -148,9 +149,10 @@ def check_source(name: str, config: Any) -> None:
         needs.check_task(features, config.model.task, config.train)
 
 
-def check_tracking(address: str) -> None:
-    """MLflow itself would notice late. The address may hold a password, so no more than its beginning is told."""
-    scheme = urlsplit(address).scheme
+def check_addresses(home: Home) -> None:
+    """What the environment says of servers; MLflow itself would notice late."""
+    address_in("PREFECT_API_URL")
+    scheme = urlsplit(home.mlflow_uri).scheme
     if scheme.partition("+")[0] not in TRACKERS:
         rule = f"MLflow's address begins with one of {', '.join(f'{known}://' for known in TRACKERS)}"
         raise Refused("MLFLOW_TRACKING_URI", f"{scheme}://…" if scheme else "a path", rule, "correct it, or unset it")
@@ -195,7 +197,7 @@ def use_stack(home: Home) -> None:
 
 def reach_prefect(home: Home) -> None:
     """Use the server that the environment names, or one of our own until this process ends."""
-    if given := os.environ.get("PREFECT_API_URL"):
+    if given := address_in("PREFECT_API_URL"):
         check_server(given)
         return
     from infra.embedded import EmbeddedServer

@@ -21,7 +21,7 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from tasks import console
 from tasks.artifacts import Export
-from tasks.errors import Damaged, Failed
+from tasks.errors import Damaged, Failed, Lost
 from tasks.store.audit import Audit, Entry
 from tasks.store.provenance import packages
 from tasks.store.store import Store
@@ -43,14 +43,18 @@ Each version tells in its description how it was judged, and links to the run th
 
 @contextmanager
 def answering(uri: str) -> Iterator[None]:
-    """A registry that stops answering is the user's to mend: one line, and nothing is decided without it."""
+    """A registry that stops answering is the user's to mend: one line, and nothing is decided without it.
+
+    Raises `Lost` where it did not answer or failed in itself, `Failed` where it refused.
+    """
     try:
         yield
     except (MlflowException, OSError) as error:
         if (found := ours(uri, error)) is not None:
             raise found from error
         rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
-        raise Failed(uri, reason(error), rule, remedy) from error
+        refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
+        raise (Failed if refused else Lost)(uri, reason(error), rule, remedy) from error
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import mlflow
 from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewType
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
+from tasks.errors import Failed
 from tasks.pages.description import MODE, STORY
 from tasks.store.history import short
 from tasks.store.provenance import git_commit
@@ -69,6 +72,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
         tags = {**EXPERIMENT, "mlflow.note.content": f"{ABOUT} {name}."}
         experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
     else:
+        check_place(name, experiment.artifact_location)
         experiment_id = experiment.experiment_id
     query = f"tags.`millrace.run` = '{run.run_id}'"
     found = client.search_runs([experiment_id], query, run_view_type=ViewType.ALL, max_results=1)
@@ -93,6 +97,17 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
     return mlflow_id
+
+
+def check_place(name: str, location: str) -> None:
+    """An experiment that was begun in the home of another machine keeps its files there, where only that one writes.
+
+    Raises:
+        Failed: they would be written to a folder of the same name on this machine, and be lost to MLflow.
+    """
+    if location.startswith("file:") and not Path(url2pathname(urlsplit(location).path)).is_dir():
+        rule, remedy = "files of a run must reach MLflow", "run it on that machine, or give the preset another name"
+        raise Failed(f"experiment {name}", f"its files lie in {location}, which is not here", rule, remedy)
 
 
 def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:

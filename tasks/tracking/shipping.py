@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks import console
 from tasks.artifacts import Artifact
+from tasks.errors import Failed
 from tasks.store.files import pretty, write
 from tasks.store.runs import Run
 from tasks.tracking import chosen
@@ -113,13 +114,20 @@ class Shipper:
         started = time.monotonic()
         while not self._ready.wait(0.1):
             spent, fault = time.monotonic() - started, self.fault
-            if fault is not None and (spent > patience or ours(self.run.home.mlflow_uri, fault) is not None):
+            if fault is not None and (spent > patience or self._hopeless(fault)):
                 raise fault
             if spent > patience:
                 raise TimeoutError("timed out")
             waiting(spent)
         assert self.client is not None and self.mlflow_id is not None
         return self.client, self.mlflow_id
+
+    def _hopeless(self, fault: Exception) -> bool:
+        return isinstance(fault, Failed) or ours(self.run.home.mlflow_uri, fault) is not None
+
+    def reconnect(self) -> None:
+        """Find the server anew: `connected` waits until it answers again."""
+        self._ready.clear()
 
     def close(self, patience: float) -> None:
         """Send what is left; what cannot be sent in `patience` seconds waits in the journal."""

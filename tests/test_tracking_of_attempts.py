@@ -1,0 +1,50 @@
+"""All attempts of a run are one MLflow run, whose curves look as if it had never been killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from tasks.tracking.journal import read
+from tests.homes import DIGITS, CommandHome
+
+FLAGS = ["--train.steps", "3000", "--train.log_every", "20", "--train.evaluate_every", "500"]
+FLAGS += ["--train.checkpoint.every", "1000"]
+
+
+def told_past(home: CommandHome, step: int) -> Callable[[], bool]:
+    """Whether MLflow has acknowledged a point of a later step."""
+
+    def due() -> bool:
+        sent = sum(json.loads(path.read_bytes())["offset"] for path in home.root.glob("runs/*/shipped.json"))
+        points = (point for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path))
+        return any(point.step > step and point.end <= sent for point in points)
+
+    return due
+
+
+@pytest.mark.slow
+def test_killed_and_run_again_it_is_one_mlflow_run_with_each_point_once(tmp_path: Path) -> None:
+    home = CommandHome(tmp_path)
+    ids = []
+    for step in (1_100, 2_100):  # what comes after the checkpoint before them is trained, and told, twice
+        assert home.kill_when(told_past(home, step), "run", "training", DIGITS, *FLAGS)
+        ids.append(home.newest_run()["mlflow_run_id"])
+    [shipped] = tmp_path.glob("runs/*/shipped.json")
+    shipped.unlink()  # as if the kill had come after the sending and before its note
+    answer = home("run", "training", DIGITS, *FLAGS, "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["attempt"] == 3
+    assert {*ids} == {answer.json["mlflow_run_id"]}
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    [run] = client.search_runs([found.experiment_id for found in client.search_experiments()])
+    assert run.info.run_id == ids[0] and run.data.tags["millrace.attempts"] == "3"
+    steps = {name: [p.step for p in client.get_metric_history(ids[0], name)] for name in run.data.metrics}
+    assert steps["train/loss"] == list(range(20, 3_001, 20))
+    assert steps["validation/loss"] == list(range(500, 3_001, 500))
+    assert all(found == sorted({*found}) for found in steps.values()), steps
