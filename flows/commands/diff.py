@@ -9,8 +9,6 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from tasks.errors import Refused
-from tasks.pages import comparison_page
-from tasks.pages.comparison import Comparison
 from tasks.store.files import write
 from tasks.store.home import find_home
 from tasks.store.runs import resolve_run
@@ -24,6 +22,10 @@ def diff(
 ) -> None:
     """Data, code, config, environment and results of two runs, and whether the difference is more than noise."""
     with replying("diff", as_json) as reply:
+        # SciPy, which they need, would double the time that any command takes to start
+        from tasks.pages import comparison_page
+        from tasks.pages.comparison import Comparison
+
         if html is not None and html.is_dir():
             raise Refused("--html", html, "a folder is there", "name a file, as in --html comparison.html")
         home = find_home().readable()
