@@ -35,7 +35,7 @@ PATIENCE = 180.0
 """Seconds for a service to work; a first start makes its database."""
 HANGING = 10.0
 """Seconds that a living service may leave unanswered before it is started anew."""
-GRACE = 20.0
+GRACE = 30.0
 """Seconds between the request to leave and the kill: a training saves its state meanwhile."""
 
 Say = Callable[[str], None]

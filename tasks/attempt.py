@@ -133,12 +133,12 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
     begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say)
     with machine_errors("the run", home.root), begun as run:
         ticket.run = run
-        if run.attempt > 1:
-            console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
         attempt = Attempt(run, ticket.answered)
         token = current.set(attempt)
         try:
             with signals_of(attempt), machine_errors("the run", home.root):
+                if run.attempt > 1:
+                    console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
                 result = _with_one_repair(body)
                 run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
                 ticket.asks = attempt.asks

@@ -52,6 +52,7 @@ class Process:
         self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as output:
+            self._heard = output.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tasks.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
@@ -60,7 +61,6 @@ class Process:
                 pass_fds=[theirs.fileno()],
                 env={**inherited(), **ENVIRONMENT, "OMP_NUM_THREADS": str(threads)},
             )
-            self._heard = output.tell()
         theirs.close()
 
     def call(

@@ -16,6 +16,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.context import FlowRunContext
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from tasks import console
 from tasks.artifacts import Artifact
@@ -48,8 +49,9 @@ class Progress:
 
     def renew(self) -> None:
         """Show what was told last, until the stage is over."""
-        while not self._over.wait(EVERY):
-            self._show(self._latest)
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # Prefect's waits double; the next look tries again
+            while not self._over.wait(EVERY):
+                self._show(self._latest)
         if self._artifact is not None and self._shown is not None:
             self._show((100.0, self._shown[1]))
 
@@ -70,7 +72,7 @@ class Progress:
                 update_progress_artifact(self._artifact, progress=percent, description=f"{self.stage}: {words}")
             self._shown = latest
         except Exception:
-            return  # the next look tries again
+            return
         console.log.info("%s: %s", self.stage, words)
 
 
