@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from infra.embedded import EmbeddedServer
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
@@ -53,6 +59,17 @@ def surroundings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "PREFECT_API_URL")}
 
 
+@cache
+def shared_server() -> str:
+    """One Prefect server for all runs of this test process: of a run's time, starting its own is nearly half."""
+    place = Path(tempfile.mkdtemp(prefix="millrace-prefect-"))
+    server = EmbeddedServer(place / "prefect", place / "log")
+    atexit.register(shutil.rmtree, place)
+    atexit.register(server.stop)
+    server.wait()
+    return server.url
+
+
 @dataclass(frozen=True)
 class CommandHome:
     """A home, and the `millrace` command on it."""
@@ -64,12 +81,16 @@ class CommandHome:
     given: Mapping[str, str] = field(default_factory=dict)
     """Further variables of its environment."""
 
+    own_server: bool = False
+    """Whether a run starts Prefect's server by itself, as it does where none is up; else all share one."""
+
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command in a process group of its own."""
+        shared = {} if self.own_server or "run" not in words[:1] else {"PREFECT_API_URL": shared_server()}
         return subprocess.Popen(
             [*self.before, str(MILLRACE), *map(str, words)],
             cwd=ROOT,
-            env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200", **self.given},
+            env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200", **shared, **self.given},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -77,7 +98,7 @@ class CommandHome:
             start_new_session=True,
         )
 
-    def __call__(self, *words: str | Path, timeout: float = 300) -> Answer:
+    def __call__(self, *words: str | Path, timeout: float = 900) -> Answer:
         """The command to its end."""
         process = self.start(*words)
         try:

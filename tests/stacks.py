@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from infra.services import call
@@ -14,8 +15,11 @@ from tests.homes import CommandHome
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
+@dataclass(frozen=True)
 class Up(CommandHome):
     """A home whose stack is up."""
+
+    own_server: bool = True
 
     def up(self) -> dict[str, Any]:
         """`millrace up --json`."""

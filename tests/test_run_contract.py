@@ -15,7 +15,7 @@ from tests.homes import DIGITS, SMALL, CommandHome
 @pytest.fixture(scope="module")
 def second(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A copy of the finished home, in which the same preset has run once more."""
-    home = CommandHome(tmp_path_factory.mktemp("second") / "home")
+    home = CommandHome(tmp_path_factory.mktemp("second") / "home", own_server=True)
     shutil.copytree(finished.root, home.root)
     return home
 

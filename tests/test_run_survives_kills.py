@@ -35,11 +35,9 @@ def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_once_in_each_stage(unbroken, CommandHome(tmp_path))
+    killed_once_in_each_stage(unbroken, CommandHome(tmp_path, own_server=True))
 
 
-@pytest.mark.timeout(1800)
 def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
     killed_at_a_random_moment_of_each_stage(unbroken, [CommandHome(tmp_path / str(number)) for number in range(2)])
