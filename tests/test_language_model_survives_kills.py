@@ -9,7 +9,7 @@ import pytest
 from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
 from tests.kills import Unbroken, killed_at_a_random_moment_of_each_stage, killed_once_in_each_stage
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM)
 

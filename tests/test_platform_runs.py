@@ -10,11 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tasks.tracking.journal import read
 from tests.homes import DIGITS
 from tests.stacks import Up, wait
 from tests.test_run_notifies import Webhook, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 LONG = {"train": {"steps": 20_000, "checkpoint": {"every": 50, "keep": 2}, "evaluate_every": 20_000}}
 FLAGS = ["--train.steps", "20001", "--train.checkpoint.every", "50", "--train.evaluate_every", "20001"]
@@ -46,7 +47,7 @@ def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(sta
     assert children(stack)
     stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     wait(lambda: not children(stack), 15)
-    assert stack.wait_for(run, timeout=15)["state"]["type"] == "CANCELLED"
+    assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
     assert checkpoints(stack)
     assert stack.newest_run("training")["status"] == "stopped"
     again = stack.start_deployment("training/digits", LONG)
@@ -65,11 +66,13 @@ def test_down_lets_a_training_save_and_after_up_the_next_run_goes_on_from_there(
     assert stack("down").code == 0
     assert not children(stack)
     saved = max(int(Path(path).stem.removeprefix("step-")) for path in checkpoints(stack) - before)
-    assert saved % 1_000, f"only the regular checkpoint: {saved}"
-    assert stack.newest_run("training")["status"] == "stopped"
+    stopped = stack.newest_run("training")
+    assert stopped["status"] == "stopped"
+    told = max(point.step for point in read(stack.root / "runs" / stopped["run_id"] / "metrics.jsonl"))
+    assert saved >= told, "what came after the last checkpoint is not saved"
     stack.up()
-    told = stack.ask(f"flow_runs/{run}")["state"]
-    assert told["type"] == "CRASHED" and told["message"].startswith("stopped by SIGTERM")
+    state = stack.ask(f"flow_runs/{run}")["state"]
+    assert state["type"] == "CRASHED" and state["message"].startswith("stopped by SIGTERM")
     again = stack.start_deployment("training/digits", rare)
     log = stack.root / "runs" / stack.newest_run("training")["run_id"] / "logs/train.log"
     wait(lambda: f"step {saved}: going on from its checkpoint" in log.read_text())
@@ -107,12 +110,13 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
         process.communicate()
     process = stack.start("run", "training", DIGITS, *FLAGS)
     try:
-        wait(lambda: len(stack.newest_run("training")["attempts"]) == 2)
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "going on with" in line)
     finally:
         process.send_signal(signal.SIGTERM)
-        _, stderr = process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == 75
-    assert "going on with" in stderr and "attempt 2" in stderr
+    assert "attempt 2" in said and len(stack.newest_run("training")["attempts"]) == 2
 
 
 def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_went(stack: Up, running) -> None:
@@ -126,7 +130,7 @@ def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_w
     time.sleep(60)
     assert children(stack), "the training must outlast the minute, or this shows nothing"
     stack.up()
-    found = stack.wait_for(run, timeout=400)
+    found = stack.wait_for(run, timeout=900)
     assert found["state"]["type"] == "COMPLETED", found["state"]
     assert len(stack.newest_run("training")["attempts"]) == 1
     logs = stack.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200})
