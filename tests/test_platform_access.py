@@ -67,11 +67,11 @@ def test_with_auth_only_who_knows_the_secret_comes_in_and_all_of_the_pipeline_do
     found = stack("status", "--json")
     assert found.code == 0 and found.json["deployments"]
     assert stack.wait_for(stack.start_deployment("dataset/digits"))["state"]["type"] == "COMPLETED"
+    assert stack("down").code == 0
     for path in stack.root.rglob("*"):
         if path.is_file() and path.parent.name != "secrets":
             content = path.read_bytes()
             assert not [name for name, secret in secrets.items() if secret.encode() in content], path
-    assert stack("down").code == 0
     again = stack("up", "--no-auth", "--host", "127.0.0.1", "--json", timeout=400)
     assert again.code == 0, again.stderr
     assert status_of(f"{prefect}/api/health") == 200 and status_of(f"{prefect}/metrics") == 200

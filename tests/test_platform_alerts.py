@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,19 @@ def test_a_run_that_did_not_begin_is_told_and_status_says_so(stack: Up, tmp_path
         assert answer.code == 0, answer.stderr
         os.kill(answer.json["pids"]["worker"], signal.SIGKILL)
         run = stack.start_deployment("dataset/digits")
-        [(path, text)] = wait(lambda: Webhook.got)
+        found = stack.ask(f"flow_runs/{run}")
+        planned = f"{datetime.fromisoformat(found['expected_start_time']):%H:%M:%S.%f}"  # the hourly one is late, too
+        [(path, text)] = wait(lambda: [got for got in Webhook.got if planned in got[1]])
     assert path == "/T0PS3CRET"
     assert text.startswith("*dataset/digits is late*") and "millrace status" in text
     status = stack("status", "--json")
-    assert status.code == 1 and [row["deployment"] for row in status.json["late"]] == ["dataset/digits"]
+    assert status.code == 1
+    assert [row["deployment"] for row in status.json["late"] if row["run"] == found["name"]] == ["dataset/digits"]
     assert "late     " in stack("status").stdout
     stack.up()
     assert stack.wait_for(run)["state"]["type"] == "COMPLETED"
-    assert stack("status", "--json").json["late"] == []
+    wait(lambda: stack("status", "--json").json["late"] == [])
+    assert stack("down").code == 0  # what runs makes and drops files
     for file in stack.root.rglob("*"):
         assert not file.is_file() or b"T0PS3CRET" not in file.read_bytes(), file
 
