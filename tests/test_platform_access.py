@@ -18,7 +18,7 @@ from infra.services import call
 from tests.homes import DIGITS, SMALL
 from tests.stacks import Up
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def status_of(url: str, password: str | None = None) -> int:

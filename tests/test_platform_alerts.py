@@ -16,7 +16,7 @@ from infra.stack import Stack
 from tests.stacks import Up, wait
 from tests.test_run_notifies import Webhook, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def installed(stack: Up) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from flows.asking import Approval
 from infra.automations import ENDS, LEFT
 from tests.stacks import Up, wait
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 SMALL = {
     "train": {"steps": 60, "schedule": {"warmup": 5}, "checkpoint": {"every": 10}},

@@ -16,7 +16,7 @@ from tests.homes import DIGITS, MILLRACE, ROOT, SMALL, surroundings
 from tests.stacks import Up, free_ports, wait
 from tests.test_docs_are_true import blocks
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 Follow = Callable[..., str]
 

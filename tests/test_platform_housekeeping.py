@@ -15,7 +15,7 @@ from infra.backup import verify
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.stacks import Up
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 OLD = datetime.now(UTC) - timedelta(days=100)
 

@@ -16,7 +16,6 @@ expect.set_options(timeout=60_000)
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (its package is chromium)"),
 ]
 

@@ -22,7 +22,7 @@ from infra.stack import MARK, Stack
 from tests.homes import DIGITS
 from tests.stacks import Up, wait
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nightly", "backup/nightly"}
 ALL = SCHEDULED | {"training/digits", "release/digits"}
