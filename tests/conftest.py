@@ -40,7 +40,7 @@ LONGEST = {
     "test_run_stops.py",
     "test_run_survives_kills.py",
 }
-"""Files of six minutes and more. They go first, so that the two workers end together."""
+"""The longest files. They go first, so that the two workers end together."""
 
 
 @pytest.fixture(autouse=True)

@@ -61,7 +61,7 @@ def surroundings() -> dict[str, str]:
 
 @cache
 def shared_server() -> str:
-    """One Prefect server for all runs of this test process: of a run's time, starting its own is nearly half."""
+    """One Prefect server for all runs of this test process: to start its own is much of what a short run costs."""
     place = Path(tempfile.mkdtemp(prefix="millrace-prefect-"))
     server = EmbeddedServer(place / "prefect", place / "log")
     atexit.register(shutil.rmtree, place)

@@ -36,7 +36,7 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=300)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == code, stderr
     assert '"status": "stopped"' in stdout
     assert "Traceback" not in stderr

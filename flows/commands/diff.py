@@ -22,7 +22,7 @@ def diff(
 ) -> None:
     """Data, code, config, environment and results of two runs, and whether the difference is more than noise."""
     with replying("diff", as_json) as reply:
-        # SciPy, which they need, would double the time that any command takes to start
+        # they need SciPy, which else would be loaded whenever any command starts
         from tasks.pages import comparison_page
         from tasks.pages.comparison import Comparison
 
