@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,12 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import psutil
-
-from tasks import children, console, notify
+from tasks import console, notify
+from tasks.children import Crew, Limits
 from tasks.config import Config
 from tasks.errors import Damaged, Failed, Stopped, UserError
 from tasks.pages import run_page
+from tasks.runtime import available_threads
 from tasks.store.audit import Answer
 from tasks.store.home import find_home
 from tasks.store.provenance import produced_by
@@ -45,8 +44,8 @@ class Attempt:
         """What a person has said to this run about an export, by its digest: whether it may be champion."""
         self.store: Store = run.store
         self.config = run.config
-        self.threads = self.config.resources.threads or psutil.cpu_count(logical=False) or os.cpu_count() or 1
-        self.crew = children.Crew(run.folder / "logs", self.threads)
+        self.threads = self.config.resources.threads or available_threads()
+        self.crew = Crew(run.folder / "logs", self.threads)
         self.shipper = Shipper(run)
         self.signal_number = 0
         self.working = False
@@ -72,7 +71,6 @@ class Attempt:
         staging: Staging | None,
         arguments: tuple[Any, ...],
         *,
-        fresh: bool = False,
         heard: Callable[..., None] = lambda *progress: None,
     ) -> Any:
         """Have `module:function` done in a compute process; measurements go to the run, progress to `heard`."""
@@ -90,18 +88,20 @@ class Attempt:
                 console.say("  … saving, then stopping")
             return self.signal_number
 
+        resources = self.config.resources
         self.working = True
         try:
             self.heed()
-            with self.crew.process(stage, fresh) as process:
-                return process.call(
+            with self.crew.gang(stage) as gang:
+                return gang.call(
                     work,
                     staging,
                     self.journal,
                     arguments,
-                    limit=self.config.resources.limit(stage),
-                    heard=hear,
+                    limits=Limits(*resources.limit(stage), resources.grace),
+                    hear=hear,
                     stop=stop,
+                    say=lambda line: console.say(f"  … {stage:<9} {line}"),
                 )
         finally:
             self.working = False
@@ -155,7 +155,6 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             raise
         finally:
             console.wait("writing the run's page, sending the rest to MLflow")
-            attempt.crew.close()
             _publish_page(attempt)
             attempt.shipper.close(HASTE if attempt.signal_number else PATIENCE)
             notify.tell(run)

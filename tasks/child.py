@@ -1,13 +1,12 @@
-"""A compute process: takes works from its parent one after the other, answers each with its outcome.
+"""The far end of a compute process: does the work that its parent asks for, and answers with the outcome.
 
-It stays in the parent's process group, dies with the parent, and on SIGTERM or SIGINT lets a work that asks
+It stays in the parent's process group and ends with the parent. On SIGTERM or SIGINT it lets work that asks
 `stopping()` save at its next step; any other work is left at once, for its finished pieces are safe.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import logging
 import os
@@ -16,19 +15,19 @@ import sys
 import threading
 import traceback
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Stopped, UserError, of_the_machine
 from tasks.tracking.journal import JournalFile
-from tasks.workbench import Workbench
+from tasks.workbench import Silence, Workbench
 
-PR_SET_PDEATHSIG = 1
+if TYPE_CHECKING:
+    from tasks.children import Request
 
 
 class Child:
-    """The far end of `tasks.children.Process`."""
+    """Answers the requests of `tasks.children.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -38,7 +37,7 @@ class Child:
         self._mutex = threading.Lock()
 
     def serve(self) -> None:
-        """Work until the parent hangs up."""
+        """Work until the parent closes the connection."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
         while True:
@@ -46,25 +45,28 @@ class Child:
                 request = self.connection.recv()
             except EOFError:
                 return
-            self._work(*request)
+            self._work(request)
 
-    def _work(self, work: str, staging: Any, journal: Path, threads: int, arguments: tuple[Any, ...]) -> None:
+    def _work(self, request: Request) -> None:
         self.working, self.asks = True, False
         try:
-            module, _, name = work.partition(":")
+            module, _, name = request.work.partition(":")
             bench = Workbench(
-                staging=staging,
-                journal=JournalFile(journal),
+                staging=request.staging,  # type: ignore[arg-type]
+                journal=JournalFile(request.journal) if request.journal else Silence(),
                 progress=lambda done, total, unit, **figures: self._say("progress", done, total, unit, figures),
                 measure=lambda name, value: self._say("measure", name, value),
                 stopping=self._stopping,
-                threads=threads,
+                threads=request.threads,
+                role=request.role,
+                rank=request.rank,
+                peers=request.peers,
             )
-            outcome = getattr(importlib.import_module(module), name)(bench, *arguments)
+            outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
             self.working = False
             self._say("done", outcome)
         except Stopped as stop:
-            self._say("stopped", stop.signal_number)
+            self._say("stopped", stop)
         except UserError as error:
             self._say("error", error)
         except MemoryError:
@@ -96,22 +98,15 @@ class Child:
 
 def _plain(error: Exception) -> OSError | str:
     """An error of the machine (disk full, no permission) is an OSError with a number; all else is our bug."""
-    found = error if isinstance(error, OSError) and error.errno else of_the_machine(error)
-    if found is not None and found.errno is not None:
-        return OSError(found.errno, found.strerror or "", *([str(found.filename)] if found.filename else []))
+    of_machine = error if isinstance(error, OSError) and error.errno else of_the_machine(error)
+    if of_machine is not None and of_machine.errno is not None:
+        names = [str(of_machine.filename)] if of_machine.filename else []
+        return OSError(of_machine.errno, of_machine.strerror or "", *names)
     return f"{type(error).__name__}: {error}"
 
 
-def main() -> None:
-    """Die with the parent, then serve."""
-    parent = int(sys.argv[2])
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the request above
-        return
+def serve(connection: Connection) -> None:
+    """Serve a parent, in a process that was forked for it."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("tasks").setLevel(logging.INFO)
-    Child(Connection(int(sys.argv[1]))).serve()
-
-
-if __name__ == "__main__":
-    main()
+    Child(connection).serve()

@@ -1,67 +1,125 @@
-"""The processes that do the work: start, log, time out, signal, kill."""
+"""The processes that compute for one run: one for a stage's work, or a gang of them that live and end together."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from tasks.errors import Failed, Lost, Stopped
+from tasks.fork_server import fork_server
 from tasks.store.staging import Staging
 
-GRACE = 10.0
-"""Seconds between a signal and the end of a child that has not left by itself."""
+HANG_UP = 10.0
+"""Seconds that an idle process may take to leave once its parent has closed the connection."""
 
-ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-    "TF_FLAG_SAVED_MODEL_FINGERPRINTING": "0",  # a random uuid in every SavedModel
-    "KERAS_BACKEND": "tensorflow",
-    "PYTHONHASHSEED": "0",
-    "MPLBACKEND": "Agg",
-    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-}
+REMINDER = 10.0
+"""Seconds between two lines about a step that is waited for after a signal."""
 
-NEEDED = re.compile(
-    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
-    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC|MLFLOW)_\w+|MILLRACE_HOME"
-    r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
-)
-"""What of our environment a compute process gets: where things are and how to compute; nobody's secrets."""
+CHATTER = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
+"""How TensorFlow's C++ begins lines that nobody needs to read; they stay in the log file."""
 
-CHATTER = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
-"""How TensorFlow's C++ begins what nobody needs to read; it stays in the file."""
+Hear = Callable[..., None]
+"""Called with what a process reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long work may take."""
+
+    field: str = "resources.timeout"
+    """The config field that limits it."""
+    seconds: float = 86_400.0
+    grace: float = 120.0
+    """Seconds between a signal, or the time-out, and the end of a process that has not left by itself."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a compute process is asked for: `function(bench, *arguments)` of `module:function`."""
+
+    work: str
+    staging: Staging | None
+    journal: Path | None
+    threads: int
+    arguments: tuple[Any, ...]
+    role: str = "chief"
+    rank: int = 0
+    peers: tuple[str, ...] = ("chief",)
+    """The roles of all processes of the gang, by rank."""
 
 
 class Process:
-    """A compute process and the line to it."""
+    """A compute process and the connection to it."""
 
-    def __init__(self, log: Path, threads: int, rank: int = 0) -> None:
+    def __init__(self, stage: str, log: Path, threads: int, rank: int = 0) -> None:
         ours, theirs = Pipe()
         self.connection: Connection = ours
         self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
+        server = fork_server(threads, log.with_name("fork-server.log"))
         with open(log, "ab") as output:
-            self._heard = output.tell()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tasks.child", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[theirs.fileno()],
-                env={**inherited(), **ENVIRONMENT, "OMP_NUM_THREADS": str(threads)},
-            )
+            self._read_to = output.tell()
+            self.process = server.fork(stage, theirs.fileno(), output.fileno())
         theirs.close()
+
+    def kill(self) -> None:
+        """End the process and whatever it has started."""
+        if (pid := self.process.begun()) is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for process in psutil.Process(pid).children(recursive=True):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.connection.close()
+
+    def close(self) -> None:
+        """Close the connection; an idle process leaves by itself."""
+        self.connection.close()
+        if self.process.wait(HANG_UP) is None:
+            self.kill()
+
+    def lines(self) -> Iterator[str]:
+        """What the process has written to its log since the last call; whole lines, without TensorFlow's chatter."""
+        if self.log.stat().st_size == self._read_to:
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read_to += len(line)
+                text = line.decode(errors="replace").rstrip()
+                if text and not CHATTER.match(text):
+                    yield text
+
+    def death(self, work: str) -> Failed:
+        """The error for a process that ended without an answer."""
+        code = self.process.wait()
+        assert code is not None
+        saw = f"its process was killed by signal {-code}" if code < 0 else f"its process left with code {code}"
+        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        kind = Lost if code < 0 else Failed
+        return kind(work, f"{saw}; last log line: {last[0]}", "a compute process must answer", f"see {self.log}")
+
+
+class Gang:
+    """Processes that do one piece of work together: all end when one does, and only the chief (rank 0) writes."""
+
+    def __init__(self, processes: Sequence[Process], roles: Sequence[str]) -> None:
+        self.processes, self.roles = list(processes), tuple(roles)
+        self._reason: BaseException | None = None
+        self._deadline = float("inf")
 
     def call(
         self,
@@ -70,131 +128,120 @@ class Process:
         journal: Path,
         arguments: tuple[Any, ...],
         *,
-        limit: tuple[str, float],
-        heard: Callable[..., None],
-        stop: Callable[[], int],
+        limits: Limits,
+        hear: Hear,
+        stop: Callable[[], int] = lambda: 0,
+        say: Callable[[str], None] = lambda line: None,
     ) -> Any:
-        """Have `module:function` done; what it says on the way goes to `heard`, the lines of its log too.
+        """Have `module:function` done by every process, and return what the chief's returns.
 
-        `limit` is a field of the config and its seconds. Raises what the work raised; `Lost` when it was killed;
-        `Failed` when it crashed or ran past the limit; `Stopped` after a signal (`stop()` gives its number), once the
-        child has saved and left.
+        Raises what the work raised; `Lost` when a process was killed; `Failed` when one crashed or the time-out has
+        passed; `Stopped` after a signal (`stop()` gives its number), once the processes have saved and left or
+        `limits.grace` has passed.
         """
-        self.connection.send((work, staging, journal, self.threads, arguments))
-        started = time.monotonic()
-        asked: float | None = None
-        reason: BaseException | None = None
-        while True:
-            spoken = self.connection.poll(0.1)
-            for line in self._lines():
-                heard("log", self.rank, line)
-            if spoken:
-                try:
-                    kind, *values = self.connection.recv()
-                except (EOFError, ConnectionResetError):
-                    raise reason or self._died(work) from None
+        for process, role in zip(self.processes, self.roles, strict=True):
+            chief = process.rank == 0
+            process.connection.send(
+                Request(
+                    work,
+                    staging if chief else None,
+                    journal if chief else None,
+                    process.threads,
+                    arguments,
+                    role,
+                    process.rank,
+                    self.roles,
+                )
+            )
+        started, reminded, outcome = time.monotonic(), 0.0, None
+        working = {process.connection: process for process in self.processes}
+        while working:
+            ready = wait(list(working), 0.1)
+            for process in self.processes:
+                for line in process.lines():
+                    hear("log", process.rank, line)
+            for connection in ready:
+                process = working[connection]  # type: ignore[index]
+                kind, *values = self._receive(process, work)
                 if kind == "done":
-                    return values[0]
-                if kind == "stopped":
-                    raise reason or Stopped(values[0])
-                if kind == "error":
-                    raise values[0]
-                if kind == "crash":
-                    raise Failed(work, values[0], "this is a bug of ours", f"report it with {self.log}")
-                heard(kind, *values)
-            if asked is None and (number := stop()):
-                reason, asked = Stopped(number), time.monotonic()
-                self.signal(number)
-            if asked is None and time.monotonic() - started > limit[1]:
-                reason, asked = self._late(work, *limit), time.monotonic()
-                self.signal(signal.SIGTERM)
-            if asked is not None and time.monotonic() - asked > GRACE:
-                self.kill()
-                assert reason is not None
-                raise reason
-
-    def signal(self, number: int) -> None:
-        """Ask the child to save and leave."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
+                    del working[process.connection]
+                    outcome = values[0] if process.rank == 0 else outcome
+                else:
+                    self._heard(process, work, kind, values, hear)
+            now = time.monotonic()
+            if self._reason is None and (number := stop()):
+                self._ask(number, Stopped(number), limits)
+                reminded = now
+            if self._reason is None and now - started > limits.seconds:
+                self._ask(signal.SIGTERM, _late(work, limits), limits)
+            if isinstance(self._reason, Stopped) and now - reminded > REMINDER:
+                left = self._deadline - now
+                say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
+                reminded = now
+            if now > self._deadline:
+                assert self._reason is not None
+                raise self._reason
+        return outcome
 
     def kill(self) -> None:
-        """End the child and whatever it started."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Process(self.process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        self.process.kill()
-        self.process.wait()
+        """End all processes."""
+        for process in self.processes:
+            process.kill()
 
     def close(self) -> None:
-        """Hang up; an idle child leaves by itself."""
-        self.connection.close()
+        """Let all processes leave."""
+        for process in self.processes:
+            process.close()
+
+    def _ask(self, number: int, reason: BaseException, limits: Limits) -> None:
+        """Have all processes save and leave."""
+        self._reason, self._deadline = reason, time.monotonic() + limits.grace
+        for process in self.processes:
+            process.process.send_signal(number)
+
+    def _receive(self, process: Process, work: str) -> Any:
         try:
-            self.process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            self.kill()
+            return process.connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._reason or process.death(work) from None
 
-    def _died(self, work: str) -> Failed:
-        code = self.process.wait()
-        saw = f"its process was killed by signal {-code}" if code < 0 else f"its process left with code {code}"
-        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        kind = Lost if code < 0 else Failed
-        return kind(work, f"{saw}; last words: {last[0]}", "a compute process must answer", f"see {self.log}")
-
-    def _late(self, work: str, field: str, seconds: float) -> Failed:
-        return Failed(field, f"{work} ran past {seconds:.0f} s", "a stage ends in time", "raise it, and run again")
-
-    def _lines(self) -> Iterator[str]:
-        """What the process has written to its log since we looked last; a line at a time, without chatter."""
-        if self.log.stat().st_size == self._heard:
-            return
-        with open(self.log, "rb") as file:
-            file.seek(self._heard)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._heard += len(line)
-                text = line.decode(errors="replace").rstrip()
-                if text and not CHATTER.match(text):
-                    yield text
+    def _heard(self, process: Process, work: str, kind: str, values: list[Any], hear: Hear) -> None:
+        if kind == "stopped":
+            stopped: Stopped = values[0]
+            if isinstance(self._reason, Stopped) or self._reason is None:
+                raise stopped
+            raise self._reason
+        if kind == "error":
+            raise values[0]
+        if kind == "crash":
+            raise Failed(work, values[0], "this is a bug of ours", f"report it with {process.log}")
+        hear(kind, *values)
 
 
-def inherited() -> dict[str, str]:
-    """What a compute process gets of our environment."""
-    return {name: value for name, value in os.environ.items() if NEEDED.fullmatch(name)}
+def _late(work: str, limits: Limits) -> Failed:
+    return Failed(
+        limits.field, f"{work} ran past {limits.seconds:.0f} s", "a stage ends in time", "raise it, run again"
+    )
 
 
 class Crew:
-    """The compute processes of one run: one that serves stage after stage, and fresh ones for those that need it."""
+    """The compute processes of one run; each piece of work has processes that nothing was computed in before."""
 
     def __init__(self, logs: Path, threads: int) -> None:
         self.logs, self.threads = logs, threads
-        self._standing: Process | None = None
 
     @contextlib.contextmanager
-    def process(self, stage: str, fresh: bool) -> Iterator[Process]:
-        """A process for one call: the standing one, or one that nothing has been computed in before."""
-        if fresh:
-            process = Process(self.logs / f"{stage}.log", self.threads)
-            try:
-                yield process
-            except BaseException:
-                process.kill()
-                raise
-            process.close()
-            return
-        if self._standing is None or self._standing.process.poll() is not None:
-            self._standing = Process(self.logs / "compute.log", self.threads)
-        try:
-            yield self._standing
-        except BaseException:  # what it was doing is in doubt: the next call gets a new one
-            self._standing.kill()
-            self._standing = None
-            raise
+    def gang(self, stage: str, roles: Sequence[str] = ("chief",)) -> Iterator[Gang]:
+        """Processes for one call, one for each role; the first is the chief.
 
-    def close(self) -> None:
-        """Send everybody home."""
-        if self._standing is not None:
-            self._standing.close()
-            self._standing = None
+        The log of rank r > 0 is `<stage>-<r>.log`.
+        """
+        names = [stage, *(f"{stage}-{rank}" for rank in range(1, len(roles)))]
+        processes = [Process(stage, self.logs / f"{name}.log", self.threads, rank) for rank, name in enumerate(names)]
+        gang = Gang(processes, roles)
+        try:
+            yield gang
+        except BaseException:
+            gang.kill()
+            raise
+        gang.close()

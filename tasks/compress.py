@@ -27,7 +27,6 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[V
             work="tasks.compression.variants:build",
             arguments=(name, model, examples, records, parent, config),
             name=name,
-            fresh=True,
         )
 
     saved_model = variant("saved_model", None)

@@ -67,12 +67,15 @@ class Stopped(BaseException):
 
     status = "stopped"
 
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal_number)
+    def __init__(self, signal_number: int, saved: str | None = None) -> None:
+        super().__init__(signal_number, saved)
         self.signal_number = signal_number
+        self.saved = saved
+        """The training's state that was saved, as "step 120"; None where no training was at work, or none was saved."""
 
     def __str__(self) -> str:
-        return f"stopped by {signal.Signals(self.signal_number).name}"
+        saved = f"{self.saved} is saved" if self.saved else "finished pieces are kept"
+        return f"stopped by {signal.Signals(self.signal_number).name}; {saved}"
 
     @property
     def exit_code(self) -> int:

@@ -22,5 +22,4 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
         identities.export(model, examples, variants, config),
         work="tasks.exporting.export:build",
         arguments=(model, examples, variants, config),
-        fresh=True,
     )

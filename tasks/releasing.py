@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 PATIENCE = 120.0
 """Seconds to wait for the registry."""
 
-REGISTER = "tasks.tracking.registry:register"
-
 
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
     """Register the export where it is not yet, hold it against the champion, move the alias."""
@@ -111,8 +109,8 @@ def _decide(
             "millrace.score": repr(score),
             "millrace.metric": f"test/{metric}",
         }
-        arguments = (run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
-        found = registry.version(client, name, attempt.work("promote", REGISTER, None, arguments))
+        number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
+        found = registry.version(client, name, number)
         assert found is not None
     before = champion.score if champion else None
     if champion and champion.records != records.digest:

@@ -1,13 +1,20 @@
-"""How TensorFlow runs in this process: the number of threads decides the last bits of a result."""
+"""How many CPU threads a compute process has: the number decides the last bits of a result."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def pin(threads: int) -> None:
     """Let one operation use `threads` CPU threads and run one at a time; call it before anything computes.
 
     Calling it again with the same number does nothing; TensorFlow cannot change it once it has computed
-    (RuntimeError), which is why every stage that counts its bytes has a fresh process.
+    (RuntimeError), which is why every piece of work has a process of its own.
     """
     import tensorflow as tf
 
@@ -15,3 +22,40 @@ def pin(threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if tf.config.threading.get_inter_op_parallelism_threads() != 1:
         tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def available_threads() -> int:
+    """The physical cores that the process's CPU affinity and its control group's CPU quota allow, at least 1."""
+    allowed = [len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False), quota()]
+    return max(1, min(count for count in allowed if count is not None))
+
+
+def quota(cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int | None:
+    """CPUs that the control group's quota gives, rounded down, at least 1; None without a quota.
+
+    Reads `cpu.max` (version 2) or `cpu.cfs_quota_us` (version 1) of the process's own group and of those above it.
+    """
+    limits = []
+    for line in membership.read_text().splitlines() if membership.exists() else []:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = cgroups / controllers if controllers else cgroups
+        inner = root / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            limits += [cpus for cpus in (_quota_of(folder),) if cpus is not None]
+            if folder == cgroups:
+                break
+    return max(1, int(min(limits))) if limits else None
+
+
+def _quota_of(folder: Path) -> float | None:
+    """CPUs of one control group's quota; None where it has none."""
+    try:
+        if (second := folder / "cpu.max").exists():
+            given, period = second.read_text().split()
+            return None if given == "max" else int(given) / int(period)
+        given, period = (folder / "cpu.cfs_quota_us").read_text(), (folder / "cpu.cfs_period_us").read_text()
+        return int(given) / int(period) if int(given) > 0 else None
+    except (OSError, ValueError):
+        return None

@@ -61,19 +61,12 @@ def _may_mend(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
 
 
 def run_stage(
-    stage: str,
-    kind: type[Kind],
-    identity: Identity,
-    work: str,
-    arguments: tuple[Any, ...],
-    *,
-    name: str | None = None,
-    fresh: bool = False,
+    stage: str, kind: type[Kind], identity: Identity, work: str, arguments: tuple[Any, ...], *, name: str | None = None
 ) -> Kind:
     """The artifact of this identity: from the store, or made now by `work` in a compute process.
 
-    `work` is `module:function`, called as `function(bench, *arguments)`; `fresh` asks for a process in which
-    nothing has been computed before. Raises what the work raises, and `Failed` for an error of the machine.
+    `work` is `module:function`, called as `function(bench, *arguments)` in a process in which nothing has been
+    computed before. Raises what the work raises, and `Failed` for an error of the machine.
     """
     attempt, started = current.get(), time.monotonic()
     attempt.heed()
@@ -90,7 +83,7 @@ def run_stage(
             found = claim.published()
             cached = found is not None
             if found is None:
-                outcome = attempt.work(stage, work, claim.staging, arguments, fresh=fresh, heard=heard)
+                outcome = attempt.work(stage, work, claim.staging, arguments, heard=heard)
                 identity.check_sources(inputs)
                 found = claim.publish(inputs, outcome, attempt.produced_by())
         seconds = time.monotonic() - started

@@ -28,7 +28,6 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         identities.model(examples, model, config, seed, base),
         work="tasks.training.fit:fit",
         arguments=(examples, model, config, seed, base),
-        fresh=True,
     )
     keep_in_run(trained, "state/ledger.jsonl")
     return trained

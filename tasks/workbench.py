@@ -16,6 +16,13 @@ class Journal(Protocol):
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
+class Silence:
+    """The journal of a process that is not the chief: nothing is written."""
+
+    def append(self, step: int, metrics: dict[str, float]) -> None:
+        """Write nothing."""
+
+
 @dataclass(frozen=True)
 class Workbench:
     """Everything around the work; the work itself is `def work(bench, *arguments) -> Outcome`."""
@@ -38,5 +45,14 @@ class Workbench:
     threads: int
     """CPU threads of this process."""
 
+    role: str = "chief"
+    """What this process is among those of its gang."""
 
-__all__ = ["Journal", "Outcome", "Workbench"]
+    rank: int = 0
+    """Its place among them; the chief has rank 0."""
+
+    peers: tuple[str, ...] = ("chief",)
+    """The roles of all of them, by rank."""
+
+
+__all__ = ["Journal", "Outcome", "Silence", "Workbench"]

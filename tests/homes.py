@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from infra.embedded import EmbeddedServer
 
@@ -141,3 +144,13 @@ class CommandHome:
                 ).encode()
             sums[path.relative_to(self.root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
         return sums
+
+
+def compute_processes(home: Path) -> list[psutil.Process]:
+    """The processes at work for a home; their names are `millrace STAGE`."""
+    working = []
+    for process in psutil.process_iter(["name"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.info["name"].startswith("millrace ") and process.environ().get("MILLRACE_HOME") == str(home):
+                working.append(process)
+    return working

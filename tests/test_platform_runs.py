@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tasks.tracking.journal import read
-from tests.homes import DIGITS
+from tests.homes import DIGITS, compute_processes
 from tests.stacks import Up, wait
 from tests.test_run_notifies import Webhook, serving
 
@@ -27,18 +27,7 @@ def checkpoints(stack: Up) -> set[str]:
 
 def children(stack: Up) -> list[psutil.Process]:
     """The compute processes that work for this home."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if "tasks.child" in (process.info["cmdline"] or []) and _home_of(process) == str(stack.root)
-    ]
-
-
-def _home_of(process: psutil.Process) -> str | None:
-    try:
-        return process.environ().get("MILLRACE_HOME")
-    except (psutil.Error, OSError):
-        return None
+    return compute_processes(stack.root)
 
 
 def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(stack: Up, running) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks import children
-from tasks.children import Process
+from tasks.children import Crew, Limits
 from tasks.config.load import load
 from tasks.errors import Failed
+from tasks.fork_server import fork_server
 from tasks.workbench import Workbench
 from tests.homes import DIGITS, SMALL, CommandHome
 
@@ -30,7 +30,7 @@ def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHom
         time.sleep(0.002)
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # git, which tells the commit
-            if "tasks.child" in child.cmdline():
+            if child.name() == "millrace train":
                 child.send_signal(signal.SIGKILL)
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 0, stderr
@@ -59,13 +59,11 @@ def ignore_signals_and_sleep(bench: Workbench) -> None:
     time.sleep(600)
 
 
-def test_a_process_that_does_not_heed_the_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 1.0)
-    process = Process(tmp_path / "log", threads=1)
-    work, limit = "tests.test_run_tries_again:ignore_signals_and_sleep", ("resources.timeout", 20)
-    with pytest.raises(Failed, match="ran past 20 s"):  # it has begun to sleep long before
-        process.call(work, None, tmp_path / "journal", (), limit=limit, heard=lambda *_: None, stop=lambda: 0)
-    assert process.process.poll() == -signal.SIGKILL
+def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) -> None:
+    limits = Limits("resources.timeout", 2, grace=1)
+    with pytest.raises(Failed, match="ran past 2 s"), Crew(tmp_path, 1).gang("train") as gang:
+        gang.call(f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, hear=print)
+    assert gang.processes[0].process.poll() == -signal.SIGKILL
 
 
 def environment(bench: Workbench) -> dict[str, str]:
@@ -73,14 +71,14 @@ def environment(bench: Workbench) -> dict[str, str]:
 
 
 def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the shell")
+    secrets = ("AWS_SECRET_ACCESS_KEY", "MILLRACE_WEBHOOK", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_URI")
+    for name in secrets:
+        monkeypatch.setenv(name, "of the shell")
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
-    monkeypatch.setenv("MILLRACE_WEBHOOK", "of the shell")
-    process = Process(tmp_path / "log", threads=1)
-    work, limit = "tests.test_run_tries_again:environment", ("resources.timeout", 60)
-    try:
-        given = process.call(work, None, tmp_path / "journal", (), limit=limit, heard=lambda *_: None, stop=lambda: 0)
-    finally:
-        process.close()
-    assert given["MILLRACE_HOME"] == str(tmp_path) and given["PATH"] == os.environ["PATH"]
-    assert "AWS_SECRET_ACCESS_KEY" not in given and "of the shell" not in str(given)
+    with Crew(tmp_path, 1).gang("train") as gang:
+        work = f"{__name__}:environment"
+        variables = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), hear=print)
+    assert variables["MILLRACE_HOME"] == str(tmp_path) and variables["PATH"] == os.environ["PATH"]
+    assert not variables.keys() & set(secrets) and "of the shell" not in str(variables)
+    server = Path(f"/proc/{fork_server(1, tmp_path / 'log').process.pid}/environ").read_text()
+    assert "of the shell" not in server

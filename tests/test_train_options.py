@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.children import Process
+from tasks.children import Crew, Limits
 from tasks.config import MlpModel, TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.train import Adam, Mirrored, Schedule, Sgd, StopConfig
@@ -58,19 +58,16 @@ def apart(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Pat
     def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
         bench = benches(name)
         seen = [0]
-        process = Process(tmp_path / f"{name}.log", threads=2)
-        try:
-            process.call(
+        with Crew(tmp_path, 2).gang("train") as gang:
+            gang.call(
                 "tasks.training.fit:fit",
                 bench.staging,
                 tmp_path / f"{name}.jsonl",
                 (snapshot, model, CONFIG.model_copy(update=options), 5),
-                limit=("resources.timeout", 120),
-                heard=lambda kind, *told: seen.__setitem__(0, told[0]) if kind == "progress" else None,
+                limits=Limits("resources.timeout", 120),
+                hear=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
             )
-        finally:
-            process.kill()
         return bench
 
     return train

@@ -80,19 +80,15 @@ def _released(home: Home, store: Store, reference: str) -> Path:
 
 def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:
     """In a process of its own: this one does without TensorFlow."""
-    from tasks.children import Process
+    from tasks.children import Crew, Limits
 
-    process = Process(home.root / "logs" / "predict.log", threads=1)
-    arguments = (folder, inputs)
-    try:
-        return process.call(
+    logs = home.root / "logs"
+    with Crew(logs, threads=1).gang("predict") as gang:
+        return gang.call(
             "tasks.exporting.predict:answer",
             None,
-            home.root / "logs" / "predict.jsonl",
-            arguments,
-            limit=("INPUT", 600),
-            heard=lambda *told: None,
-            stop=lambda: 0,
+            logs / "predict.jsonl",
+            (folder, inputs),
+            limits=Limits("INPUT", 600),
+            hear=lambda *report: None,
         )
-    finally:
-        process.kill()

@@ -40,10 +40,15 @@ class ResourcesConfig(Section):
     """Threads and time-outs."""
 
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """CPU threads of a compute process; default: the cores. The weights' last bits depend on it."""
+    """CPU threads of a compute process; default: the physical cores that affinity and cgroup quota allow. The
+    weights' last bits depend on it."""
 
     timeout: Seconds = 86_400
-    """Seconds after which a stage's process is asked to save and leave; ten seconds later it is killed."""
+    """Seconds after which a stage's process is asked to save and leave; it has `resources.grace` for that."""
+
+    grace: Seconds = 120
+    """Seconds between a signal (SIGTERM, Ctrl-C, a time-out) and the end of a process that has not left by itself:
+    a training ends the step that is under way, then saves."""
 
     timeouts: TimeoutsConfig = TimeoutsConfig()
     """The same by stage."""

@@ -26,7 +26,6 @@ from tasks.store.audit import Audit, Entry
 from tasks.store.provenance import packages
 from tasks.store.store import Store
 from tasks.tracking.outage import ours, reason
-from tasks.workbench import Workbench
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
@@ -144,16 +143,11 @@ def versions(client: MlflowClient, name: str) -> list[Registered]:
     return [Registered.of(each) for each in found]
 
 
-def register(bench: Workbench, uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
+def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     """Log the export as a pyfunc model of the MLflow run and make it a version; returns the version.
 
-    Runs in a compute process. Raises `Failed` where the registry does not answer.
+    Needs no TensorFlow: MLflow keeps the files and the code that will load them.
     """
-    with answering(uri):
-        return _register(uri, mlflow_id, name, export, tags)
-
-
-def _register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     mlflow.set_tracking_uri(uri)
     golden = np.load(export / "golden.npz")
     inputs, outputs = golden["inputs"], golden["outputs"]

@@ -1,0 +1,278 @@
+"""Compute processes in a fraction of a second: forked from one process that has imported what all of them need.
+
+That process imports TensorFlow and Keras and computes nothing: TensorFlow starts its threads, and pins their number,
+at the first operation, so a forked process is as good as one started from nothing. The standard library's own fork
+server passes on the whole environment of its parent, and imports its parent's main module; this one gets only what
+`environment` lets through, and ends with the process that started it.
+
+Protocol: a request is one message with three file descriptors (the child's connection, its log, a status pipe). Into
+the status pipe go two lines: the child's process id when it begins, its exit code when it ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import Failed
+
+PRELOADED = ("numpy", "tensorflow", "keras", "google.protobuf.message", "tasks.child")
+"""What is imported once, before the first process is forked."""
+
+COMPUTE = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_FLAG_SAVED_MODEL_FINGERPRINTING": "0",  # a random uuid in every SavedModel
+    "KERAS_BACKEND": "tensorflow",
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "Agg",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+}
+
+PASSED_ON = re.compile(
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC)_\w+|MILLRACE_HOME"
+    r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
+)
+"""Variables that a compute process gets: where files are and how to compute; no addresses and no secrets."""
+
+LARGEST = 128 << 10
+"""Bytes of a request at most."""
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The variables of a compute process with so many threads."""
+    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    return {**passed_on, **COMPUTE, "OMP_NUM_THREADS": str(threads)}
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; leave at once if it has ended already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def name(title: str) -> None:
+    """Call this process so in `ps` and `top`; the kernel keeps 15 bytes."""
+    ctypes.CDLL(None).prctl(PR_SET_NAME, title.encode()[:15])
+
+
+class Forked:
+    """A process that was asked for; it begins as soon as the fork server has done its imports."""
+
+    def __init__(self, status: Connection) -> None:
+        self._status = status
+        self._pid: int | None = None
+        self._returncode: int | None = None
+
+    def begun(self) -> int | None:
+        """Its process id, once it has begun; None if it ended before."""
+        while self._pid is None and self._returncode is None:
+            self._read(None)
+        return self._pid
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs or has not begun."""
+        return self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its exit code, once it has ended; None if it has not within `timeout` seconds."""
+        while self._returncode is None and self._read(timeout):
+            pass
+        return self._returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal once it has begun, unless it has ended."""
+        self.begun()
+        if self.poll() is None and self._pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _read(self, timeout: float | None) -> bool:
+        """Take the next line of the status pipe; whether there was one within `timeout` seconds."""
+        if self._returncode is not None or not self._status.poll(timeout):
+            return False
+        try:
+            word, number = self._status.recv_bytes().split()
+        except (EOFError, OSError):  # the fork server itself was killed, and its children with it
+            self._returncode = -signal.SIGKILL
+            return True
+        if word == b"pid":
+            self._pid = int(number)
+        else:
+            self._returncode = int(number)
+        return True
+
+
+class ForkServer:
+    """The near end: one process that forks compute processes with a given number of threads."""
+
+    def __init__(self, threads: int, log: Path) -> None:
+        self.threads, self.log = threads, log
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tasks.fork_server", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                env=environment(threads),
+            )
+        theirs.close()
+
+    def fork(self, stage: str, connection: int, log: int) -> Forked:
+        """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
+
+        Raises `Failed` where the fork server has ended by itself, with its last log line.
+        """
+        ours, theirs = os.pipe()
+        try:
+            request = {"stage": stage, "environment": environment(self.threads)}
+            socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, theirs])
+        except BrokenPipeError:
+            last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+            saw = f"it ended with code {self.process.wait()}; last log line: {last[0]}"
+            raise Failed("fork server", saw, "it must import TensorFlow and Keras", f"see {self.log}") from None
+        finally:
+            os.close(theirs)
+        return Forked(Connection(ours, writable=False))
+
+    def close(self) -> None:
+        """End it and whatever it forked."""
+        self._control.close()
+        self.process.kill()
+        self.process.wait()
+
+
+_servers: dict[int, ForkServer] = {}
+_starting = threading.Lock()
+
+
+def fork_server(threads: int, log: Path) -> ForkServer:
+    """The fork server of this process for so many threads, started at the first call and whenever it has died."""
+    with _starting:
+        server = _servers.get(threads)
+        if server is None or server.process.poll() is not None:
+            server = _servers[threads] = ForkServer(threads, log)
+            atexit.register(server.close)
+        return server
+
+
+class Forking:
+    """The far end: forks on request, reaps, and tells how each process ended."""
+
+    def __init__(self, control: socket.socket, serve: Callable[[Connection], None]) -> None:
+        self._control, self._serve = control, serve
+        self._statuses: dict[int, Connection] = {}
+        self._woken, self._wakes = os.pipe()
+        for end in (self._woken, self._wakes):
+            os.set_blocking(end, False)
+
+    def run(self) -> None:
+        """Serve until the process that started this one is gone."""
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        selector = selectors.DefaultSelector()
+        selector.register(self._control, selectors.EVENT_READ)
+        selector.register(self._woken, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj == self._woken:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._woken, 4096)
+                    self._reap()
+                    continue
+                message, descriptors, _, _ = socket.recv_fds(self._control, LARGEST, 3)
+                if not message:
+                    return
+                self._fork(json.loads(message), *descriptors)
+
+    def _fork(self, request: dict[str, Any], connection: int, log: int, status: int) -> None:
+        report, me = Connection(status, readable=False), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                die_with(me)
+                name(f"millrace {request['stage']}")
+                report.close()
+                self._become(request["environment"], connection, log)
+                code = 0
+            finally:
+                with contextlib.suppress(OSError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(code)
+        os.close(connection)
+        os.close(log)
+        self._statuses[pid] = report
+        self._tell(pid, f"pid {pid}")
+
+    def _become(self, variables: dict[str, str], connection: int, log: int) -> None:
+        """What a new process does before and while it serves."""
+        import numpy as np
+
+        signal.set_wakeup_fd(-1)
+        for number in (*HEARD, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        self._control.close()
+        for status in self._statuses.values():
+            status.close()
+        for end in (self._woken, self._wakes):
+            os.close(end)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        os.close(log)
+        os.environ.clear()
+        os.environ.update(variables)
+        np.random.seed()  # every child would otherwise have the same state
+        self._serve(Connection(connection))
+
+    def _reap(self) -> None:
+        while self._statuses:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            if pid in self._statuses:
+                self._tell(pid, f"exit {os.waitstatus_to_exitcode(status)}")
+                self._statuses.pop(pid).close()
+
+    def _tell(self, pid: int, line: str) -> None:
+        with contextlib.suppress(OSError):  # nobody waits for it any more
+            self._statuses[pid].send_bytes(line.encode())
+
+
+def main() -> None:
+    """Import what all compute processes need, then fork them."""
+    die_with(int(sys.argv[2]))
+    for number in HEARD:  # meant for those at work, which leave by themselves; this one ends with its parent
+        signal.signal(number, signal.SIG_IGN)
+    for name in PRELOADED:
+        importlib.import_module(name)
+    from tasks.child import serve
+
+    Forking(socket.socket(fileno=int(sys.argv[1])), serve).run()
+
+
+if __name__ == "__main__":
+    main()
