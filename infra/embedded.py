@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ ENVIRONMENT = {
     "PREFECT__SERVER_EPHEMERAL": "1",  # what Prefect sets for its own temporary server: no scheduler, no UI
     "PREFECT__SERVER_FINAL": "1",
     "PREFECT_UI_ENABLED": "0",
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "0",  # no flow of ours uses one; the stack's server registers them
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
@@ -43,7 +45,7 @@ class EmbeddedServer:
         self.url = f"http://127.0.0.1:{self.port}/api"
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "infra.embedded", str(os.getpid()), str(self.port)],
+                [sys.executable, "-P", "-m", "infra.embedded", str(os.getpid()), str(self.port)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -78,8 +80,15 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
+    gc.disable()  # a quarter of the time of these imports is spent looking for garbage among what stays
     import uvicorn
 
+    from infra.prefect_server import make_database
+
+    gc.freeze()
+    gc.enable()
+
+    make_database()
     uvicorn.run(
         "infra.prefect_server:application",
         factory=True,

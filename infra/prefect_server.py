@@ -17,11 +17,13 @@ from pathlib import Path
 
 from prefect.server.api.server import create_app
 from prefect.server.database.configurations import AioSqliteConfiguration
-from prefect.server.database.dependencies import MODELS_DEPENDENCIES
+from prefect.server.database.dependencies import MODELS_DEPENDENCIES, provide_database_interface
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
 from infra.guard import Application, Guard
+from tasks.config.templates import copy_template, keep_template
 
 WAIT = 60.0
 """Seconds after which who waits for its turn gives up: as long as Prefect lets SQLite wait for its lock."""
@@ -62,10 +64,21 @@ class InTurn(AioSqliteConfiguration):
             self._writing.release()
 
 
+def make_database() -> None:
+    """Make Prefect's SQLite file where there is none: a copy of the template, which the first call makes."""
+    database = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
+    path = Path(database.database or "")
+    if database.get_backend_name() != "sqlite" or path.exists() or copy_template("prefect", path):
+        return
+    asyncio.run(provide_database_interface().create_db())
+    keep_template("prefect", path)
+
+
 def application() -> Application:
     """Prefect's application, for whoever can reach it; what the server of a single command serves."""
     address = PREFECT_API_DATABASE_CONNECTION_URL.value()
     if address.startswith("sqlite"):
+        copy_template("prefect", Path(make_url(address).database or ""))
         MODELS_DEPENDENCIES["database_config"] = InTurn(address)
     return create_app()
 

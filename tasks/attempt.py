@@ -17,12 +17,13 @@ from tasks import console, notify
 from tasks.children import Crew, Limits
 from tasks.config import Config
 from tasks.errors import Damaged, Failed, Stopped, UserError
+from tasks.fork_server import fork_server
 from tasks.pages import run_page
 from tasks.runtime import available_threads
 from tasks.store.audit import Answer
-from tasks.store.home import find_home
+from tasks.store.home import Home, find_home
 from tasks.store.provenance import produced_by
-from tasks.store.runs import Run, opened
+from tasks.store.runs import Run, finished_before, opened
 from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking.shipping import Shipper
@@ -44,7 +45,7 @@ class Attempt:
         """What a person has said to this run about an export, by its digest: whether it may be champion."""
         self.store: Store = run.store
         self.config = run.config
-        self.threads = self.config.resources.threads or available_threads()
+        self.threads = threads_of(self.config)
         self.crew = Crew(run.folder / "logs", self.threads)
         self.shipper = Shipper(run)
         self.signal_number = 0
@@ -112,6 +113,17 @@ class Attempt:
         return produced_by(self.run.run_id, self.run.attempt, layout)
 
 
+def threads_of(config: Config) -> int:
+    """The threads of a compute process."""
+    return config.resources.threads or available_threads()
+
+
+def start_fork_server(home: Home, flow: str, config: Config) -> None:
+    """Have TensorFlow imported while the run begins; not where the same run has finished: all is in the store then."""
+    if not finished_before(home, flow, config):
+        fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
+
+
 @dataclass
 class Ticket:
     """What a run is asked for by whoever starts its flow, and where that finds it afterwards."""
@@ -130,6 +142,7 @@ current: ContextVar[Attempt] = ContextVar("attempt")
 def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Ticket, prefect_id: str | None) -> Any:
     """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
     home = find_home()
+    start_fork_server(home, flow, config)
     begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say)
     with machine_errors("the run", home.root), begun as run:
         ticket.run = run

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import logging
 import os
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,9 @@ def run(
     """
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
+        gc.disable()  # until all is imported: a fifth of that time would be spent looking for garbage
         from tasks import console
+        from tasks.attempt import start_fork_server
         from tasks.config.load import load, validate
 
         config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
@@ -61,7 +65,7 @@ def run(
         console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         server = os.environ.get("PREFECT_API_URL")
         console.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
-        reach_prefect(home)
+        reach_prefect(home, lambda: start_fork_server(home, name, config))
         from flows.running import Ticket, ticket
 
         flow = getattr(importlib.import_module(f"flows.{name}"), name)
@@ -195,25 +199,45 @@ def use_stack(home: Home) -> None:
             os.environ.update({key: value for key, value in of_stack if key.startswith(prefix)})
 
 
-def reach_prefect(home: Home) -> None:
-    """Use the server that the environment names, or one of our own until this process ends."""
+def reach_prefect(home: Home, meanwhile: Callable[[], None]) -> None:
+    """Use the server that the environment names, or one of our own until this process ends.
+
+    `meanwhile` is called once the server is on its way: what else takes seconds to start.
+    """
     if given := address_in("PREFECT_API_URL"):
+        meanwhile()
         check_server(given)
+        import_what_a_run_needs()
         return
     from infra.embedded import EmbeddedServer
     from tasks.store.lock import locked
 
     with locked(home.root / ".prefect.lock"):  # two first runs must not both make the database
+        # nobody looks for missing heartbeats there, and a flow's end waits a second for the thread that sends them
+        os.environ.pop("PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
         server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
         atexit.register(server.stop)  # before Prefect is imported: so it comes after Prefect has sent its last logs
         os.environ["PREFECT_API_URL"] = server.url
-        import flows.running  # noqa: F401  the seconds of this import are those of the server's start
+        meanwhile()
+        import_what_a_run_needs()
 
         try:
             server.wait()
         except TimeoutError as late:
             rule, remedy = "Prefect's own server must start", "mend what it says, and run again"
             raise Failed(str(server.log), late, rule, remedy) from None
+
+
+def import_what_a_run_needs() -> None:
+    """Import Prefect and MLflow while the server starts, in the seconds in which there is nothing else to do."""
+    import flows.running  # noqa: F401
+    from tasks.tracking import shipping
+
+    shipping.set_environment()
+    import tasks.tracking.registry  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
 
 
 def check_server(url: str) -> None:

@@ -121,7 +121,7 @@ def opened(
     not. A living process at the same run is waited for.
     """
     home.make()
-    identity = digest_of({"flow": flow, "config": config.model_dump(mode="json")})
+    identity = identity_of(flow, config)
     while True:
         with locked(home.runs / ".lock"):
             folder = _of_flow_run(home, prefect_id) or (None if new else _unfinished(home, identity))
@@ -141,6 +141,19 @@ def opened(
             run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
             yield run
             return
+
+
+def identity_of(flow: str, config: Config) -> str:
+    """What a run is known by: the flow and the full config."""
+    return digest_of({"flow": flow, "config": config.model_dump(mode="json")})
+
+
+def finished_before(home: Home, flow: str, config: Config) -> bool:
+    """Whether the last run of this flow and config has finished."""
+    identity = identity_of(flow, config)
+    records = (_read(path) for path in sorted(home.runs.glob("*/run.json"), reverse=True))
+    last = next((record for record in records if record["identity"] == identity), None)
+    return last is not None and last["exit_code"] in FINISHED
 
 
 def find_runs(home: Home) -> list[Run]:

@@ -40,6 +40,10 @@ awaits approval.
 Each version tells in its description how it was judged, and links to the run that made it."""
 
 
+warnings.filterwarnings("ignore", category=UserWarning, module=r"mlflow\.pyfunc")
+"""Advice on type hints, whichever a model has; for good, since threads undo each other's `catch_warnings`."""
+
+
 @contextmanager
 def answering(uri: str) -> Iterator[None]:
     """A registry that stops answering is the user's to mend: one line, and nothing is decided without it.
@@ -157,8 +161,7 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     )
     versions = packages()
     logging.getLogger("mlflow").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), mlflow.start_run(run_id=mlflow_id):
-        warnings.simplefilter("ignore")
+    with mlflow.start_run(run_id=mlflow_id):
         logged = mlflow.pyfunc.log_model(
             name=name,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),

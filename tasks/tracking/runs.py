@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewTy
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
+from tasks.config.templates import copy_template, keep_template
 from tasks.errors import Failed
 from tasks.pages.description import MODE, STORY
 from tasks.store.history import short
@@ -50,7 +53,19 @@ def connect(uri: str) -> MlflowClient:
 
 
 def make_database(file: Path) -> None:
-    """MLflow's tables, whole or not at all: its migrations, cut off by a kill, can neither go on nor begin again."""
+    """MLflow's tables, whole or not at all: its migrations, cut off by a kill, can neither go on nor begin again.
+
+    A copy of the template, which the first call makes.
+    """
+    if not copy_template("mlflow", file):
+        _migrate(file)
+        keep_template("mlflow", file)
+    artifacts = f"{file.parent / 'mlartifacts'}/0"  # of the default experiment, which MLflow makes with its tables
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = 0", [artifacts])
+
+
+def _migrate(file: Path) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     draft = file.with_name(f"{file.name}.draft")
