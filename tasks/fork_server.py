@@ -32,7 +32,10 @@ from typing import Any
 
 from tasks.errors import Failed
 
-PRELOADED = ("numpy", "tensorflow", "keras", "google.protobuf.message", "tasks.child")
+CHILD = "tasks.child"
+"""Whose `serve` a forked process runs; above this module, so that it is imported by name."""
+
+PRELOADED = ("numpy", "tensorflow", "keras", "sklearn.metrics", CHILD)
 """What is imported once, before the first process is forked."""
 
 COMPUTE = {
@@ -271,8 +274,7 @@ def main() -> None:
     gc.disable()  # a fifth of the time of these imports is spent looking for garbage among what stays
     for module in PRELOADED:
         importlib.import_module(module)
-    from tasks.child import serve
-
+    serve = importlib.import_module(CHILD).serve
     gc.freeze()  # what is imported stays, and its memory stays shared with the forked processes
     gc.enable()
     Forking(socket.socket(fileno=int(sys.argv[1])), serve).run()
