@@ -33,11 +33,13 @@ class Artifact:
     digest: str
     path: Path
     name: str
+    planned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The manifest of an artifact that is not made yet, as far as it is known."""
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """The manifest, as contract 5 lays it out."""
-        return json.loads((self.path / "manifest.json").read_bytes())
+        return self.planned or json.loads((self.path / "manifest.json").read_bytes())
 
     @property
     def bytes(self) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tasks import identities
 from tasks.artifacts import Records
-from tasks.attempt import current
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.stage import run_stage, verb
+from tasks.stage import run_stage, store_of_run, verb
 
 
 @verb
@@ -20,12 +19,12 @@ def convert(source: SourceConfig, config: RecordsConfig) -> Records:
     """
     from tasks.data.sources import check_age
 
-    check_age(source, config.oldest())
-    memory = current.get().store.root / ".verified"
+    memory = store_of_run().root / ".verified"
     return run_stage(
         "convert",
         Records,
         identities.records(source, config, memory),
         work="tasks.data.records:build",
         arguments=(source, config, memory),
+        check=lambda: check_age(source, config.oldest()),
     )

@@ -18,11 +18,11 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
     """
     from tasks.data.needs import check_snapshot
 
-    check_snapshot(records.manifest["features"], config.kind)
     return run_stage(
         "snapshot",
         Snapshot,
         identities.snapshot(records, config),
         work="tasks.data.snapshots:build",
         arguments=(records, config),
+        check=lambda: check_snapshot(records.manifest["features"], config.kind),
     )

@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
@@ -16,12 +16,13 @@ from prefect.states import Completed
 from tasks import console, showing
 from tasks.artifacts import Artifact, Model
 from tasks.attempt import current, machine_errors
-from tasks.config import ReleaseConfig
+from tasks.config import Config, ReleaseConfig
 from tasks.errors import Failed, Lost, Refused
 from tasks.identities import Identity
+from tasks.looking import looker
 from tasks.pages.words import told
 from tasks.store.files import write
-from tasks.store.store import digest_of
+from tasks.store.store import Store, digest_of
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")
@@ -31,7 +32,7 @@ AGAIN = [5.0, 20.0]
 """Seconds before each further try of a stage whose process or server was lost; what it had finished is kept."""
 
 
-def verb(body: Callable[P, Made]) -> Task[P, Made]:
+def verb(body: Callable[P, Made]) -> Callable[P, Made]:
     """A stage as a task of Prefect's: under the stage's own name, never from Prefect's cache, its state in words."""
     stage = body.__name__
 
@@ -41,7 +42,7 @@ def verb(body: Callable[P, Made]) -> Task[P, Made]:
         rows = current.get().run.record["stages"].get(stage, [])
         return Completed(message=told(made, cached=all(row["cached"] for row in rows)), data=made)
 
-    return task(
+    prefect_task: Task[P, Any] = task(
         name=stage,
         task_run_name=stage,
         cache_policy=NO_CACHE,
@@ -50,6 +51,13 @@ def verb(body: Callable[P, Made]) -> Task[P, Made]:
         retry_delay_seconds=AGAIN,
         retry_condition_fn=_may_mend,
     )(task_of)
+
+    @functools.wraps(body)
+    def run_or_look(*args: P.args, **kwargs: P.kwargs) -> Any:
+        looks = looker()
+        return prefect_task(*args, **kwargs) if looks is None else looks.call(stage, body, *args, **kwargs)
+
+    return run_or_look
 
 
 def _may_mend(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
@@ -61,16 +69,28 @@ def _may_mend(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
 
 
 def run_stage(
-    stage: str, kind: type[Kind], identity: Identity, work: str, arguments: tuple[Any, ...], *, name: str | None = None
+    stage: str,
+    kind: type[Kind],
+    identity: Identity,
+    work: str,
+    arguments: tuple[Any, ...],
+    *,
+    name: str | None = None,
+    check: Callable[[], None] = lambda: None,
+    keep: str | None = None,
 ) -> Kind:
     """The artifact of this identity: from the store, or made now by `work` in a compute process.
 
     `work` is `module:function`, called as `function(bench, *arguments)` in a process in which nothing has been
-    computed before. Raises what the work raises, and `Failed` for an error of the machine.
+    computed before. `check` is called first, and may refuse the parents; a copy of the artifact's file `keep` is put
+    into the run's folder. Raises what the work raises, and `Failed` for an error of the machine.
     """
+    name = name or kind.kind
+    if (looks := looker()) is not None:
+        return cast(Kind, looks.plan(stage, kind, identity, name))
+    check()
     attempt, started = current.get(), time.monotonic()
     attempt.heed()
-    name = name or kind.kind
     with (
         console.stage(stage, name) as shown,
         showing.progress(stage, shown.progress) as heard,
@@ -91,13 +111,17 @@ def run_stage(
     attempt.run.made(stage, found, seconds, cached=cached)
     attempt.shipper.record(stage, found, cached, seconds)
     showing.table(stage, found, cached, seconds)
+    if keep is not None:  # where people look for it
+        write(attempt.run.folder / Path(keep).name, (found.path / keep).read_bytes())
     return found
 
 
 def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
     """The artifact that this one was made from, checked like any other before its use."""
-    attempt = current.get()
     digest = artifact.manifest["parents"][name]
+    if (looks := looker()) is not None:
+        return cast(Kind, looks.find(kind.kind, digest))
+    attempt = current.get()
     attempt.run.use(kind.kind, digest)
     found = attempt.store.find(kind, digest, kind.kind)
     if found is None:
@@ -107,9 +131,15 @@ def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
     return found
 
 
-def keep_in_run(artifact: Artifact, name: str) -> None:
-    """A copy of one of its files in the run's folder, where people look for it."""
-    write(current.get().run.folder / Path(name).name, (artifact.path / name).read_bytes())
+def store_of_run() -> Store:
+    """The store that the running flow, or the runner that only looks, works on."""
+    looks = looker()
+    return current.get().store if looks is None else looks.store
+
+
+def _config_of_run() -> Config:
+    looks = looker()
+    return current.get().config if looks is None else looks.config
 
 
 def chosen_model(config: ReleaseConfig) -> Model:
@@ -119,7 +149,7 @@ def chosen_model(config: ReleaseConfig) -> Model:
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
         )
     model = model_of_store(config.model, "release.model")
-    task, asked = model.manifest["inputs"]["config"]["model"]["task"], current.get().config.model.task
+    task, asked = model.manifest["inputs"]["config"]["model"]["task"], _config_of_run().model.task
     if task != asked:
         rule = f"the model {model.digest[:12]} was trained for {task}"
         raise Refused("model.task", asked, rule, "release it with the preset that it was trained by")
@@ -128,11 +158,13 @@ def chosen_model(config: ReleaseConfig) -> Model:
 
 def model_of_store(reference: str, field: str) -> Model:
     """The model that a field of the config names, checked before its use."""
-    attempt = current.get()
     try:
-        chosen = attempt.store.resolve(reference, "model")
+        chosen = store_of_run().resolve(reference, "model")
     except Refused as unknown:
         raise Refused(field, unknown.saw, unknown.rule, unknown.remedy) from None
+    if looker() is not None:
+        return cast(Model, chosen)
+    attempt = current.get()
     attempt.run.use("model", chosen.digest)
     found = attempt.store.find(Model, chosen.digest, "model")
     assert found is not None
@@ -141,6 +173,8 @@ def model_of_store(reference: str, field: str) -> Model:
 
 def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: bool) -> dict[str, Any]:
     """Time what a stage made, in a run that made any of it, or `always`; the figures go to the measurements."""
+    if looker() is not None:
+        return {}
     attempt = current.get()
     if not always and all(row["cached"] for row in attempt.run.record["stages"][stage]):
         return {}

@@ -8,7 +8,7 @@ from tasks import identities
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig, identity
 from tasks.errors import Refused
-from tasks.stage import keep_in_run, model_of_store, run_stage, verb
+from tasks.stage import model_of_store, run_stage, verb
 
 
 @verb
@@ -20,17 +20,16 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     """
     from tasks.data.needs import check_task
 
-    check_task(examples.manifest["features"], model.task, config)
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
-    trained = run_stage(
+    return run_stage(
         "train",
         Model,
         identities.model(examples, model, config, seed, base),
         work="tasks.training.fit:fit",
         arguments=(examples, model, config, seed, base),
+        check=lambda: check_task(examples.manifest["features"], model.task, config),
+        keep="state/ledger.jsonl",
     )
-    keep_in_run(trained, "state/ledger.jsonl")
-    return trained
 
 
 def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.commands.why import foresee
+from flows.commands.why import plan
 from tasks.config.load import load
 from tasks.store.store import Store
 from tests.homes import DIGITS, STDLIB_LM
@@ -36,7 +36,7 @@ GOLDEN_TEXT = {
 
 def digests(store: Path, preset: Path = DIGITS, **flags: str) -> dict[str, str]:
     config = load(preset, [(name.replace("__", "."), value) for name, value in flags.items()])
-    found = foresee(Store(store), config)
+    found = plan(Store(store), config)
     return {f"{stage}/{wanted.name}": wanted.digest[:16] for stage, rows in found.items() for wanted in rows}
 
 

@@ -9,14 +9,14 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from flows.commands.run import read_flags
-from tasks.artifacts import Artifact, Export, Model, Records, Report, Snapshot, Variant
+from tasks.artifacts import STAGES as ALL
 from tasks.config import Config
 from tasks.errors import Refused
-from tasks.store.differences import Foreseen, nearest
+from tasks.store.differences import PlannedArtifact, nearest
 from tasks.store.home import find_home
 from tasks.store.store import Store
 
-STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export")
+STAGES = tuple(stage for stage in ALL if stage != "promote")
 MOST = 20
 """Differences shown; `--json` has all."""
 
@@ -37,7 +37,7 @@ def why(
         config = load(preset, read_flags(context.args), console.say)
         store = Store(find_home().readable().store)
         answers = []
-        for wanted in foresee(store, config)[stage]:
+        for wanted in plan(store, config)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()
             found = None if made else nearest(store, wanted)
             differences = [str(difference) for difference in found[1]] if found else []
@@ -50,7 +50,7 @@ def why(
         reply.add(stage=stage, answers=answers)
 
 
-def tell(stage: str, wanted: Foreseen, made: bool, near: str | None, differences: list[str]) -> None:
+def tell(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]) -> None:
     """The answer for one artifact, for a person."""
     name = f"{stage} ({wanted.name})" if wanted.kind == "variant" else stage
     if made:
@@ -66,52 +66,11 @@ def tell(stage: str, wanted: Foreseen, made: bool, near: str | None, differences
         typer.echo(f"  and {len(differences) - MOST} more (--json lists all)")
 
 
-def foresee(store: Store, config: Config) -> dict[str, list[Foreseen]]:
-    """What each stage of the pipeline would be asked for, without doing anything."""
-    from tasks import identities
-    from tasks.identities import Identity
+def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
+    """What each stage of the pipeline would be asked for: the flow itself, run by a runner that makes nothing."""
+    from flows.pipeline import pipeline
+    from tasks.looking import looking
 
-    def foreseen(kind: type[Artifact], identity: Identity, name: str, *parents: Foreseen) -> Foreseen:
-        held = {parent.digest: parent for parent in parents}
-        inputs = identity.inputs(kind)
-        return Foreseen(name, inputs, {role: held[digest] for role, digest in inputs["parents"].items()})
-
-    def of(wanted: Foreseen) -> Artifact:
-        return wanted.handle(store)
-
-    records = foreseen(Records, identities.records(config.source, config.records, store.root / ".verified"), "records")
-    examples = foreseen(Snapshot, identities.snapshot(of(records), config.snapshot), "snapshot", records)
-    trained = foreseen(
-        Model, identities.model(of(examples), config.model, config.train, config.seed), "model", examples
-    )
-    report = foreseen(
-        Report, identities.report(of(trained), of(examples), config.evaluate), "report", trained, examples
-    )
-
-    def variant(name: str, made_from: Foreseen | None) -> Foreseen:
-        base = of(made_from) if made_from else None
-        parents = [trained, examples, *([made_from] if made_from else [])]
-        identity = identities.variant(name, of(trained), of(examples), base, config.compress)
-        return foreseen(Variant, identity, name, *parents)
-
-    saved_model = variant("saved_model", None)
-    litert = variant("litert", saved_model)
-    variants = [saved_model, litert, *(variant(method, litert) for method in config.compress.methods)]
-    accepted = [wanted for wanted in variants if _accepted(of(wanted))]
-    identity = identities.export(of(trained), of(examples), [of(wanted) for wanted in accepted], config.export)
-    export = foreseen(Export, identity, "export", trained, examples, *accepted)
-    return {
-        "convert": [records],
-        "snapshot": [examples],
-        "train": [trained],
-        "evaluate": [report],
-        "compress": variants,
-        "export": [export],
-    }
-
-
-def _accepted(variant: Artifact) -> bool:
-    """Whether its gates let it pass; one that is not made yet is taken to."""
-    if not (variant.path / "manifest.json").exists():
-        return True
-    return bool(variant.manifest["statistics"].get("accepted", True))
+    with looking(store, config) as looker:
+        pipeline.fn.__wrapped__(config)  # type: ignore[attr-defined]
+    return looker.planned

@@ -35,7 +35,7 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
     for variant in variants:
         statistics = variant.manifest["statistics"]
         reasons = [gate["text"] for gate in statistics["gates"] if not gate["passed"]]
-        if config.max_latency_ratio is not None and variant.name not in FLOAT:
+        if latency and config.max_latency_ratio is not None and variant.name not in FLOAT:
             ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
             verdict = gates.latency(ratio, config.max_latency_ratio)
             reasons += [] if verdict.passed else [verdict.text]

@@ -39,12 +39,13 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Foreseen:
-    """An artifact that a config asks for, made or not: the inputs that its digest is made of."""
+class PlannedArtifact:
+    """An artifact that a config asks for, made or not: the inputs that its digest is computed from."""
 
     name: str
     inputs: dict[str, Any]
-    parents: dict[str, Foreseen]
+    parents: dict[str, PlannedArtifact]
+    """By role. One that no stage of the same flow makes, the base of a continued training, is not among them."""
 
     @property
     def kind(self) -> str:
@@ -57,8 +58,13 @@ class Foreseen:
         return digest_of(self.inputs)
 
     def handle(self, store: Store) -> Artifact:
-        """A handle of it, whether or not it lies in the store."""
-        return KINDS[self.kind](self.digest, store.path(self.kind, self.digest), self.name)
+        """A handle of it, with the manifest from the store or, where it is not made yet, with its inputs."""
+        path = store.path(self.kind, self.digest)
+        planned = None
+        if not (path / "manifest.json").exists():
+            unknown = {"files": [], "counts": {}, "features": {}, "statistics": {"gates": []}}
+            planned = {"inputs": self.inputs, "parents": self.inputs["parents"], **unknown}
+        return KINDS[self.kind](self.digest, path, self.name, planned)
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -96,7 +102,7 @@ def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Dif
     return [Difference(key, None, True) for key in found.added] + gone + changed
 
 
-def explain(store: Store, before: Artifact, after: Foreseen) -> list[Difference]:
+def explain(store: Store, before: Artifact, after: PlannedArtifact) -> list[Difference]:
     """Why `after` is not `before`: their own inputs, and where a parent differs, that parent's, up to the sources."""
     old, new = before.manifest["inputs"], after.inputs
     found = between(old["config"], new["config"]) + between_sources(old["sources"], new["sources"])
@@ -110,12 +116,12 @@ def explain(store: Store, before: Artifact, after: Foreseen) -> list[Difference]
             found += explain(store, held[name], parent)
         else:
             found.append(Difference(f"{after.name}: parent {name}", was and was[:12], parent.digest[:12]))
-    gone = sorted(set(old["parents"]) - set(after.parents))
+    gone = sorted(set(old["parents"]) - set(new["parents"]))
     found += [Difference(f"{after.name}: parent {name}", old["parents"][name][:12], None) for name in gone]
     return list({str(difference): difference for difference in found}.values())
 
 
-def nearest(store: Store, wanted: Foreseen) -> tuple[Artifact, list[Difference]] | None:
+def nearest(store: Store, wanted: PlannedArtifact) -> tuple[Artifact, list[Difference]] | None:
     """The artifact of the same kind (and of the same variant) whose inputs differ least; the newest of equals."""
     same = [
         artifact

@@ -1,0 +1,67 @@
+"""A runner that works out what every stage of a flow would be asked for, and makes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from tasks.artifacts import Artifact
+from tasks.config import Config
+from tasks.identities import Identity
+from tasks.store.differences import PlannedArtifact
+from tasks.store.store import Store, handle
+
+Made = TypeVar("Made")
+
+UNPLANNED = ("promote",)
+"""Stages that always run: what they make does not lie in the store."""
+
+
+class Looker:
+    """Plans the stages of a flow over a store."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self.store, self.config = store, config
+        self.planned: dict[str, list[PlannedArtifact]] = {}
+        """By stage, in the order in which they would be made."""
+
+    def call(self, stage: str, body: Callable[..., Made], *args: Any, **kwargs: Any) -> Made | None:
+        """A verb's body, without Prefect; None for a stage that always runs."""
+        return None if stage in UNPLANNED else body(*args, **kwargs)
+
+    def plan(self, stage: str, kind: type[Artifact], identity: Identity, name: str) -> Artifact:
+        """The artifact that a stage would make, whether or not it is made."""
+        inputs = identity.inputs(kind)
+        known = {planned.digest: planned for rows in self.planned.values() for planned in rows}
+        parents = {role: known[digest] for role, digest in inputs["parents"].items() if digest in known}
+        planned = PlannedArtifact(name, inputs, parents)
+        self.planned.setdefault(stage, []).append(planned)
+        return planned.handle(self.store)
+
+    def find(self, kind: str, digest: str) -> Artifact:
+        """An artifact that a stage of this flow would make, or one of the store."""
+        for planned in (planned for rows in self.planned.values() for planned in rows):
+            if planned.digest == digest:
+                return planned.handle(self.store)
+        return handle(self.store.path(kind, digest))
+
+
+_looking: ContextVar[Looker | None] = ContextVar("looking", default=None)
+
+
+def looker() -> Looker | None:
+    """The runner that only looks, while there is one."""
+    return _looking.get()
+
+
+@contextmanager
+def looking(store: Store, config: Config) -> Iterator[Looker]:
+    """Have stages planned instead of run."""
+    runner = Looker(store, config)
+    token = _looking.set(runner)
+    try:
+        yield runner
+    finally:
+        _looking.reset(token)
