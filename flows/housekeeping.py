@@ -9,8 +9,7 @@ from prefect import flow
 from prefect.states import Completed
 from pydantic import Field
 
-from flows.commands.backup import back_up
-from flows.commands.gc import make_room
+from flows.maintenance import back_up, make_room
 from infra import logs
 from tasks.pages.words import kilobytes
 from tasks.store.gc import size

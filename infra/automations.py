@@ -7,12 +7,11 @@ Prefect's database, for the server must be able to tell when everything else is 
 from __future__ import annotations
 
 import re
-import urllib.error
 from typing import Any
 
-from infra.errors import StackError
-from infra.services import Layout, ask
+from infra.services import Answered, Layout, ask
 from tasks.config.secrets import REMEDY, RULE, Missing, resolve, unreferenced
+from tasks.errors import Refused
 
 SILENCE = 210
 """Seconds without a heartbeat (one comes every 30) after which a run is marked Crashed. An API that is gone for a
@@ -42,15 +41,15 @@ def address_of(given: str) -> str:
     """The address that a reference names.
 
     Raises:
-        StackError: it is no reference, or what it names is no address of the web; neither is repeated.
+        Refused: it is no reference, or what it names is no address of the web; neither is repeated.
         tasks.config.secrets.Missing: it names nothing.
     """
     if unreferenced(given):
-        raise StackError(OPTION, "an address written out", RULE, REMEDY)
+        raise Refused(OPTION, "an address written out", RULE, REMEDY)
     address = resolve(given)
     if not re.fullmatch(r"https?://\S+", address):
         rule = "a webhook's address begins with http:// or https:// and is one word"
-        raise StackError(OPTION, f"{given}: no address of the web", rule, "correct it")
+        raise Refused(OPTION, f"{given}: no address of the web", rule, "correct it")
     return address
 
 
@@ -156,7 +155,7 @@ def _block(layout: Layout) -> str | None:
     try:
         found = ask(layout, "GET", f"/block_types/slug/{KIND}/block_documents/name/{RECEIVER}")
         return str(found["id"])
-    except urllib.error.HTTPError as error:
+    except Answered as error:
         if error.code != 404:
             raise
         return None

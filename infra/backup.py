@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra import databases
+from tasks.errors import Failed, Refused
 
 DATABASES = {"mlflow.db": "mlflow.db", "prefect.db": "prefect/prefect.db"}
 """Files of a home that SQLite holds: by name in the backup, where they lie."""
@@ -29,14 +30,6 @@ DUMP = "postgresql.dump"
 MANIFEST = "manifest.json"
 PASSING = {"lock", ".lock"}
 """Names that mean something only while somebody runs."""
-
-
-class BackupError(Exception):
-    """What keeps a backup from being made or used: `what`, what was seen, the rule, the remedy."""
-
-    def __init__(self, what: object, saw: str, rule: str, remedy: str) -> None:
-        super().__init__(f"{what}: {saw}; {rule}; {remedy}")
-        self.what, self.saw, self.rule, self.remedy = str(what), saw, rule, remedy
 
 
 def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | None, keep: int | None) -> Path:
@@ -78,14 +71,14 @@ def check(backup: Path, home: Path, address: str | None) -> None:
     """Refuse by listing alone what `restore` could not do.
 
     Raises:
-        BackupError: the home holds something, or the backup's history needs a database, or none.
+        Refused: the home holds something, or the backup's history needs a database, or none.
     """
     if home.exists() and any(home.iterdir()):
-        raise BackupError(home, "it is not empty", "a backup is restored into an empty home", "set MILLRACE_HOME")
+        raise Refused(str(home), "it is not empty", "a backup is restored into an empty home", "set MILLRACE_HOME")
     if (backup / DUMP).exists() != (address is not None):
         saw = "its history is a dump of PostgreSQL" if address is None else "its history lies in files"
         remedy = "give --database-url of an empty database" if address is None else "leave out --database-url"
-        raise BackupError(backup, saw, "it goes back to where it came from", remedy)
+        raise Refused(str(backup), saw, "it goes back to where it came from", remedy)
 
 
 def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
@@ -94,7 +87,7 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     Returns the backup's manifest.
 
     Raises:
-        BackupError: the backup is damaged.
+        Failed: the backup is damaged.
     """
     told = verify(backup)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +117,7 @@ def chosen(folder: Path) -> Path:
         return folder
     if found := found_in(folder):
         return found[-1]
-    raise BackupError(folder, "no backup", "a backup holds a manifest.json", "give the folder that backup named")
+    raise Refused(str(folder), "no backup", "a backup holds a manifest.json", "give the folder that backup named")
 
 
 def found_in(folder: Path) -> list[Path]:
@@ -136,18 +129,18 @@ def verify(backup: Path) -> dict[str, Any]:
     """The manifest, once every file was found to be what it says.
 
     Raises:
-        BackupError: naming the first file that is not, or the manifest if that is damaged.
+        Failed: naming the first file that is not, or the manifest if that is damaged.
     """
     try:
         told: dict[str, Any] = json.loads((backup / MANIFEST).read_bytes())
     except ValueError:
         saw, rule = "not JSON", "a backup is what its manifest says"
-        raise BackupError(backup / MANIFEST, saw, rule, "use another one") from None
+        raise Failed(str(backup / MANIFEST), saw, rule, "use another one") from None
     for row in told["files"]:
         path = backup / row["path"]
         if not path.is_file() or {"path": row["path"], **sums(path)} != row:
             saw = "other bytes" if path.is_file() else "missing"
-            raise BackupError(path, saw, "a backup is what its manifest says", "use another one")
+            raise Failed(str(path), saw, "a backup is what its manifest says", "use another one")
     return told
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
-from infra.errors import StackError
 from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
+from tasks.errors import Failed, Refused
 
 SCHEMA = "mlflow"
 """MLflow's own, beside Prefect's tables in `public`, so that two programs' tables and migrations cannot meet."""
@@ -34,7 +34,7 @@ def address_of(given: str) -> str:
     """The address that is given or that a reference names.
 
     Raises:
-        StackError: it is none, or a password in it is written out; of what may hold one nothing is repeated.
+        Refused: it is none, or a password in it is written out; of what may hold one nothing is repeated.
         tasks.config.secrets.Missing: the reference names nothing.
     """
     named = not unreferenced(given)
@@ -43,12 +43,12 @@ def address_of(given: str) -> str:
     if parts is None:
         saw = f"{given} names no such address" if named else "what is given is no such address"
         rule = "a database is given as postgresql://[user[:password]@]host[:port]/name, percent-encoded"
-        raise StackError(OPTION, saw, rule, "correct it" if named else f"correct it; if it has a password, {REMEDY}")
+        raise Refused(OPTION, saw, rule, "correct it" if named else f"correct it; if it has a password, {REMEDY}")
     trailing = "password=" in unquote(parts.query).lower()
     if not named and (trailing or parts.password):
-        raise StackError(OPTION, "an address with a password in it", RULE, REMEDY)
+        raise Refused(OPTION, "an address with a password in it", RULE, REMEDY)
     if trailing:
-        raise StackError(OPTION, f"{given} has a password after its ?", "a password stands before the @", "correct it")
+        raise Refused(OPTION, f"{given} has a password after its ?", "a password stands before the @", "correct it")
     return address
 
 
@@ -75,14 +75,14 @@ def prepare(address: str) -> None:
     """Make MLflow's schema where there is none.
 
     Raises:
-        StackError: the driver is missing, or the server does not let us in.
+        Failed: the driver is missing, or the server does not let us in.
     """
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
 
 
 def dump(address: str, into: Path) -> None:
-    """All of the database, by PostgreSQL's own tool. Raises `StackError`."""
+    """All of the database, by PostgreSQL's own tool. Raises `Failed`."""
     _tool("pg_dump", address, "--format=custom", f"--file={into}")
 
 
@@ -90,7 +90,7 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
     """Fill an empty database from a dump, and put every text of MLflow's that names an old place into the new one.
 
     Raises:
-        StackError: the tool is missing or failed, or the database holds something.
+        Failed: the tool is missing or failed, or the database holds something.
     """
     from psycopg2 import sql
 
@@ -98,9 +98,7 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
         cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_schema IN ('public', %s)", (SCHEMA,))
         [(tables,)] = cursor.fetchall()
         if tables:
-            raise StackError(
-                OPTION, f"it holds {tables} tables", "a dump goes into an empty database", "make a new one"
-            )
+            raise Failed(OPTION, f"it holds {tables} tables", "a dump goes into an empty database", "make a new one")
     _tool("pg_restore", address, "--no-owner", str(dumped))
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -126,12 +124,12 @@ def _connected(address: str) -> Iterator[Any]:
         import psycopg2
     except ImportError:
         rule, remedy = "PostgreSQL needs its driver", "make setup EXTRAS=test,postgres"
-        raise StackError(OPTION, "psycopg2 is not installed", rule, remedy) from None
+        raise Failed(OPTION, "psycopg2 is not installed", rule, remedy) from None
     try:
         connection = psycopg2.connect(_plain(address), connect_timeout=10)
     except psycopg2.Error as error:
         said = " ".join(str(error).split())
-        raise StackError(OPTION, f"no connection: {said}", "the database must let both servers in", "mend it") from None
+        raise Failed(OPTION, f"no connection: {said}", "the database must let both servers in", "mend it") from None
     try:
         with connection:
             yield connection
@@ -150,10 +148,10 @@ def _tool(name: str, address: str, *words: str) -> None:
         iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
     )
     if program is None:
-        raise StackError(
+        raise Failed(
             OPTION, f"{name} is not installed", "a backup of PostgreSQL needs its tools", "install postgresql-client"
         )
     done = subprocess.run([program, *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no word"])[-1]
-        raise StackError(OPTION, f"{name}: {said}", "it must succeed", "mend it and try again")
+        raise Failed(OPTION, f"{name}: {said}", "it must succeed", "mend it and try again")

@@ -7,15 +7,14 @@ import json
 import subprocess
 import sys
 import time
-import urllib.error
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from infra import automations
-from infra.errors import StackError
-from infra.services import POOL, Layout, ask, call, client_environment, surroundings
+from infra.services import POOL, Answered, Layout, ask, call, client_environment, surroundings
+from tasks.errors import Failed
 
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 """State types after which nothing more happens."""
@@ -40,7 +39,7 @@ def ensure_pool(layout: Layout) -> None:
     wanted = {"base_job_template": template}
     try:
         ask(layout, "POST", "/work_pools/", {"name": POOL, "type": "process", **wanted})
-    except urllib.error.HTTPError as error:
+    except Answered as error:
         if error.code != 409:
             raise
         ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # ours of before, or made by the worker just now
@@ -60,7 +59,7 @@ def deploy(layout: Layout) -> None:
     if done.returncode:
         said = [line.strip(" │") for line in (done.stderr + done.stdout).splitlines() if line.strip(" │╭╮╰╯─")]
         rule, remedy = "every deployment must be accepted", "prefect deploy --all tells more"
-        raise StackError("prefect.yaml", said[-1] if said else "prefect deploy failed", rule, remedy)
+        raise Failed("prefect.yaml", said[-1] if said else "prefect deploy failed", rule, remedy)
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
@@ -106,17 +105,17 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
     """Assert what breaks silently; the deployments, with the times of their next runs.
 
     Raises:
-        StackError: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
+        Failed: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
     """
     told = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
     if told != layout.pages_api:
         rule = f"they must ask {layout.pages_api}"
-        raise StackError("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
+        raise Failed("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
     _write_to_mlflow(layout)
     deadline = time.monotonic() + PATIENCE
     while not _worker_polls(layout):
         if time.monotonic() > deadline:
-            raise StackError("worker", "it does not poll", f"pool {POOL} needs one", "see logs/worker.log")
+            raise Failed("worker", "it does not poll", f"pool {POOL} needs one", "see logs/worker.log")
         time.sleep(0.5)
     while True:
         found = deployments(layout)
@@ -125,7 +124,7 @@ def verify(layout: Layout) -> list[dict[str, Any]]:
             return found
         if time.monotonic() > deadline:
             rule = "a schedule must have SCHEDULED runs"
-            raise StackError("schedules", f"no run is planned for {', '.join(idle)}", rule, "see logs/prefect.log")
+            raise Failed("schedules", f"no run is planned for {', '.join(idle)}", rule, "see logs/prefect.log")
         time.sleep(0.5)
 
 
@@ -141,9 +140,9 @@ def _write_to_mlflow(layout: Layout) -> None:
     try:
         headers = layout.access.headers("mlflow") if layout.access else None
         call("POST", f"{layout.mlflow_url}/api/2.0/mlflow/experiments/set-experiment-tag", tag, headers)
-    except urllib.error.HTTPError as error:
+    except Answered as error:
         rule = "it must take a write"
-        raise StackError("MLflow", f"{error.code} {error.reason}", rule, "see logs/mlflow.log") from None
+        raise Failed("MLflow", error.saw, rule, "see logs/mlflow.log") from None
 
 
 def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -> str | None:
@@ -188,7 +187,7 @@ def _delete(layout: Layout, path: str) -> None:
     """Delete what somebody else may have deleted meanwhile."""
     try:
         ask(layout, "DELETE", path)
-    except urllib.error.HTTPError as error:
+    except Answered as error:
         if error.code != 404:
             raise
 
@@ -198,7 +197,7 @@ def deployment(layout: Layout, name: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = ask(layout, "GET", f"/deployments/name/{quote(name)}")
         return found
-    except urllib.error.HTTPError as error:
+    except Answered as error:
         if error.code in (404, 422):
             return None
         raise

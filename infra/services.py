@@ -17,7 +17,7 @@ from typing import Any
 
 from infra import databases
 from infra.access import Access, loopback, names_of
-from infra.errors import StackError
+from tasks.errors import Failed
 
 POOL = "millrace"
 """The work pool that the deployments of prefect.yaml name."""
@@ -247,6 +247,19 @@ def surroundings(own: dict[str, str]) -> dict[str, str]:
     return {**inherited, **QUIET, "PYTHONUNBUFFERED": "1", **own}
 
 
+class Answered(Failed):
+    """A server of the stack answered with an error: an HTTP status `code`, and its words in `saw`."""
+
+    code: int
+
+
+def _answered(url: str, code: int, reason: str) -> Answered:
+    saw, rule = f"it answered {code} {reason}", "a server of the stack must be able to do it"
+    error = Answered(url, saw, rule, "see its log in the home's logs")
+    error.code = code
+    return error
+
+
 def answers(url: str, timeout: float = 5.0) -> bool:
     """Whether an address answers 200."""
     try:
@@ -260,8 +273,8 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
     """A JSON request, asked again while the server is busy with its database.
 
     Raises:
-        StackError: nobody answers.
-        urllib.error.HTTPError: it refuses, with its words.
+        Failed: nobody answers.
+        Answered: it refuses, with its words.
     """
     data = None if body is None else json.dumps(body).encode()
     spoken = {"Content-Type": "application/json", **(headers or {})}
@@ -276,13 +289,12 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
             with error:
                 said = error.read().decode(errors="replace")[:300]
             if error.code != 503 or time.monotonic() > deadline:
-                reason = f"{error.reason}: {said}"
-                raise urllib.error.HTTPError(url, error.code, reason, error.headers, None) from None
+                raise _answered(url, error.code, f"{error.reason}: {said}") from None
             time.sleep(0.5)
         except (OSError, HTTPException) as error:
             cause = getattr(error, "reason", error)
             saw = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-            raise StackError(url, saw, "a server of the stack must answer", "millrace up; see its log") from None
+            raise Failed(url, saw, "a server of the stack must answer", "millrace up; see its log") from None
     return json.loads(content) if content else None
 
 

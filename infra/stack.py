@@ -27,8 +27,8 @@ from typing import Any
 import psutil
 
 from infra import health
-from infra.errors import StackError
 from infra.services import Layout, Service, services, surroundings
+from tasks.errors import Failed, Refused
 
 MARK = "MILLRACE_STACK"
 PATIENCE = 180.0
@@ -91,6 +91,15 @@ class Stack:
         """What was started and still runs, by service."""
         return {name: started for name, started in self.started.items() if started.process is not None}
 
+    def facts(self) -> dict[str, Any]:
+        """Addresses and process ids of what is up, for `--json`."""
+        layout, living = self.layout, self.living()
+        return {
+            "prefect_url": layout.prefect_url if layout and "prefect" in living else None,
+            "mlflow_url": layout.mlflow_url if layout and "mlflow" in living else None,
+            "pids": {name: started.pid for name, started in living.items()},
+        }
+
     def log(self, name: str) -> Path:
         """Where a service writes."""
         return self.home / "logs" / f"{name}.log"
@@ -99,12 +108,12 @@ class Stack:
         """Start what is missing or does not answer; the names of what was started. Harms nothing that works.
 
         Raises:
-            StackError: a port is somebody else's, the stack runs elsewhere, or a service does not come up.
+            Failed: a port is somebody else's, the stack runs elsewhere, or a service does not come up.
         """
         if (living := self.living()) and self.layout and replace(self.layout, alert=layout.alert) != layout:
             here = f"it runs at {self.layout.prefect_url} and {self.layout.mlflow_url}"
             remedy = "millrace down first, or leave out what would change it"
-            raise StackError("millrace up", here, "a home has one stack", remedy)
+            raise Failed("millrace up", here, "a home has one stack", remedy)
         wanted = services(layout)
         missing = [service for service in wanted if not self._keeps(service, living)]
         for service in missing:
@@ -113,7 +122,7 @@ class Stack:
             if service.port is not None and taken(layout.host, service.port):
                 variable = "PREFECT_SERVER_API_PORT" if service.name == "prefect" else "MLFLOW_PORT"
                 remedy = f"end it, or give another by --{service.name}-port or {variable}"
-                raise StackError(
+                raise Failed(
                     f"port {service.port}", f"in use by {health.holder(service.port)}", "it must be free", remedy
                 )
         if layout != self.layout:
@@ -177,7 +186,7 @@ class Stack:
                 saw = "it ended" if started.process is None else f"no answer in {PATIENCE:.0f} s"
                 log = self.log(service.name)
                 last = (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1]
-                raise StackError(service.name, f"{saw}; last words: {last}", "it must work", f"see {log}")
+                raise Failed(service.name, f"{saw}; last log line: {last}", "it must work", f"see {log}")
             if time.monotonic() - told > 5:
                 say(f"waiting for {service.name}")
                 told = time.monotonic()
@@ -260,14 +269,14 @@ def alone(home: Path) -> Iterator[None]:
 
 
 def bindable(host: str) -> None:
-    """Raise `StackError` unless servers can listen at this address: IPv4, and of this machine."""
+    """Raise `Refused` unless servers can listen at this address: IPv4, and of this machine."""
     try:
         with socket.socket() as probe:
             probe.bind((host, 0))
     except (OSError, UnicodeError) as error:
         saw = f"{host}: {getattr(error, 'strerror', None) or 'no name'}"
         rule = "servers listen at an IPv4 address or a name of this machine"
-        raise StackError("--host", saw, rule, "127.0.0.1, or with --auth 0.0.0.0 for all of them") from None
+        raise Refused("--host", saw, rule, "127.0.0.1, or with --auth 0.0.0.0 for all of them") from None
 
 
 def taken(host: str, port: int) -> bool:

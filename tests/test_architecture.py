@@ -48,6 +48,15 @@ def test_verbs_do_not_import_verbs() -> None:
         assert not imported & {f"tasks.{other}" for other in VERBS}, verb
 
 
+def test_commands_do_not_import_commands() -> None:
+    shared = {"__init__", "reply", "flags"}
+    files = {path.stem: path for path in (ROOT / "flows" / "commands").glob("*.py")}
+    for name in files.keys() - shared:
+        nodes = list(ast.walk(ast.parse(files[name].read_text())))
+        imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+        assert not imported & {f"flows.commands.{other}" for other in files.keys() - shared}, name
+
+
 def test_files_tell_one_story() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

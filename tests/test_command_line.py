@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.run import check_server
+from flows.session import check_server
 from tasks.errors import Failed
 from tests.homes import DIGITS, PLAIN, CommandHome
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import databases
-from infra.errors import StackError
+from tasks.errors import Failed, Refused
 from tests.homes import DIGITS, CommandHome
 
 PASSWORDS = [
@@ -36,7 +36,7 @@ ADDRESSES = [
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_password_written_out_is_refused_and_not_repeated(address: str) -> None:
-    with pytest.raises(StackError) as refused:
+    with pytest.raises(Refused) as refused:
         databases.address_of(address)
     said = str(refused.value)
     assert "env:NAME or file:PATH" in said and "T0P" not in said and "S3CRET" not in said
@@ -45,7 +45,7 @@ def test_a_password_written_out_is_refused_and_not_repeated(address: str) -> Non
 @pytest.mark.parametrize("address", ADDRESSES[1:])
 def test_an_address_that_libraries_would_repeat_is_refused_behind_a_reference_too(address: str, tmp_path: Path) -> None:
     (tmp_path / "address").write_text(address)
-    with pytest.raises(StackError) as refused:
+    with pytest.raises(Refused) as refused:
         databases.address_of(f"file:{tmp_path / 'address'}")
     said = str(refused.value)
     assert str(tmp_path) in said and "T0P" not in said and "S3CRET" not in said
@@ -66,7 +66,7 @@ def test_an_address_without_a_password_may_be_written_out(address: str) -> None:
 
 def test_a_server_that_is_not_there_is_told_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE", "postgresql://me:T0P%40%25S3CRET@127.0.0.1:9/db")
-    with pytest.raises(StackError, match="Connection refused") as failed:
+    with pytest.raises(Failed, match="Connection refused") as failed:
         databases.prepare(databases.address_of("env:DATABASE"))
     assert "S3CRET" not in str(failed.value)
 

@@ -83,14 +83,13 @@ def test_no_log_is_whole_and_empty(tmp_path: Path) -> None:
 
 
 def test_the_account_stands_behind_how_somebody_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import asking
-    from flows.commands import approve
+    from flows import asking, decisions
 
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "millrace:T0PS3CRET")
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")
     assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated, account millrace"
-    assert Answer.of_user(True, "fine", approve.account()).known == "system user, account ada"
+    assert Answer.of_user(True, "fine", decisions.account()).known == "system user, account ada"
     monkeypatch.delenv("PREFECT_API_AUTH_STRING")
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
     assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated"
-    assert Answer.of_user(True, "fine", approve.account()).known == "system user"
+    assert Answer.of_user(True, "fine", decisions.account()).known == "system user"

@@ -13,6 +13,7 @@ from flows.commands import (
     diff,
     doctor,
     down,
+    flags,
     gc,
     predict,
     reject,
@@ -38,18 +39,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("run", context_settings=run.SETTINGS)(run.run)
+app.command("run", context_settings=flags.SETTINGS)(run.run)
 app.command("predict")(predict.predict)
 app.command("init")(init_command.init)
 app.command("up")(up.up)
 app.command("status")(status.status)
 app.command("down")(down.down)
-app.command("backfill", context_settings=run.SETTINGS)(backfill.backfill)
+app.command("backfill", context_settings=flags.SETTINGS)(backfill.backfill)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)
 app.command("diff")(diff.diff)
-app.command("why", context_settings=run.SETTINGS)(why.why)
+app.command("why", context_settings=flags.SETTINGS)(why.why)
 app.command("approve")(approve.approve)
 app.command("reject")(reject.reject)
 app.command("rollback")(rollback.rollback)

@@ -2,29 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from flows.commands.reply import AsJson, Reply, replying
-from flows.commands.run import check_server, prepare, use_stack
-from tasks.config.secrets import address_in
-from tasks.errors import Failed, Refused
-from tasks.store.audit import REASON, Answer
-from tasks.store.home import Home, find_home
-from tasks.store.lock import locked
-from tasks.store.runs import Run, resolve_run
-
-if TYPE_CHECKING:
-    from mlflow.tracking import MlflowClient
-
-    from tasks.artifacts import Release
-
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id or an unambiguous part of it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the registry and the log.")]
+from flows.commands.reply import AsJson, replying
+from flows.decisions import Reason, RunId, answer, checked
 
 
 def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
@@ -35,90 +14,3 @@ def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     """
     with replying("approve", as_json) as reply:
         answer(reply, run, True, checked(reason), as_json)
-
-
-def answer(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
-    """Settle what a run awaits: in the registry and the audit log, in its folder, in MLflow and in Prefect."""
-    from tasks import approval, console
-
-    home = find_home().readable()
-    folder = resolve_run(home, reference).folder
-    with locked(folder / "lock", console.say), registry_of(home) as client:
-        run, given = Run(home, folder), Answer.of_user(accepted, reason, account())
-        made = approval.settle(client, run, given)
-        publish(client, run)
-    told = tell_prefect(home, run, given, made)
-    reply.add(run_id=run.run_id, model=made.name, version=made.version, alias=made.alias, verdict=made.verdict)
-    reply.add(prefect=told)
-    if given.accepted and made.alias != "champion":  # another champion has come meanwhile, and it is better
-        reply.exit_code = 3
-    if not as_json:
-        typer.echo(made.verdict)
-        if told == "resumed":
-            typer.echo("its flow run goes on in Prefect, and ends there as decided here")
-
-
-@contextmanager
-def registry_of(home: Home) -> Iterator[MlflowClient]:
-    """The registry that this home uses, held against everybody else who decides."""
-    use_stack(home)
-    if not home.has_registry():
-        rule = "a decision is written into MLflow's registry"
-        raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or mend MILLRACE_HOME")
-    from tasks import console
-    from tasks.tracking import shipping
-
-    shipping.set_environment()
-    from tasks.tracking import registry
-    from tasks.tracking.runs import connect
-
-    with locked(home.root / ".registry.lock", console.say), registry.answering(home.mlflow_uri):
-        yield connect(home.mlflow_uri)
-
-
-def account() -> str | None:
-    """The account by which the registry is written, where it asks for one."""
-    return os.environ.get("MLFLOW_TRACKING_USERNAME")
-
-
-def publish(client: MlflowClient, run: Run) -> None:
-    """The run's page and its MLflow run, as the run has ended; what cannot be written is a warning."""
-    from tasks import console
-    from tasks.pages import run_page
-    from tasks.tracking import runs
-
-    try:
-        pages, description = run_page.publish(run)
-        if run.record["mlflow_run_id"]:
-            runs.tell(client, run.record["mlflow_run_id"], run, pages, description)
-    except Exception as error:
-        console.say(f"warning: the run's page was not made anew: {type(error).__name__}: {error}", style="yellow")
-
-
-def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | None:
-    """Have the flow run end in Prefect too, where its server is up; else somebody resumes it there, with any answer."""
-    flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
-    if not server or not flow_run:
-        return None
-    from tasks import console
-
-    prepare(home)
-    try:
-        check_server(server)
-        from flows.asking import tell
-
-        return tell(flow_run, given, run, made.verdict)
-    except Exception as error:
-        saw = error.saw if isinstance(error, Failed) else " ".join(str(error).split())[:160]
-        remedy = "if it is suspended, resume it in its pages: it ends as decided here"
-        console.say(f"warning: Prefect was not told of flow run {flow_run}: {saw}; {remedy}", style="yellow")
-        return None
-
-
-def checked(reason: str) -> str:
-    """A reason that says something."""
-    if not reason.strip():
-        raise Refused("--reason", '""', "a decision has a reason", '--reason "what was looked at"')
-    if len(reason) > REASON:
-        raise Refused("--reason", f"{len(reason):,} characters", f"at most {REASON:,}", "say it in fewer")
-    return reason

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.commands.flags import read_flags
 from flows.commands.reply import AsJson, replying
-from flows.commands.run import read_flags
-from flows.commands.up import told
 from infra import orchestration
 from infra.stack import Stack
 from tasks.config.records import UNITS
@@ -38,7 +37,7 @@ def backfill(
     --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
     with the same values is not queued again.
     """
-    with replying("backfill", as_json) as reply, told():
+    with replying("backfill", as_json) as reply:
         flags = read_flags(context.args)
         if not any("{begin" in value or "{end" in value for _, value in flags):
             rule = "a value must tell the spans apart, by {begin} or {end}"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from flows.commands.reply import AsJson, replying
-from flows.commands.run import use_stack
-from flows.commands.up import told
-from infra import orchestration
-from infra.stack import Stack
-from tasks import console
+from flows.maintenance import make_room
+from flows.session import use_stack
 from tasks.pages.words import kilobytes
-from tasks.store.gc import Dropped, collect
-from tasks.store.home import Home, find_home
+from tasks.store.home import find_home
 
 Days = Annotated[
     int | None,
@@ -42,26 +36,3 @@ def gc(
                 typer.echo(f"{kilobytes(item.bytes):>10}  {item.what}")
             verb = "would be dropped" if dry_run else "dropped"
             typer.echo(f"{len(dropped)} {verb}, {kilobytes(total)}" if dropped else "nothing to drop")
-
-
-def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dropped]:
-    """What the store need not keep; with `days`, also the old in MLflow and in Prefect."""
-    dropped = collect(home, keep, dry_run)
-    if days is None:
-        return dropped
-    before = datetime.now(UTC) - timedelta(days=days)
-    if home.has_registry():
-        from tasks.tracking.pruning import prune
-        from tasks.tracking.registry import answering
-
-        with answering(home.mlflow_uri):
-            found = prune(home.mlflow_uri, before, dry_run)
-        dropped += [Dropped(f"files in MLflow of {run.name}", home.mlartifacts, run.bytes) for run in found]
-    stack = Stack(home.root)
-    if stack.layout is None or "prefect" not in stack.living():
-        if os.environ.get("PREFECT_API_URL") is None:
-            console.say("Prefect's history stays: its server is down (millrace up)")
-        return dropped
-    with told():
-        runs = orchestration.prune(stack.layout, before, dry_run)
-    return [*dropped, *(Dropped(f"Prefect's run {name}", home.prefect, 0) for name in runs)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.reply import AsJson, replying
-from flows.commands.run import use_stack
+from flows.session import use_stack
 from tasks.artifacts import Export
 from tasks.errors import Refused
 from tasks.store.home import Home, find_home

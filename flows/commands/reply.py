@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -101,3 +102,8 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     reply.fail(refused)
     reply.print()
     return reply.exit_code
+
+
+def when(moment: str) -> str:
+    """A time of Prefect's, in this machine's zone and without its fractions."""
+    return datetime.fromisoformat(moment).astimezone().strftime("%a %d %b %H:%M")

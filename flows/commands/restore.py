@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.backup import faults
 from flows.commands.reply import AsJson, replying
 from infra import backup as backups
 from infra import databases
@@ -32,13 +31,11 @@ def restore(
             raise Refused(
                 str(home.root), "a stack is up here", "a backup is restored into an empty home", "millrace down"
             )
-        with faults(Refused):
-            address = None if database_url is None else databases.address_of(database_url)
-            chosen = backups.chosen(folder.expanduser().absolute())
-            backups.check(chosen, home.root, address)
-        with faults():
-            told = backups.restore(chosen, home.root, address)
-        reply.add(backup=str(chosen), home=str(home.root), created=told["created"], files=len(told["files"]))
+        address = None if database_url is None else databases.address_of(database_url)
+        chosen = backups.chosen(folder.expanduser().absolute())
+        backups.check(chosen, home.root, address)
+        manifest = backups.restore(chosen, home.root, address)
+        reply.add(backup=str(chosen), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))
         if not as_json:
             flag = "" if database_url is None else f" --database-url {database_url}"
-            typer.echo(f"{home.root}  as it was at {told['created']}; go on with `millrace up{flag}`")
+            typer.echo(f"{home.root}  as it was at {manifest['created']}; go on with `millrace up{flag}`")

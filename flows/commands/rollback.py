@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.approve import Reason, account, checked, registry_of
 from flows.commands.reply import AsJson, replying
+from flows.decisions import Reason, account, checked
+from flows.session import registry_of
 from tasks.store.audit import Answer
 from tasks.store.home import find_home
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.reply import AsJson, Reply, replying
-from flows.commands.up import facts, told, when
+from flows.commands.reply import AsJson, Reply, replying, when
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack
@@ -33,11 +32,10 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
         rows.append((service.name, state, started))
     if any(name == "prefect" and state == "up" for name, state, _ in rows):
         assert stack.layout is not None
-        with told():
-            found, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
+        found, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
     memory = {name: started.memory for name, _, started in rows if started is not None}
     since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
-    reply.add(**facts(stack), services={name: state for name, state, _ in rows}, since=since, memory=memory)
+    reply.add(**stack.facts(), services={name: state for name, state, _ in rows}, since=since, memory=memory)
     last = {row["name"]: row["last"] for row in found}
     reply.add(deployments=orchestration.planned(found), last=last, late=late)
     reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
-import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.commands.reply import AsJson, replying, when
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
-from infra.errors import StackError
 from infra.services import Layout
 from infra.stack import Stack, alone, bindable
 from tasks import console
-from tasks.config.secrets import Missing
-from tasks.errors import Failed, Refused, Stopped
+from tasks.errors import Refused, Stopped
 from tasks.store.home import Home, find_home, find_project
 from tasks.store.lock import locked
 
@@ -72,14 +69,14 @@ def up(
         home.make()
         if layout.access is not None:
             layout.access.make()
-        with stopped(home.root) if foreground else nullcontext(), alone(home.root), told():
+        with stopped(home.root) if foreground else nullcontext(), alone(home.root):
             make_database(home, layout)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
             logs.rotate(home.root / "logs")
             fresh = stack.up(layout, console.say)
             orchestration.install(layout, console.say)
             found = orchestration.verify(layout)
-        reply.add(**facts(stack), deployments=orchestration.planned(found))
+        reply.add(**stack.facts(), deployments=orchestration.planned(found))
         if not as_json:
             typer.echo(f"Prefect  {layout.prefect_url}")
             typer.echo(f"MLflow   {layout.mlflow_pages}")
@@ -134,16 +131,14 @@ def check(layout: Layout, alert: str | None) -> None:
     """Refuse, before anything is written, what could not come up or should not."""
     if layout.prefect_port == layout.mlflow_port:
         raise Refused("--mlflow-port", layout.mlflow_port, "each server has a port of its own", "give another")
-    with told(Refused):
-        bindable(layout.host)
+    bindable(layout.host)
     if not loopback(layout.host) and not layout.auth:
         rule = "whom others can reach must ask who they are"
         raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")
-    with told(Refused):
-        if layout.database is not None:
-            databases.address_of(layout.database)
-        if alert is not None and layout.alert is not None:
-            automations.address_of(layout.alert)
+    if layout.database is not None:
+        databases.address_of(layout.database)
+    if alert is not None and layout.alert is not None:
+        automations.address_of(layout.alert)
 
 
 def port_of(option: str, flag: int | None, variable: str) -> int | None:
@@ -156,44 +151,12 @@ def port_of(option: str, flag: int | None, variable: str) -> int | None:
     return int(given)
 
 
-def facts(stack: Stack) -> dict[str, Any]:
-    """Addresses and processes, for `--json`."""
-    layout, living = stack.layout, stack.living()
-    return {
-        "prefect_url": layout.prefect_url if layout and "prefect" in living else None,
-        "mlflow_url": layout.mlflow_url if layout and "mlflow" in living else None,
-        "pids": {name: started.pid for name, started in living.items()},
-    }
-
-
-def when(moment: str) -> str:
-    """A time of Prefect's, in this machine's zone and without its fractions."""
-    from datetime import datetime
-
-    return datetime.fromisoformat(moment).astimezone().strftime("%a %d %b %H:%M")
-
-
-@contextmanager
-def told(kind: type[Failed] | type[Refused] = Failed) -> Iterator[None]:
-    """An error of the stack in the form of all errors."""
-    try:
-        yield
-    except StackError as error:
-        raise kind(error.what, error.saw, error.rule, error.remedy) from None
-    except Missing as error:
-        rule, remedy = "a reference names something that is there", "set it, or correct the reference"
-        raise kind(error.reference, error.saw, rule, remedy) from None
-    except urllib.error.HTTPError as error:
-        rule, remedy = "a server of the stack must be able to do it", "see its log in the home's logs"
-        raise kind(str(error.url), f"it answered {error.code}", rule, remedy) from None
-
-
 def stay(home: Path) -> None:
     """Mend what dies until a signal comes, or `millrace down`: for containers and systemd."""
     with suppress(Stopped, KeyboardInterrupt), stopped(home):
         while True:
             time.sleep(WATCH)
-            with alone(home), told():
+            with alone(home):
                 stack = Stack(home)  # as others have left it
                 if stack.layout is None or not stack.started:
                     return

@@ -26,12 +26,12 @@ Secret = Annotated[str, Field(json_schema_extra={"pattern": PATTERN})]
 """A reference. Prefect's form checks the pattern; in Python `unreferenced` does, so that no error repeats a secret."""
 
 
-class Missing(Exception):
-    """What a reference names is not there: the reference and what was found instead."""
+class Missing(Refused):
+    """A reference that names nothing."""
 
-    def __init__(self, reference: str, saw: str) -> None:
-        super().__init__(f"{reference}: {saw}")
-        self.reference, self.saw = reference, saw
+
+def _missing(reference: str, saw: str) -> Missing:
+    return Missing(reference, saw, "a reference names something that exists", "set it, or correct the reference")
 
 
 def unreferenced(value: Any) -> bool:
@@ -52,11 +52,11 @@ def resolve(reference: str) -> str:
         try:
             found = Path(name).expanduser().read_text().strip()
         except OSError as error:
-            raise Missing(reference, str(error.strerror).lower()) from None
+            raise _missing(reference, str(error.strerror).lower()) from None
         except (UnicodeDecodeError, RuntimeError):  # the latter: ~ of nobody
-            raise Missing(reference, "no file of text") from None
+            raise _missing(reference, "no file of text") from None
     if not found:
-        raise Missing(reference, "empty or not set")
+        raise _missing(reference, "empty or not set")
     return found
 
 

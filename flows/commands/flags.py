@@ -1,0 +1,45 @@
+"""The dotted flags of `millrace run`, `why` and `backfill`: `--a.b VALUE` or `--a.b=VALUE`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.errors import Refused
+
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Of a command that takes dotted flags."""
+
+
+def read_flags(words: list[str]) -> list[tuple[str, str]]:
+    """The dotted flags: `--a.b VALUE` or `--a.b=VALUE`."""
+    rest = list(words)
+    flags: list[tuple[str, str]] = []
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise Refused(
+                word,
+                "a loose word",
+                "after FLOW and PRESET come flags: --dotted.key VALUE",
+                "quote a value with spaces",
+            )
+        dotted, equals, value = word[2:].partition("=")
+        if not equals:
+            if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
+                raise Refused(word, "no value", "a flag is --dotted.key VALUE", f"{word} VALUE")
+            value = rest.pop(0)
+        if dotted in dict(flags):
+            rule = "a flag stands once: of two the first would be ignored"
+            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "leave one out")
+        flags.append((dotted, value))
+    return flags
+
+
+def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
+    """A config without a preset."""
+    from tasks.config.load import merge, parse_flag
+
+    values: dict[str, Any] = {}
+    for dotted, text in flags:
+        merge(values, dotted, parse_flag(dotted, text), lambda line: None)
+    return values
