@@ -25,7 +25,7 @@ from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
 from tasks.workbench import Outcome, Workbench
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.homes import CommandHome, finished_home
 from tests.shops import Shop
 from tests.stacks import Up, free_ports
 
@@ -221,12 +221,9 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+def finished() -> CommandHome:
     """A home in which the digits preset, made small, has run once from end to end. Not to be changed."""
-    home = CommandHome(tmp_path_factory.mktemp("finished"), own_server=True)
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-    assert answer.code == 0, answer.stderr
-    return home
+    return finished_home()
 
 
 @pytest.fixture(scope="module")

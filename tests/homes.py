@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -125,6 +126,16 @@ class CommandHome:
         assert time.monotonic() < deadline, f"{words}: never due in {timeout} s\n{stderr}"
         return not ended
 
+    def copied_to(self, root: Path) -> CommandHome:
+        """A copy of this home, to be changed. What lies in the store is linked: published files never change."""
+
+        def copy(source: str, target: str) -> str:
+            published = Path(source).is_relative_to(self.root / "store") and "/." not in source
+            return os.link(source, target) or target if published else shutil.copy2(source, target)
+
+        shutil.copytree(self.root, root, copy_function=copy, ignore=shutil.ignore_patterns("lock", ".lock"))
+        return CommandHome(root)
+
     def newest_run(self, flow: str | None = None) -> dict[str, Any]:
         """The run.json of the last run (of a flow); an empty one where there is none yet."""
         records = (json.loads(path.read_bytes()) for path in sorted(self.root.glob("runs/*/run.json"), reverse=True))
@@ -144,6 +155,29 @@ class CommandHome:
                 ).encode()
             sums[path.relative_to(self.root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
         return sums
+
+
+def finished_home() -> CommandHome:
+    """A home in which the digits preset, made small, has run once from end to end.
+
+    It is made once for this state of the code, by whichever process comes first, and kept for both suites.
+    """
+    code = hashlib.sha256()
+    for path in sorted([*ROOT.glob("flows/**/*"), *ROOT.glob("tasks/**/*"), *ROOT.glob("infra/**/*")]):
+        if path.suffix in (".py", ".yaml", ".j2"):
+            code.update(path.read_bytes())
+    kept = ROOT / ".pytest_cache" / "homes"
+    kept.mkdir(parents=True, exist_ok=True)
+    home = CommandHome(kept / code.hexdigest()[:16], own_server=True)
+    with open(kept / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home.root / "whole").exists():
+            for old in kept.glob("*/"):
+                shutil.rmtree(old)
+            answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+            assert answer.code == 0, answer.stderr
+            (home.root / "whole").touch()
+    return home
 
 
 def compute_processes(home: Path) -> list[psutil.Process]:

@@ -1,10 +1,12 @@
-"""SIGKILLs of a run's whole process group, in a stage or at a random moment, and what must be true afterwards."""
+"""Runs that are killed, stopped and interrupted, in a stage or at a random moment, and what must be true afterwards."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,26 +69,51 @@ def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
     return due
 
 
-def killed_once_in_each_stage(unbroken: Unbroken, home: CommandHome) -> None:
-    """Once a stage has left something to adopt."""
-    hit = []
-    for stage in STAGES:
-        assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
+def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | Path) -> None:
+    """Send the signal as soon as `due`, and see the command end as stopped, in time and in order."""
+    code = {signal.SIGTERM: 75, signal.SIGINT: 130}[signal.Signals(number)]
+    process = home.start(*words)
+    deadline = time.monotonic() + 400
+    while not due():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.002)
+    if number == signal.SIGINT:  # a terminal's Ctrl-C goes to the whole group
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == code, stderr
+    assert '"status": "stopped"' in stdout
+    assert "Traceback" not in stderr
+    assert "error: " not in stderr
+    record = home.newest_run()
+    assert (record["status"], record["exit_code"], record["error"]) == ("stopped", code, None)
+
+
+def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iterable[Sequence[int]]) -> None:
+    """Once a stage has left something to adopt, it is sent these signals, one in each attempt."""
+    hit, attempts = [], 0
+    for stage, sent in zip(STAGES, numbers, strict=False):
+        for number in sent:
+            attempts += 1
+            if number == signal.SIGKILL:
+                assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
+            else:
+                stop(home, at_work(home, stage), number, *unbroken.command)
         if stage not in home.newest_run()["stages"] or stage == "compress":
             hit.append(stage)
-    assert len(hit) >= 5, f"most of the stages were done before the kill: only {hit}"
-    assert unbroken.same_in(home) == len(STAGES) + 1
+    assert len(hit) >= 5, f"most of the stages were done before the signal: only {hit}"
+    assert unbroken.same_in(home) == attempts + 1
 
 
-def killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, homes: list[CommandHome]) -> None:
+def killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, home: CommandHome, seed: int) -> None:
     """At moments from a fixed seed; prints what they hit."""
-    chance, kills = random.Random(7), 0
-    for home in homes:
-        for stage in ("start", *STAGES):
-            delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage))
-            if not home.kill_when(within(home, stage, delay), *unbroken.command):
-                break  # it was quicker
-            kills += 1
-            print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")
-        unbroken.same_in(home)
-    assert kills >= 7 * len(homes)
+    chance, kills = random.Random(seed), 0
+    for stage in ("start", *STAGES):
+        delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage))
+        if not home.kill_when(within(home, stage, delay), *unbroken.command):
+            break  # it was quicker
+        kills += 1
+        print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")
+    unbroken.same_in(home)
+    assert kills >= 7

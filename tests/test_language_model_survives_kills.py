@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
-from tests.kills import Unbroken, killed_at_a_random_moment_of_each_stage, killed_once_in_each_stage
+from tests.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +24,10 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
     return Unbroken(COMMAND, home)
 
 
-def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_once_in_each_stage(unbroken, CommandHome(tmp_path))
+def test_killed_stopped_or_interrupted_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    numbers = itertools.cycle([(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGINT,)])
+    disturbed_in_each_stage(unbroken, CommandHome(tmp_path), numbers)
 
 
 def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_at_a_random_moment_of_each_stage(unbroken, [CommandHome(tmp_path)])
+    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed=7)

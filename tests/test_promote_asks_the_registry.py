@@ -135,8 +135,7 @@ def test_a_version_that_somebody_else_registered_is_not_looked_for_in_the_store(
 def test_a_champion_of_other_records_is_scored_on_the_new_ones(
     finished: CommandHome, lost: bool, tmp_path: Path
 ) -> None:
-    home = CommandHome(tmp_path / "home")
-    shutil.copytree(finished.root, home.root)
+    home = finished.copied_to(tmp_path / "home")
     if lost:
         shutil.rmtree(home.root / "store/export")
     answer = home("run", "pipeline", DIGITS, *SMALL, "--records.split_seed", "5", "--json", timeout=500)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,7 @@ ASKING = [*SMALL, "--export.golden", "16", "--promote.approval", "required", "--
 @pytest.fixture(scope="module")
 def home(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A copy of the finished home."""
-    root = tmp_path_factory.mktemp("awaits") / "home"
-    return CommandHome(Path(shutil.copytree(finished.root, root)))
+    return finished.copied_to(tmp_path_factory.mktemp("awaits") / "home")
 
 
 @pytest.fixture(scope="module")

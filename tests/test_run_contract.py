@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from tests.homes import DIGITS, SMALL, CommandHome
 @pytest.fixture(scope="module")
 def second(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A copy of the finished home, in which the same preset has run once more."""
-    home = CommandHome(tmp_path_factory.mktemp("second") / "home", own_server=True)
-    shutil.copytree(finished.root, home.root)
-    return home
+    return finished.copied_to(tmp_path_factory.mktemp("second") / "home")
 
 
 def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:

@@ -6,7 +6,6 @@ import email
 import email.policy
 import http.server
 import json
-import shutil
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -134,8 +133,7 @@ def test_what_no_library_takes_for_an_address_is_a_warning_too(
 
 
 def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path: Path) -> None:
-    home, secret = CommandHome(tmp_path / "home"), tmp_path / "secret"
-    shutil.copytree(finished.root, home.root)
+    home, secret = finished.copied_to(tmp_path / "home"), tmp_path / "secret"
     (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and one to be told of
     secret.write_text(NO_RECEIVERS[0])
     answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,7 @@ def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_writ
 
 
 def test_a_model_is_released_for_the_task_that_it_was_trained_for(finished: CommandHome, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path / "home")
-    shutil.copytree(finished.root, home.root)
+    home = finished.copied_to(tmp_path / "home")
     [model] = (home.root / "store/model").iterdir()
     answer = home("run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json")
     assert answer.code == 2, answer.stderr

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
-import shutil
 import signal
 import sqlite3
 import threading
@@ -19,30 +17,9 @@ import pytest
 from tasks.config import TextFilesSource
 from tasks.tracking.journal import read
 from tests.homes import DIGITS, SMALL, CommandHome
-from tests.kills import WORKPLACES, at_work
+from tests.kills import stop
 
 LONG = ["--train.steps", "1500", "--train.checkpoint.every", "500"]
-
-
-def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | Path) -> None:
-    """Send the signal as soon as `due`, and see the command end as stopped, in time and in order."""
-    code = {signal.SIGTERM: 75, signal.SIGINT: 130}[signal.Signals(number)]
-    process = home.start(*words)
-    deadline = time.monotonic() + 400
-    while not due():
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.002)
-    if number == signal.SIGINT:  # a terminal's Ctrl-C goes to the whole group
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == code, stderr
-    assert '"status": "stopped"' in stdout
-    assert "Traceback" not in stderr
-    assert "error: " not in stderr
-    record = home.newest_run()
-    assert (record["status"], record["exit_code"], record["error"]) == ("stopped", code, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
@@ -155,26 +132,8 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
 
 
 @pytest.mark.slow
-def test_stopped_once_in_each_stage_the_bytes_are_those_of_an_unbroken_run(
-    finished: CommandHome, tmp_path: Path
-) -> None:
-    home = CommandHome(tmp_path)
-    numbers, hit = itertools.cycle([signal.SIGTERM, signal.SIGINT]), []
-    for stage in [*WORKPLACES, "promote"]:
-        stop(home, at_work(home, stage), next(numbers), "run", "pipeline", DIGITS, *SMALL, "--json")
-        if stage not in home.newest_run()["stages"] or stage == "compress":
-            hit.append(stage)
-    assert len(hit) >= 5, f"most of the stages were done before the signal: only {hit}"
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-    assert answer.code == 0, answer.stderr
-    assert answer.json["attempt"] == 8
-    assert home.artifacts() == finished.artifacts()
-
-
-@pytest.mark.slow
 def test_a_run_whose_stages_all_come_from_the_store_is_stopped_too(finished: CommandHome, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path / "home")
-    shutil.copytree(finished.root, home.root)
+    home = finished.copied_to(tmp_path / "home")
     before = home.newest_run()["run_id"]
 
     def due() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ import pytest
 
 from tasks.tracking.runs import connect
 from tests.homes import DIGITS, SMALL, CommandHome
-from tests.kills import Unbroken, killed_at_a_random_moment_of_each_stage, killed_once_in_each_stage
+from tests.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
 
 
 @pytest.fixture
@@ -35,9 +37,11 @@ def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_killed_once_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_once_in_each_stage(unbroken, CommandHome(tmp_path, own_server=True))
+def test_killed_and_then_stopped_or_interrupted_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    numbers = itertools.cycle([(signal.SIGKILL, signal.SIGTERM), (signal.SIGKILL, signal.SIGINT)])
+    disturbed_in_each_stage(unbroken, CommandHome(tmp_path, own_server=True), numbers)
 
 
-def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_at_a_random_moment_of_each_stage(unbroken, [CommandHome(tmp_path / str(number)) for number in range(2)])
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(unbroken: Unbroken, seed: int, tmp_path: Path) -> None:
+    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,7 @@ from tests.test_page_tells_the_run import Loads
 @pytest.fixture(scope="module")
 def home(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A copy of the finished home, to be changed."""
-    copy = CommandHome(tmp_path_factory.mktemp("questions") / "home")
-    shutil.copytree(finished.root, copy.root)
-    return copy
+    return finished.copied_to(tmp_path_factory.mktemp("questions") / "home")
 
 
 @pytest.mark.parametrize("stage", ["convert", "snapshot", "train", "evaluate", "compress", "export"])

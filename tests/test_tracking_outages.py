@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,19 @@ from mlflow.tracking import MlflowClient
 
 from infra.services import Layout, mlflow_server, surroundings
 from tasks.tracking.journal import Point, read
-from tasks.tracking.shipping import LATE
-from tests.homes import DIGITS, ROOT, SMALL, CommandHome
-from tests.stacks import free_ports
+from tests.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
+from tests.stacks import free_ports, wait
 from tests.test_run_meets_trouble import disk as disk
 from tests.test_run_meets_trouble import fill
 
 pytestmark = pytest.mark.slow
 
-FLAGS = ["--train.steps", "30000", "--train.log_every", "200", "--train.evaluate_every", "10000"]
-FLAGS += ["--train.checkpoint.every", "10000"]
+POINTS = 200
+FLAGS = ["--train.steps", str(10 * POINTS), "--train.log_every", "10", "--train.evaluate_every", "1000"]
+FLAGS += ["--train.checkpoint.every", "1000"]
+
+LATE = 3.0
+"""Seconds after which a point counts as late, in these tests."""
 
 
 class Server:
@@ -113,32 +117,45 @@ def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrive
     tmp_path: Path, disk: Path, address: str
 ) -> None:
     server = Server(disk, Between.port)
-    home = CommandHome(tmp_path, given={"MLFLOW_TRACKING_URI": address})
+    home = CommandHome(tmp_path, given={"MLFLOW_TRACKING_URI": address, "MILLRACE_TRACKING_LATE": str(LATE)})
     process = home.start("run", "training", DIGITS, *FLAGS, "--json")
 
     def points() -> list[Point]:
         return [point for path in tmp_path.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]
 
-    def grows(by: int, at_least: float = 0.0) -> None:
-        """Wait until the training has written so many points more, and for so many seconds."""
+    def grows(by: int) -> None:
+        """Wait until the training has written so many points more."""
         wanted, since = len(points()) + by, time.monotonic()
-        while len(points()) < wanted or time.monotonic() - since < at_least:
+        while len(points()) < wanted:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() - since < 200
-            time.sleep(0.1)
+            time.sleep(0.02)
+
+    @contextmanager
+    def paused() -> Iterator[None]:
+        """The training waits, so that it does not end before the server is hurt in every way."""
+        [training] = [child for child in compute_processes(tmp_path) if child.name() == "millrace train"]
+        training.suspend()
+        yield
+        training.resume()
 
     try:
         grows(5)
         server.signal(signal.SIGSTOP)
-        grows(5, at_least=LATE + 5)
-        server.signal(signal.SIGCONT)
+        grows(5)
+        with paused():
+            time.sleep(LATE + 1)
+            server.signal(signal.SIGCONT)
         grows(5)
         server.stop()
         grows(10)
-        server.start()
+        with paused():
+            server.start()
         grows(5)
         Between.broken = True
         grows(10)
+        with paused():
+            wait(lambda: Between.refused)
         Between.broken = False
         grows(5)
         fill(disk / "filler")
@@ -156,7 +173,7 @@ def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrive
             for point in read(path):
                 for name, value in point.metrics.items():
                     written.setdefault(name, []).append((point.step, int(point.time * 1000), value))
-        assert len(written["train/loss"]) == 150
+        assert len(written["train/loss"]) == POINTS
         for name, expected in written.items():
             found = client.get_metric_history(run.info.run_id, name)
             assert [(point.step, point.timestamp, point.value) for point in found] == expected, name

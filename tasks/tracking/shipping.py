@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 EVERY = 2.0
-LATE = 15.0
+LATE = float(os.environ.get("MILLRACE_TRACKING_LATE", "15"))
 """Seconds after which a point counts as late: more than a server that answers ever takes."""
 
 ENVIRONMENT = {
