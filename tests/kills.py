@@ -91,15 +91,16 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
 
 
 def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iterable[Sequence[int]]) -> None:
-    """Once a stage has left something to adopt, it is sent these signals, one in each attempt."""
+    """A stage is sent these signals, one in each attempt: once it has left something to adopt, then as it begins."""
     hit, attempts = [], 0
     for stage, sent in zip(STAGES, numbers, strict=False):
-        for number in sent:
+        for again, number in enumerate(sent):
             attempts += 1
+            due = within(home, stage, 0.0) if again else at_work(home, stage)
             if number == signal.SIGKILL:
-                assert home.kill_when(at_work(home, stage), *unbroken.command), f"{stage}: ended before the kill"
+                assert home.kill_when(due, *unbroken.command), f"{stage}: ended before the kill"
             else:
-                stop(home, at_work(home, stage), number, *unbroken.command)
+                stop(home, due, number, *unbroken.command)
         if stage not in home.newest_run()["stages"] or stage == "compress":
             hit.append(stage)
     assert len(hit) >= 5, f"most of the stages were done before the signal: only {hit}"
