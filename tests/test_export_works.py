@@ -5,9 +5,11 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,10 @@ from tasks.errors import Failed
 from tasks.exporting import verify
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.store.files import pretty
+from tasks.store.store import digest_of
+from tasks.workbench import Workbench
+from tests.shops import Shop
 
 CHAIN = """
 import json, pickle, shutil, sys
@@ -35,6 +41,7 @@ from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
 from tasks.models.keras_file import architecture, load, save
 from tasks.store.files import pretty
+from tasks.store.store import digest_of
 from tasks.store.staging import Staging
 from tasks.workbench import Workbench
 
@@ -221,3 +228,21 @@ def test_score_on_records_is_the_quality_on_their_snapshot(export, digits, bench
     assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
     assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
     assert found["examples"] == len(found["correct"]) == digits.snapshot.manifest["counts"]["test"]
+
+
+@pytest.mark.parametrize(("new", "status"), [(0.5, "rejected"), (1.0, "completed")])
+def test_a_champion_is_scored_again_on_new_records_and_that_number_decides(
+    new: float, status: str, export: Path, digits: Any, shop: Shop, bench: Workbench
+) -> None:
+    """Its registered score, 0.01, is of other records; by that number 0.5 would win."""
+    shop.promote(shop.run(1, required=False), 1, 0.01)
+    inputs = {"parents": {}}
+    digest = digest_of(inputs)
+    held = Path(shutil.copytree(export, shop.home.store / "export" / digest))
+    manifest = json.loads((held / "manifest.json").read_bytes())
+    told = {"format": 1, "kind": "export", "digest": digest, "inputs": inputs, "parents": {}}
+    (held / "manifest.json").write_bytes(pretty({**manifest, **told}))
+    shop.client.set_model_version_tag("digits", "1", "millrace.export", digest)
+    assert shop.promote(shop.run(2, required=False), 2, new, records=digits.records, workbench=bench) == status
+    accuracy = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]["accuracy"]["value"]
+    assert 0.9 < accuracy < 1 and f" against {accuracy:.4f} of champion version 1 (" in shop.tags("2")["gate"]

@@ -50,8 +50,19 @@ def latency(ratio: float, limit: float) -> Verdict:
 
 
 @dataclass(frozen=True)
+class Champion:
+    """The present champion, as far as a release is compared with it."""
+
+    version: str
+    metric: str
+    """By which it was judged: `test/accuracy`; empty where the registry does not say."""
+    score: float
+    """On the records at hand; NaN where it has none there."""
+
+
+@dataclass(frozen=True)
 class Promotion:
-    """What the gate of a release said: whether a version is better than the champion that it was held against."""
+    """What the gate of a release said: whether a version is better than the champion that it was compared with."""
 
     passed: bool
     text: str
@@ -60,16 +71,21 @@ class Promotion:
     before: float | None
     """The champion's score on the same records."""
     comparable: bool = True
-    """Whether the champion has a score on these records."""
+    """Whether the champion has a score by the same metric on the same records."""
 
 
-def promotion(
-    metric: str, score: float, against: str | None, before: float | None, margin: float, higher_is_better: bool
-) -> Promotion:
-    """A release is better: its test score is ahead of the champion's by at least `margin`; a NaN is not comparable."""
-    spoken = f"test {metric.replace('_', ' ')} {score:.4f}"
-    if against is None or before is None:
+def promotion(metric: str, score: float, champion: Champion | None, margin: float, higher_is_better: bool) -> Promotion:
+    """A release is better: its score is ahead of the champion's by at least `margin`, by the same metric.
+
+    The score of another metric is not comparable, nor is a NaN.
+    """
+    spoken = f"{metric.replace('/', ' ').replace('_', ' ')} {score:.4f}"
+    if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
+    against, before = champion.version, champion.score
+    if champion.metric != metric:
+        text = f"not comparable: {judged_by(champion.version, champion.metric)}, this one by {metric}"
+        return Promotion(False, text, against, before, comparable=False)
     if not isfinite(before):
         text = f"not comparable: champion version {against} cannot be scored on these records"
         return Promotion(False, text, against, before, comparable=False)
@@ -77,6 +93,11 @@ def promotion(
     by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {margin:.4f}"
     text = f"{spoken} against {before:.4f} of champion version {against} ({by})"
     return Promotion(ahead >= margin, text, against, before)
+
+
+def judged_by(version: str, metric: str) -> str:
+    """By which metric the champion was judged, as a refusal says it."""
+    return f"champion version {version} was judged by {metric or 'an unknown metric'}"
 
 
 def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
