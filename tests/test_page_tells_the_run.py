@@ -223,7 +223,7 @@ def test_metrics_by_step_are_the_journals_points(tracked: tuple[Any, Any], finis
     for name, points in wanted.items():
         assert len(points) == 1 or min(step for step, _ in points) > 0, f"{name}: a curve begins with its own end"
     assert {"test/accuracy", "test/accuracy/low", "seconds/train", "seconds/compress.litert"} <= wanted.keys()
-    assert {"int8_dynamic/bytes", "int8_dynamic/test/accuracy", "validation/log_loss"} <= wanted.keys()
+    assert {"int8_dynamic/bytes", "int8_dynamic/test/accuracy", "validation/loss"} <= wanted.keys()
     assert not {"test/loss/low", "validation/accuracy/low", "litert/test/loss"} & wanted.keys()
 
 

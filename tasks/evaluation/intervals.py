@@ -18,15 +18,34 @@ VALUES_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A metric's value and its 95 % interval."""
+class Value:
+    """A metric's value without an interval."""
 
     value: float
+
+    def as_json(self) -> dict[str, float | None]:
+        """For a report: `low` and `high` are null."""
+        return {"value": self.value, "low": None, "high": None}
+
+    def flat(self, name: str) -> dict[str, float]:
+        """By flat name."""
+        return {name: self.value}
+
+
+@dataclass(frozen=True)
+class Interval(Value):
+    """A metric's value and its 95 % interval."""
+
     low: float
     high: float
 
-    def as_json(self) -> dict[str, float]:
+    def as_json(self) -> dict[str, float | None]:
+        """For a report."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    def flat(self, name: str) -> dict[str, float]:
+        """By flat name, as trackers like it: `<name>`, `<name>/low`, `<name>/high`."""
+        return {name: self.value, f"{name}/low": self.low, f"{name}/high": self.high}
 
 
 def interval(metric: Metric, answers: Any, resamples: int) -> Interval:
@@ -49,20 +68,17 @@ def interval_of(metric: Metric, contributions: Floats, resamples: int) -> Interv
     return Interval(value, low, high)
 
 
-def intervals(
-    metrics: Mapping[str, Metric], names: tuple[str, ...], answers: Any, resamples: int
-) -> dict[str, Interval]:
-    """The named metrics with their intervals."""
-    return {name: interval(metrics[name], answers, resamples) for name in names}
-
-
-def flat(prefix: str, found: dict[str, Interval]) -> dict[str, float]:
-    """By flat name, as trackers like it: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
+def intervals(metrics: Mapping[str, Metric], names: tuple[str, ...], answers: Any, resamples: int) -> dict[str, Value]:
+    """The named metrics, with intervals where they have one."""
     return {
-        f"{prefix}/{name}{suffix}": value
-        for name, item in found.items()
-        for suffix, value in (("", item.value), ("/low", item.low), ("/high", item.high))
+        name: interval(metric, answers, resamples) if (metric := metrics[name]).resampled else Value(metric(answers))
+        for name in names
     }
+
+
+def flat(prefix: str, measured: Mapping[str, Value]) -> dict[str, float]:
+    """All of them by flat name: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
+    return {key: value for name, item in measured.items() for key, value in item.flat(f"{prefix}/{name}").items()}
 
 
 def loss_upper_bound(losses: Floats, resamples: int) -> float:

@@ -121,6 +121,10 @@ class Judge(Protocol):
         """What a user would act on; two forms of a model agree where these are equal."""
         ...
 
+    def figures(self, answers: Any) -> dict[str, float]:
+        """Further figures without an interval, by the names of `Task.figures` and `<metric>/<what>`."""
+        ...
+
     def details(self, answers: Any) -> dict[str, Any]:
         """What the report says of the split besides metrics."""
         ...

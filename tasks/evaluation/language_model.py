@@ -120,6 +120,10 @@ class Judge:
         """The likeliest tokens, where one is predicted."""
         return kept["likeliest"][self.documents.of_targets >= 0]
 
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
+
     def details(self, answers: Answers) -> dict[str, Any]:
         """The files that are hardest and easiest to foresee; of few files none is both."""
         files = np.flatnonzero(answers.bytes)

@@ -94,6 +94,10 @@ class Judge:
         """Which labels hold."""
         return kept["logits"] > 0
 
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
+
     def details(self, answers: Answers) -> dict[str, Any]:
         """Accuracy, precision, recall and F1 of each label."""
         found = (answers.said & answers.truth).sum(axis=0)

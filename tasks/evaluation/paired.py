@@ -45,7 +45,7 @@ class Contributions:
 
     metrics: Mapping[str, Metric]
     values: dict[str, Floats]
-    """[N, K] by metric; without metrics that need more than the report has kept."""
+    """[N, K] by metric; without metrics that need more than the report has kept, and those without an interval."""
 
 
 def contributions(task: str, split: str, judged: Judged, config: EvaluateConfig) -> Contributions:
@@ -53,7 +53,7 @@ def contributions(task: str, split: str, judged: Judged, config: EvaluateConfig)
     found = judge(task, SnapshotSplit(judged.snapshot, judged.records, split), config)
     saved = np.load(judged.report / "predictions" / f"{split}.npy", mmap_mode="r")
     answers: Any = found.answers({found.saved: saved})
-    values = {name: metric.contributions(answers) for name, metric in found.metrics.items()}
+    values = {name: metric.contributions(answers) for name, metric in found.metrics.items() if metric.resampled}
     return Contributions(found.metrics, {name: each for name, each in values.items() if np.isfinite(each).all()})
 
 

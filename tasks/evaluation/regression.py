@@ -84,6 +84,10 @@ class Judge:
         """The numbers in steps of a share of their deviation."""
         return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
 
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
+
     def details(self, answers: Answers) -> dict[str, Any]:
         """The examples that it was furthest from."""
         errors = np.abs(answers.said - answers.truth).max(axis=-1)

@@ -47,15 +47,17 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             np.save(file, kept[found.saved])
         answers = found.answers(kept)
         metrics = intervals(found.metrics, chosen(task, config.metrics), answers, config.resamples)
-        details = found.details(answers)
+        details, figures = found.details(answers), found.figures(answers)
         splits[split] = {
             "examples": found.examples,
             "metrics": {name: item.as_json() for name, item in metrics.items()},
+            **({"figures": figures} if figures else {}),
             "slices": _slices(found, task, answers, config.resamples),
             **({"baselines": found.baselines} if found.baselines else {}),
             **details,
         }
-        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in found.baselines.items()}
+        besides = {**found.baselines, **figures}
+        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
         counts[split] = found.examples
         if split == PICTURED:
             for name, png in found.pictures(answers, details).items():

@@ -48,7 +48,7 @@ def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str
     (kept,) = ask(found, float_model(export), name=split, progress=bench.progress).kept
     told: dict[str, Any] = {"examples": found.examples}
     for name, item in intervals(found.metrics, TASKS[task].metrics, found.answers(kept), JUDGED.resamples).items():
-        told |= {name: item.value, f"{name}/low": item.low, f"{name}/high": item.high}
+        told |= item.flat(name)
     if (first := found.metrics[primary(task)[0]]).share:
         told["correct"] = (first.contributions(found.answers(kept))[:, 0] > 0).tolist()
     return told

@@ -28,6 +28,9 @@ PICTURES = {
     "labels": "How sure it was of each label, where the label holds and where it does not.",
     "predicted": "What the model said against what was true, and how the differences are spread.",
 }
+FIGURES = {"macro_f1": "mean of the classes' F1, higher is better", "majority_share": "of the most frequent class"}
+"""What is said of a figure that is no metric."""
+
 CLASSES = 40
 """Classes or slices that a table shows; of more, those with the most examples."""
 
@@ -48,11 +51,11 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     """A row per metric, with value and interval per split."""
     task = TASKS[facts.config.model.task]
     rows = []
-    for name in (*task.metrics, *task.baselines):
-        found = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
-        if any(found):
+    for name in (*task.metrics, *task.figures, *task.baselines):
+        values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
+        if any(values):
             better = "higher is better" if name in task.higher_is_better else "lower is better"
-            rows.append({"name": name.replace("_", " "), "better": better, "values": found})
+            rows.append({"name": name.replace("_", " "), "better": FIGURES.get(name, better), "values": values})
     return rows
 
 

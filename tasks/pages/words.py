@@ -130,4 +130,6 @@ def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:
     if name not in metrics:
         return None
     ends = interval(metrics, name)
+    if (p_value := metrics.get(f"{name}/p_value")) is not None:
+        return f"{metrics[name]:.4f}", f"{metrics[f'{name}/expected']:.4f} by noise alone, p = {p_value:.3f}"
     return f"{metrics[name]:.4f}", "" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
