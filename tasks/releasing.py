@@ -141,7 +141,7 @@ def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, r
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
-        arguments = (export.path, records.path, "test")
+        arguments = (export.path, records.path, "test", attempt.config.evaluate)
         return float(attempt.work("promote", "tasks.exporting.score:score", None, arguments)[metric])
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's

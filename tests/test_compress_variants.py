@@ -9,7 +9,7 @@ import pytest
 from tasks.artifacts import Variant
 from tasks.compression import keep_accepted
 from tasks.compression.variants import build
-from tasks.config import CompressConfig
+from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation.intervals import LEVEL
 from tasks.exporting.latency import BATCHES, SAME, measure
 
@@ -23,7 +23,9 @@ def variants(digits, workbench_at, publish, tmp_path_factory):
 
     def make(folder, name, parent, config=CONFIG):
         bench = workbench_at(root / folder)
-        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, parent, config)
+        outcome = build(
+            bench, name, digits.model, digits.snapshot, digits.records, parent, config, EvaluateConfig(resamples=300)
+        )
         return replace(publish(Variant, bench, outcome), name=name)
 
     saved_model = make("saved_model", "saved_model", None)

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig
+from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
@@ -63,7 +63,7 @@ def publish(kind, name, bench, outcome):
 variants = {}
 for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
     bench = workbench(name)
-    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig())
+    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig(), EvaluateConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
 publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
@@ -223,7 +223,7 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(export, digits, bench):
-    found = score(bench, export, digits.records.path, "test")
+    found = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
     assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
     assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)

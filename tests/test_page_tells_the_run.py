@@ -94,7 +94,7 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
         "Config",
         "Environment",
         "Cost",
-        "0 missing, 0 repeated",
+        "none missing, none repeated",
     ):
         assert word in text
     assert "1,797 raw examples" in text

@@ -81,9 +81,11 @@ def foresee(store: Store, config: Config) -> dict[str, list[Foreseen]]:
 
     records = foreseen(Records, identities.records(config.source, config.records, store.root / ".verified"), "records")
     examples = foreseen(Snapshot, identities.snapshot(of(records), config.snapshot), "snapshot", records)
-    trained = foreseen(
-        Model, identities.model(of(examples), config.model, config.train, config.seed), "model", examples
-    )
+    given = config.train.continue_from
+    base = [] if given is None else [_made(store.resolve(given, "model"))]
+    continued = of(base[0]) if base else None
+    identity = identities.model(of(examples), config.model, config.train, config.seed, continued)
+    trained = foreseen(Model, identity, "model", examples, *base)
     report = foreseen(
         Report, identities.report(of(trained), of(examples), config.evaluate), "report", trained, examples
     )
@@ -91,13 +93,13 @@ def foresee(store: Store, config: Config) -> dict[str, list[Foreseen]]:
     def variant(name: str, made_from: Foreseen | None) -> Foreseen:
         base = of(made_from) if made_from else None
         parents = [trained, examples, *([made_from] if made_from else [])]
-        identity = identities.variant(name, of(trained), of(examples), base, config.compress)
+        identity = identities.variant(name, of(trained), of(examples), base, config.compress, config.evaluate)
         return foreseen(Variant, identity, name, *parents)
 
     saved_model = variant("saved_model", None)
     litert = variant("litert", saved_model)
     variants = [saved_model, litert, *(variant(method, litert) for method in config.compress.methods)]
-    accepted = [wanted for wanted in variants if _accepted(of(wanted))]
+    accepted = [wanted for wanted in variants if _accepted(of(wanted), config)]
     identity = identities.export(of(trained), of(examples), [of(wanted) for wanted in accepted], config.export)
     export = foreseen(Export, identity, "export", trained, examples, *accepted)
     return {
@@ -110,8 +112,15 @@ def foresee(store: Store, config: Config) -> dict[str, list[Foreseen]]:
     }
 
 
-def _accepted(variant: Artifact) -> bool:
+def _made(artifact: Artifact) -> Foreseen:
+    """An artifact of the store as one that is asked for; what it was made from is not asked for again."""
+    return Foreseen(artifact.name, artifact.manifest["inputs"], {})
+
+
+def _accepted(variant: Artifact, config: Config) -> bool:
     """Whether its gates let it pass; one that is not made yet is taken to."""
+    from tasks.compression import accepted
+
     if not (variant.path / "manifest.json").exists():
         return True
-    return bool(variant.manifest["statistics"].get("accepted", True))
+    return accepted(variant.manifest["statistics"]["gates"], config.compress)

@@ -87,7 +87,7 @@ class Judge:
     saved = "logits"
     baselines: dict[str, float] = {}
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.names = classes(split.features)
         self.inputs = fed(split.features, split.arrays)

@@ -8,6 +8,9 @@ from typing import Any
 
 PARITY = "parity"
 
+PASS, FAIL, UNDECIDED = "pass", "fail", "not enough data"
+"""Verdicts. Undecided: so few examples cannot show what is asked for, however good the variant is."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -16,21 +19,45 @@ class Verdict:
     gate: str
     value: float
     limit: float
-    passed: bool
+    verdict: str
     text: str
 
+    @property
+    def passed(self) -> bool:
+        """Whether the gate saw what it asks for."""
+        return self.verdict == PASS
+
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "value": self.value if isfinite(self.value) else None}
+        """For a manifest and a page; `value` is null where it is not finite."""
+        return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
-def size(found: int, reference: int, limit: float) -> Verdict:
+def size(own: int, reference: int, limit: float) -> Verdict:
     """A compressed file is small: its bytes are at most `limit` of the float file's."""
-    ratio = found / reference
+    ratio = own / reference
     return _verdict("size", ratio, limit, f"{ratio:.3f} of the float file's {reference:,} bytes")
 
 
-def quality(upper: float, limit: float) -> Verdict:
-    """A compressed model is as good: with 95 % confidence it loses at most `limit` against float."""
+def quality(
+    lower: float, upper: float, limit: float, seen: int = 1, needed: int = 0, counted: str = "examples"
+) -> Verdict:
+    """A compressed model is as good: with 95 % confidence it loses at most `limit` against float.
+
+    Args:
+        lower: lower 95 % bound of the loss.
+        upper: upper 95 % bound of the loss.
+        limit: the largest loss that passes.
+        seen: independent units (`counted`) behind the bounds.
+        needed: units from which on a model without loss can pass; with fewer only a loss that is certain is judged.
+        counted: what the units are.
+    """
+    if seen < needed and isfinite(upper) and lower <= limit:
+        text = f"too few test {counted} to tell ({seen:,}, {needed:,} needed); the limit is {limit:g}"
+        return Verdict("quality", upper, limit, UNDECIDED, text)
+    if seen < needed and isfinite(upper):
+        return Verdict(
+            "quality", lower, limit, FAIL, f"loses at least {lower:.4f} with 95 % confidence; over the limit {limit:g}"
+        )
     return _verdict("quality", upper, limit, f"loses at most {upper:.4f} with 95 % confidence")
 
 
@@ -102,5 +129,7 @@ def judged_by(version: str, metric: str) -> str:
 
 def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
     # A NaN compares as false: what cannot be told does not pass.
-    passed = bool(value <= limit)
-    return Verdict(gate, value, limit, passed, f"{seen}; {'within' if passed else 'over'} the limit {limit:g}")
+    verdict = PASS if value <= limit else FAIL
+    return Verdict(
+        gate, value, limit, verdict, f"{seen}; {'within' if verdict == PASS else 'over'} the limit {limit:g}"
+    )

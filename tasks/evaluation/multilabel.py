@@ -75,7 +75,7 @@ class Judge:
     saved = "logits"
     baselines: dict[str, float] = {}
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
         self.names = targets(split.features)
         self.inputs = fed(split.features, split.arrays)
