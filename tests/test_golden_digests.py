@@ -101,10 +101,10 @@ def test_the_model_that_is_continued_is_part_of_the_digest(tmp_path: Path, monke
     bases = {}
     for number, given in enumerate((None, "one", "two")):
         if given is not None:
-            inputs = {"kind": "model", "number": number}
+            inputs = {"kind": "model", "config": {}, "number": number}
             bases[given] = Model(digest_of(inputs), store.path("model", digest_of(inputs)), "model")
             bases[given].path.mkdir(parents=True)
-            (bases[given].path / "manifest.json").write_text(json.dumps({"inputs": inputs, "files": []}))
+            (bases[given].path / "manifest.json").write_text(json.dumps({"inputs": inputs, "created": "today"}))
         train.train.fn.__wrapped__(examples, ConvnetModel(), config.model_copy(update={"continue_from": given}), 0)
     assert [inputs["parents"].get("base") for inputs in asked] == [None, bases["one"].digest, bases["two"].digest]
     continued = {given: digests(store.root, train__continue_from=base.digest) for given, base in bases.items()}
