@@ -222,11 +222,15 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
         np.testing.assert_array_equal(prepare(read(Path(tmp_path / "raw")), transform, "raw"), images[index])
 
 
-def test_score_on_records_is_the_quality_on_their_snapshot(export, digits, bench):
+def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digits, bench):
     found = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
     assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
     assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
+    report = json.loads((chains[0] / "report" / "report.json").read_bytes())["splits"]["test"]["metrics"]
+    for name in ("accuracy", "loss"):
+        for end in ("low", "high"):
+            assert found[f"{name}/{end}"] == pytest.approx(report[name][end], rel=1e-4), "the same resamples"
     assert found["examples"] == len(found["correct"]) == digits.snapshot.manifest["counts"]["test"]
 
 
