@@ -20,7 +20,7 @@ from tasks.exporting.export import write_arrays
 from tasks.exporting.latency import BATCHES, SAME, measure
 
 CONFIG = CompressConfig()
-EVALUATE = EvaluateConfig(resamples=300, bins=2)
+EVALUATE = EvaluateConfig(resamples=300, bins=7)
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,7 @@ def variants(digits, workbench_at, publish, tmp_path_factory):
 
     def make(folder, name, parent, config=CONFIG):
         bench = workbench_at(root / folder)
-        outcome = build(
-            bench, name, digits.model, digits.snapshot, digits.records, parent, config, EvaluateConfig(resamples=300)
-        )
+        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, parent, config, EVALUATE)
         return replace(publish(Variant, bench, outcome), name=name)
 
     saved_model = make("saved_model", "saved_model", None)
