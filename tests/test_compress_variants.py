@@ -75,7 +75,8 @@ def test_resamples_and_bins_are_those_of_evaluate(variants, digits, benches):
         for end in ("value", "low", "high"):
             suffix = "" if end == "value" else f"/{end}"
             expected = outcome.statistics["metrics"].get(f"test/{name}{suffix}")
-            assert measured[end] == pytest.approx(expected, rel=1e-4), (name, end)
+            close = expected if expected is None else pytest.approx(expected, rel=1e-3)
+            assert measured[end] == close, (name, end)
 
 
 def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_asked(variants, caplog):
