@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tasks.artifacts import Release
 from tasks.errors import Refused
 from tasks.evaluation import primary
-from tasks.evaluation.gates import Promotion, promotion
+from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
 from tasks.store.audit import Answer, Audit, Entry
@@ -164,7 +164,8 @@ def settle(client: MlflowClient, run: Run, answer: Answer) -> Release:
     are compared anew, and the gate may say no after all. The caller holds the run's lock and the registry's.
 
     Raises:
-        Refused: the run awaits nothing, its version is gone, or its score and the new champion's are of other records.
+        Refused: the run awaits nothing, its version is gone, or its score and the new champion's are of other records
+            or by another metric.
     """
     from tasks.tracking import registry
 
@@ -217,18 +218,20 @@ def _compare(client: MlflowClient, run: Run, found: Registered, answer: Answer) 
     from tasks.tracking import registry
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
-    metric, higher_is_better = primary(run.config.model.task)
     now, asked = (champion.version if champion else "none"), found.tags["millrace.against"]
-    against: str | None
-    before: float | None
+    present: Champion | None = None
     if now == asked or not answer.accepted:  # to say no, nothing needs to be compared
-        against, before = asked, float(found.tags["millrace.against_score"]) if asked != "none" else None
-    elif champion is None:
-        against, before = None, None
-    elif champion.records == found.records:
-        against, before = now, champion.score
-    else:
-        saw = f"the champion is version {now} now, judged on other records"
-        again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
-        raise Refused(run.run_id, saw, "scores compare on the same records", f"{again} compares them anew")
-    return promotion(metric, found.score, against, before, run.config.promote.margin, higher_is_better)
+        if asked != "none":
+            present = Champion(asked, found.metric, float(found.tags["millrace.against_score"]))
+    elif champion is not None:
+        if champion.metric != found.metric:
+            saw = f"{judged_by(now, champion.metric)}, this one by {found.metric}: not comparable"
+            remedy = f"`millrace rollback {run.record['name']}` first, or reject this one"
+            raise Refused(run.run_id, saw, "scores compare by the same metric", remedy)
+        if champion.records != found.records:
+            saw = f"the champion is version {now} now, judged on other records"
+            again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
+            raise Refused(run.run_id, saw, "scores compare on the same records", f"{again} compares them anew")
+        present = Champion(now, champion.metric, champion.score)
+    _, higher_is_better = primary(run.config.model.task)
+    return promotion(found.metric, found.score, present, run.config.promote.margin, higher_is_better)

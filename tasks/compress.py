@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tasks import identities
 from tasks.artifacts import Model, Records, Snapshot, Variant
-from tasks.config import CompressConfig
+from tasks.config import CompressConfig, EvaluateConfig
 from tasks.stage import measure_stage, parent_of, run_stage, verb
 
 
 @verb
-def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[Variant]:
+def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate: EvaluateConfig) -> list[Variant]:
     """A float SavedModel, from it a float LiteRT file, from that one file per method.
 
     Each is measured for size and for quality on the test split, and its latency against float, interleaved. One
@@ -23,9 +23,9 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig) -> list[V
         return run_stage(
             "compress",
             Variant,
-            identities.variant(name, model, examples, parent, config),
+            identities.variant(name, model, examples, parent, config, evaluate),
             work="tasks.compression.variants:build",
-            arguments=(name, model, examples, records, parent, config),
+            arguments=(name, model, examples, records, parent, config, evaluate),
             name=name,
         )
 

@@ -83,12 +83,12 @@ def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
 
 
 def model(
-    examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, extends: Artifact | None = None
+    examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, base: Artifact | None = None
 ) -> Identity:
     """Of a model: the examples and the arithmetic of its training; not its layout over devices."""
     from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
 
-    parents = {"snapshot": examples} if extends is None else {"snapshot": examples, "extends": extends}
+    parents = {"snapshot": examples} if base is None else {"snapshot": examples, "base": base}
     return Identity({"model": config, "train": train, "seed": seed}, parents, Code(MODEL_VERSION, MODEL_LIBRARIES))
 
 
@@ -101,15 +101,22 @@ def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Ide
 
 
 def variant(
-    name: str, trained: Artifact, examples: Artifact, made_from: Artifact | None, config: CompressConfig
+    name: str,
+    trained: Artifact,
+    examples: Artifact,
+    made_from: Artifact | None,
+    config: CompressConfig,
+    evaluate: EvaluateConfig,
 ) -> Identity:
-    """Of a variant: its method, the model, the float form it is made from, and what it must keep."""
+    """Of a variant: its method, the model, the float form it is made from, what it must keep, how that is judged."""
     from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
 
     parents = {"model": trained, "snapshot": examples}
     if made_from is not None:
         parents["float"] = made_from
-    return Identity({"variant": name, "compress": config}, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
+    judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
+    sections = {"variant": name, "compress": config, "evaluate": judged}
+    return Identity(sections, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
 
 
 def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:

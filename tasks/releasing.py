@@ -14,7 +14,7 @@ from tasks.attempt import Attempt, current, machine_errors
 from tasks.config import PromoteConfig
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary
-from tasks.evaluation.gates import promotion
+from tasks.evaluation.gates import Champion, promotion
 from tasks.store.audit import Audit
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
@@ -99,24 +99,22 @@ def _decide(
         told = f": {found.gate}" if found.decided(run.run_id) else " is the champion already"
         verdict = f"{name} version {found.version}{told}"
         return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, found.decided(run.run_id))
-    metric, higher_is_better = primary(attempt.config.model.task)
-    score = report.metrics[f"test/{metric}"]
+    name_of_metric, higher_is_better = primary(attempt.config.model.task)
+    metric = f"test/{name_of_metric}"
+    score = report.metrics[metric]
     if found is None:
         tags = {
             "millrace.export": exported.digest,
             "millrace.run": run.run_id,
             "millrace.records": records.digest,
             "millrace.score": repr(score),
-            "millrace.metric": f"test/{metric}",
+            "millrace.metric": metric,
         }
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
         found = registry.version(client, name, number)
         assert found is not None
-    before = champion.score if champion else None
-    if champion and champion.records != records.digest:
-        before = _score_again(attempt, client, champion, records, metric)
-    against = champion.version if champion else None
-    gate = promotion(metric, score, against, before, config.margin, higher_is_better)
+    present = _present(attempt, client, champion, records, metric) if champion else None
+    gate = promotion(metric, score, present, config.margin, higher_is_better)
     required = config.approval == "required"
     ruling = approval.rule(gate, found, run, required, attempt.answered(exported.digest) if required else None)
     assert run.lock is not None
@@ -126,6 +124,14 @@ def _decide(
     return ruling.release(name, found, changed, awaits)
 
 
+def _present(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> Champion:
+    """The present champion with its score on these records: as it was registered, or taken again on others."""
+    score = champion.score
+    if champion.metric == metric and champion.records != records.digest:
+        score = _score_again(attempt, client, champion, records, metric.removeprefix("test/"))
+    return Champion(champion.version, champion.metric, score)
+
+
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
     """The champion's score on these test records, raw input to prediction; NaN where it cannot be had."""
     from tasks.tracking import registry
@@ -133,7 +139,7 @@ def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, r
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
-        arguments = (export.path, records.path, "test")
+        arguments = (export.path, records.path, "test", attempt.config.evaluate)
         return float(attempt.work("promote", "tasks.exporting.score:score", None, arguments)[metric])
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.errors import Refused
 from tasks.store.audit import Answer, Audit, Entry
@@ -13,11 +13,20 @@ if TYPE_CHECKING:
 
     from tasks.tracking.registry import Registered
 
+
+class Rollback(NamedTuple):
+    """Which version was champion, which is now, and how their scores compare."""
+
+    before: str
+    after: str
+    scores: str
+
+
 RULE = "rollback goes to a version that was champion"
 
 
-def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given: Answer) -> tuple[str, str]:
-    """Move `champion` to the one before the present, or to version `to`; the versions before and after.
+def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given: Answer) -> Rollback:
+    """Move `champion` to the one before the present, or to version `to`.
 
     The version left behind is marked, so that no gate makes it champion again; unless `to` is one so marked, which is
     thereby restored. The caller holds the registry's lock.
@@ -49,7 +58,8 @@ def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given
         reason=given.reason,
     )
     tags: dict[str, dict[str, str | None]] = {wanted.version: {"millrace.champion_by": given.by}}
-    back = f"Champion again, in place of version {present.version}, by {given.by}."
+    scores = compared(wanted, present)
+    back = f"Champion again, in place of version {present.version} ({scores}), by {given.by}."
     notes = {wanted.version: f"{back}\n\n{wanted.description}"}
     if restores:
         tags[wanted.version]["millrace.rolled_back"] = None
@@ -59,7 +69,17 @@ def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given
         notes[present.version] = f"{away}\n\n{present.description}"
     change = registry.Change(name, tags, notes, {registry.CHAMPION: wanted.version})
     registry.decide(client, audit, change, entry)
-    return present.version, wanted.version
+    return Rollback(present.version, wanted.version, scores)
+
+
+def compared(wanted: Registered, present: Registered) -> str:
+    """The scores of two versions beside each other, or why they are not comparable."""
+    if wanted.metric != present.metric:
+        other = present.metric or "an unknown metric"
+        return f"not comparable: {wanted.metric or 'an unknown metric'} in place of {other}"
+    if wanted.records != present.records:
+        return "not comparable: judged on other records"
+    return f"{wanted.metric} {wanted.score:.4f} in place of {present.score:.4f}"
 
 
 def _before(name: str, audit: Audit, known: dict[str, Registered], present: Registered) -> Registered:

@@ -6,8 +6,7 @@ from typing import Any
 
 from tasks import identities
 from tasks.artifacts import Model, Snapshot
-from tasks.config import ModelConfig, TrainConfig, identity
-from tasks.errors import Refused
+from tasks.config import ModelConfig, TrainConfig
 from tasks.stage import model_of_store, run_stage, verb
 
 
@@ -33,26 +32,11 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
 
 
 def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:
-    """The model that `train.extend` names; `Refused` where going on from it would be another training."""
-    if config.extend is None:
+    """The model that `train.continue_from` names; `Refused` where going on from it would be another training."""
+    from tasks.training.continuing import FIELD, check_base
+
+    if config.continue_from is None:
         return None
-    base = model_of_store(config.extend, "train.extend")
-    if base.manifest["parents"]["snapshot"] != examples.digest:
-        rule = "a training goes on with the snapshot it began with"
-        raise Refused("train.extend", f"{base} was trained on another snapshot", rule, "leave train.extend out")
-    ours, theirs = identity(sections), base.manifest["inputs"]["config"]
-    free = {"steps", "stop", "select", "evaluate_every"}
-    for section, ours_of, theirs_of in (
-        ("model", ours["model"], theirs["model"]),
-        ("seed", {"": ours["seed"]}, {"": theirs["seed"]}),
-        ("train", ours["train"], theirs["train"]),
-    ):
-        for name in sorted(ours_of.keys() | theirs_of.keys()):
-            if name not in free and ours_of.get(name) != theirs_of.get(name):
-                rule = f"the model that is extended has {theirs_of.get(name)}"
-                field = f"{section}.{name}".rstrip(".")
-                raise Refused(field, ours_of.get(name), rule, "use the same, or leave train.extend out")
-    if (config.steps or 0) <= base.manifest["steps"]:
-        rule = f"must pass the {base.manifest['steps']} steps that the extended model has taken"
-        raise Refused("train.steps", config.steps, rule, "raise it")
+    base = model_of_store(config.continue_from, FIELD)
+    check_base(base, examples, sections)
     return base

@@ -50,9 +50,9 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.steps", "'60'", "train.steps", '"60"; must be a whole number; write it without quotes'),
         ("train.steps", "60.5", "train.steps", "60.5; must be a whole number"),
         ("train.steps", "[60]", "train.steps", "[60]; must be a whole number"),
-        ("train.schedule.rate", "'0.1'", "train.schedule.rate", "must be a number; write it without quotes"),
-        ("train.schedule.rate", "yes", "train.schedule.rate", "true; must be a number"),
-        ("train.schedule.rate", ".nan", "train.schedule.rate", "must be a finite number"),
+        ("train.learning_rate", "'0.1'", "train.learning_rate", "must be a number; write it without quotes"),
+        ("train.learning_rate", "yes", "train.learning_rate", "true; must be a number"),
+        ("train.learning_rate", ".nan", "train.learning_rate", "must be a finite number"),
         ("train.optimizer.epsilon", "1e-400000", "train.optimizer.epsilon", "greater than 0"),
         ("train.jit", "1", "train.jit", "1; must be true or false"),
         ("train.jit", "'true'", "train.jit", "must be true or false; write it without quotes"),
@@ -161,9 +161,9 @@ def test_every_field_is_documented() -> None:
 
 def test_whole_numbers_do_where_numbers_are_asked_for_and_exponents_need_no_point() -> None:
     config = load(
-        DIGITS, [("train.schedule.rate", "1"), ("train.optimizer.epsilon", "1e-8"), ("train.clip_norm", "2e0")]
+        DIGITS, [("train.learning_rate", "1"), ("train.optimizer.epsilon", "1e-8"), ("train.clip_norm", "2e0")]
     )
-    assert (config.train.schedule.rate, config.train.optimizer.epsilon, config.train.clip_norm) == (1.0, 1e-8, 2.0)
+    assert (config.train.learning_rate, config.train.optimizer.epsilon, config.train.clip_norm) == (1.0, 1e-8, 2.0)
 
 
 def test_what_comes_as_json_is_held_to_the_same(tmp_path: Path) -> None:

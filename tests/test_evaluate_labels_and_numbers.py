@@ -22,7 +22,7 @@ from tasks.config import (
     TableSnapshot,
     TrainConfig,
 )
-from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.config.train import LOSSES, AdamW, CheckpointConfig, Schedule
 from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
 from tasks.evaluation import primary
@@ -41,7 +41,8 @@ TRAIN = TrainConfig(
     steps=300,
     batch_size=32,
     optimizer=AdamW(),
-    schedule=Schedule(rate=0.005, warmup=10),
+    learning_rate=0.005,
+    schedule=Schedule(warmup=10),
     checkpoint=CheckpointConfig(every=300),
     evaluate_every=300,
 )
@@ -62,7 +63,8 @@ def job(request, tf, tmp_path_factory, workbench_at, publish):
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, layout))
     bench = workbench_at(root / "model")
-    model = publish(Model, bench, fit(bench, snapshot, MlpModel(task=task, units=(32,)), TRAIN, seed=1))
+    train = TRAIN.model_copy(update={"loss": LOSSES[task][-1]})  # of a regression not the default
+    model = publish(Model, bench, fit(bench, snapshot, MlpModel(task=task, units=(32,)), train, seed=1))
     bench = workbench_at(root / "report")
     report = publish(Report, bench, build(bench, model, snapshot, made, EvaluateConfig(resamples=200)))
     return task, made, snapshot, model, report
@@ -86,6 +88,8 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
         assert found["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, said))
         assert found["test/r2"] == pytest.approx(sklearn_metrics.r2_score(truth, said))
         assert found["test/r2"] > 0.25
+        assert found["test/loss"] == found["test/mae"], "what was minimised: absolute_error"
+        assert found["test/loss/high"] == found["test/mae/high"] != found["test/rmse/high"]
     metric, _ = primary(task)
     assert found[f"test/{metric}/low"] < found[f"test/{metric}"] < found[f"test/{metric}/high"]
     (picture,) = (report.path / "pictures").glob("*.png")
@@ -125,7 +129,9 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     export = tmp_path / "1" / "export"
     metric, _ = primary(task)
-    assert score(bench, export, made.path, "test")[metric] == pytest.approx(report.metrics[f"test/{metric}"], rel=1e-4)
+    scores = score(bench, export, made.path, "test", EvaluateConfig())
+    for name in (metric, "loss"):
+        assert scores[name] == pytest.approx(report.metrics[f"test/{name}"], rel=1e-4)
     arrays = open_snapshot(snapshot.path).arrays("test")
     expected = np.load(report.path / "predictions" / "test.npy")[0]
     if task == "multilabel":

@@ -16,7 +16,6 @@ from PIL import Image
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.compression.int8_dynamic import with_int8_tables
-from tasks.compression.variants import JUDGED
 from tasks.config import (
     Config,
     EvaluateConfig,
@@ -157,7 +156,7 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
     found = Comparison(*runs)
     rows = {row.name: row for row in found.results}
     bits, count = rows["test/bits_per_byte"], reader.counts["test"]
-    assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files"
+    assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files, too few for 95 %"
     assert bits.interval[0] < bits.difference < bits.interval[1]
     assert bits.difference == pytest.approx(0.1 * bits.a)
     assert rows["test/token_accuracy"].by == "their intervals overlap: perhaps noise", (
@@ -169,7 +168,7 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
 
 def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
     made, snapshot, _ = text
-    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), JUDGED)
+    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     found.documents = replace(found.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
     sizes = np.arange(13.0) * 1000
     slices = found.slices(Answers(*[np.zeros(13)] * 3, bytes=sizes, by_place=np.zeros(1)))
@@ -197,7 +196,7 @@ def test_nats_are_cross_entropies():
 
 def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     made, snapshot, model = text
-    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), JUDGED)
+    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     call = caller(load(model.path))
     asked = ask(found, call, lambda batch: call(batch) * 3)
     against = compare("language_model", found, *asked.kept, 200)
@@ -242,11 +241,13 @@ def test_int8_holds_its_embedding_once_as_int8_for_reading(export):
     assert abs(len(with_int8_tables(whole)) - len(whole) - table / 4) < 2000
     small = json.loads((export.parent / "int8_dynamic" / "variant.json").read_bytes())
     assert small["gates"][1]["gate"] == "quality" and small["gates"][1]["limit"] == 0.01
-    assert small["gates"][1]["passed"]
+    assert small["gates"][1]["verdict"] == "not enough data"
+    assert small["gates"][1]["text"] == "too few test files to tell (6, 20 needed); the limit is 0.01"
+    assert "too few test files to tell" in (export / "README.md").read_text()
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
-    found = score(bench, export, text[0].path, "test")
+    found = score(bench, export, text[0].path, "test", EvaluateConfig())
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
     assert found["bits_per_byte"] == pytest.approx(quality["bits_per_byte"]["value"], rel=1e-5)
     assert found["examples"] == text[0].manifest["counts"]["test"]

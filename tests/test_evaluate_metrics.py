@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 from tasks.evaluation import TASKS, chosen, gates, primary
 from tasks.evaluation.classification import METRICS, Answers
-from tasks.evaluation.intervals import interval, intervals, loss_upper_bound
+from tasks.evaluation.intervals import examples_needed, interval, intervals, loss_bounds
 
 
 @pytest.fixture
@@ -24,7 +24,6 @@ def answers():
 def test_metrics_agree_with_scikit_learn(answers):
     assert METRICS["accuracy"](answers) == sklearn_metrics.accuracy_score(answers.labels, answers.predicted)
     expected = sklearn_metrics.log_loss(answers.labels, answers.probabilities, labels=range(4))
-    assert METRICS["log_loss"](answers) == pytest.approx(expected, rel=1e-12)
     assert METRICS["loss"](answers) == pytest.approx(expected, rel=1e-12)
 
 
@@ -41,7 +40,7 @@ def test_calibration_error_is_the_weighted_gap_of_its_bins(answers):
 def test_intervals_repeat_and_hold_their_value(answers):
     once, again = (intervals(METRICS, TASKS["classification"].metrics, answers, 500) for _ in range(2))
     assert once == again
-    for name in ("accuracy", "loss", "log_loss"):
+    for name in ("accuracy", "loss"):
         assert once[name].low < once[name].value < once[name].high
     normal = 1.96 * np.sqrt(once["accuracy"].value * (1 - once["accuracy"].value) / 300)
     assert once["accuracy"].high - once["accuracy"].low == pytest.approx(2 * normal, rel=0.15)
@@ -52,19 +51,21 @@ def test_no_mistake_among_few_examples_is_not_taken_for_certainty():
     found = interval(METRICS["accuracy"], perfect, 100)
     assert (found.value, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
-    assert loss_upper_bound(np.zeros(15), 100) == pytest.approx(0.181, abs=1e-3)
+    assert loss_bounds(np.zeros(15), 100) == (0.0, pytest.approx(0.181, abs=1e-3))
 
 
 def test_upper_bound_of_a_paired_loss_covers_it():
     losses = np.zeros(1000)
     losses[:10], losses[10:14] = 1, -1
-    assert 0.006 < loss_upper_bound(losses, 2000) < 0.014
+    lower, upper = loss_bounds(losses, 2000)
+    assert 0 <= lower < 0.004 and 0.008 < upper < 0.014
 
 
 def test_gates_say_what_they_saw_and_nan_never_passes():
     verdict = gates.size(30, 100, 0.35)
     assert verdict.passed and verdict.text == "0.300 of the float file's 100 bytes; within the limit 0.35"
-    assert not gates.quality(0.03, 0.02).passed
+    assert not gates.quality(0.0, 0.03, 0.02).passed
+    assert gates.quality(0.0, float("nan"), 0.02, seen=5, needed=149).verdict == gates.FAIL
     assert not gates.parity(float("nan"), 1.0, 1e-4).passed
 
 
@@ -76,4 +77,37 @@ def test_parity_is_a_share_of_the_largest_output_and_of_small_ones_a_share_of_1(
 
 def test_primary_metric_is_always_measured():
     assert primary("classification") == ("accuracy", True)
-    assert chosen("classification", ("log_loss",)) == ("accuracy", "log_loss")
+    assert chosen("classification", ("loss",)) == ("accuracy", "loss")
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        lambda value, limit: gates.size(int(value * 1000), 1000, limit),
+        lambda value, limit: gates.quality(0.0, value, limit),
+        lambda value, limit: gates.parity(value, 1.0, limit),
+        lambda value, limit: gates.latency(value, limit),
+    ],
+    ids=["size", "quality", "parity", "latency"],
+)
+def test_a_value_at_its_limit_passes_and_one_above_it_does_not(gate):
+    assert gate(0.25, 0.25).verdict == gates.PASS
+    assert gate(0.251, 0.25).verdict == gates.FAIL
+
+
+def test_so_few_examples_are_no_verdict_and_the_number_needed_is_the_first_that_can_pass():
+    needed = examples_needed(share=True, limit=0.02)
+    assert needed == 149
+    for count, verdict in ((needed - 1, gates.UNDECIDED), (needed, gates.PASS)):
+        lower, upper = loss_bounds(np.zeros(count), 100)
+        assert (upper <= 0.02) is (verdict == gates.PASS)
+        assert gates.quality(lower, upper, 0.02, count, needed).verdict == verdict
+    told = gates.quality(0.0, 0.1129, 0.02, 25, needed).text
+    assert told == "too few test examples to tell (25, 149 needed); the limit is 0.02"
+    assert examples_needed(share=True, limit=0.5) == examples_needed(share=False, limit=0.01) == 20
+
+
+def test_a_loss_that_is_certain_fails_however_few_the_examples():
+    lower, upper = loss_bounds(np.array([1.0] * 9 + [0.0]), 500)
+    found = gates.quality(lower, upper, 0.02, 10, 149)
+    assert found.verdict == gates.FAIL and found.text.startswith("loses at least 0.")

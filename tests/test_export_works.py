@@ -5,16 +5,18 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig
+from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
@@ -22,6 +24,10 @@ from tasks.errors import Failed
 from tasks.exporting import verify
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.store.files import pretty
+from tasks.store.store import digest_of
+from tasks.workbench import Workbench
+from tests.shops import Shop
 
 CHAIN = """
 import json, pickle, shutil, sys
@@ -35,6 +41,7 @@ from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
 from tasks.models.keras_file import architecture, load, save
 from tasks.store.files import pretty
+from tasks.store.store import digest_of
 from tasks.store.staging import Staging
 from tasks.workbench import Workbench
 
@@ -56,7 +63,7 @@ def publish(kind, name, bench, outcome):
 variants = {}
 for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
     bench = workbench(name)
-    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig())
+    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig(), EvaluateConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
 publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
@@ -215,9 +222,31 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
         np.testing.assert_array_equal(prepare(read(Path(tmp_path / "raw")), transform, "raw"), images[index])
 
 
-def test_score_on_records_is_the_quality_on_their_snapshot(export, digits, bench):
-    found = score(bench, export, digits.records.path, "test")
+def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digits, bench):
+    found = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
     assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
     assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
+    report = json.loads((chains[0] / "report" / "report.json").read_bytes())["splits"]["test"]["metrics"]
+    for name in ("accuracy", "loss"):
+        for end in ("low", "high"):
+            assert found[f"{name}/{end}"] == pytest.approx(report[name][end], rel=1e-4), "the same resamples"
     assert found["examples"] == len(found["correct"]) == digits.snapshot.manifest["counts"]["test"]
+
+
+@pytest.mark.parametrize(("new", "status"), [(0.5, "rejected"), (1.0, "completed")])
+def test_a_champion_is_scored_again_on_new_records_and_that_number_decides(
+    new: float, status: str, export: Path, digits: Any, shop: Shop, bench: Workbench
+) -> None:
+    """Its registered score, 0.01, is of other records; by that number 0.5 would win."""
+    shop.promote(shop.run(1, required=False), 1, 0.01)
+    inputs = {"parents": {}}
+    digest = digest_of(inputs)
+    held = Path(shutil.copytree(export, shop.home.store / "export" / digest))
+    manifest = json.loads((held / "manifest.json").read_bytes())
+    told = {"format": 1, "kind": "export", "digest": digest, "inputs": inputs, "parents": {}}
+    (held / "manifest.json").write_bytes(pretty({**manifest, **told}))
+    shop.client.set_model_version_tag("digits", "1", "millrace.export", digest)
+    assert shop.promote(shop.run(2, required=False), 2, new, records=digits.records, workbench=bench) == status
+    accuracy = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]["accuracy"]["value"]
+    assert 0.9 < accuracy < 1 and f" against {accuracy:.4f} of champion version 1 (" in shop.tags("2")["gate"]

@@ -3,33 +3,39 @@ and said in the changelog. The bytes behind them are pinned where they are made:
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from flows.commands.why import plan
+from tasks.artifacts import Model, Snapshot
+from tasks.config import ConvnetModel
 from tasks.config.load import load
-from tasks.store.store import Store
+from tasks.store.store import Store, digest_of
 from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
     "convert/records": "2499f51e32f160a4",
     "snapshot/snapshot": "3c33f88a974bf5e4",
-    "train/model": "332d67558ce8e9e0",
-    "evaluate/report": "fef590e43a6e6f5c",
-    "compress/saved_model": "53ae5ea150d85844",
-    "compress/litert": "24b0874f05eff726",
-    "compress/int8_dynamic": "67e07a1350ba4a7a",
-    "export/export": "75052fde3f68ff7f",
+    "train/model": "bd9e6139af158863",
+    "evaluate/report": "cf8d50163977d0c4",
+    "compress/saved_model": "960e6e37f09209a8",
+    "compress/litert": "6a02c385cb79fd6b",
+    "compress/int8_dynamic": "b1e4bca8b4e741fc",
+    "export/export": "6e35aa24326a8aa4",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "ee98d58a6fc5bd59",
     "snapshot/snapshot": "112333f188c58337",
-    "train/model": "5613e4deec051c71",
-    "evaluate/report": "3c1ff51502ae8488",
-    "compress/saved_model": "e15e6c9653684f27",
-    "compress/litert": "ccb729979ca30d3d",
-    "compress/int8_dynamic": "ace8155346ec08d8",
-    "export/export": "274d6726a33bc072",
+    "train/model": "0efba160fd76ca3b",
+    "evaluate/report": "f5ff38dae280a6cb",
+    "compress/saved_model": "fa61af38c3681b41",
+    "compress/litert": "d1b8a1d6f249bc07",
+    "compress/int8_dynamic": "3a02d6fac8fa241c",
+    "export/export": "d3457abf3836b249",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
@@ -70,3 +76,36 @@ def test_a_new_field_with_its_default_changes_no_digest_and_with_another_value_d
     assert digests(tmp_path, train__label_smoothing="0.0", train__select="last") == GOLDEN
     changed = digests(tmp_path, train__label_smoothing="0.1")
     assert [stage for stage in GOLDEN if changed[stage] == GOLDEN[stage]] == ["convert/records", "snapshot/snapshot"]
+
+
+def test_evaluations_change_the_digest_where_the_weights_depend_on_them(tmp_path: Path) -> None:
+    for deciding in ({"train__select": "best"}, {"train__early_stopping": "{patience: 3}"}):
+        often, seldom = (digests(tmp_path, train__evaluate_every=every, **deciding) for every in ("10", "20"))
+        changed = [stage for stage in GOLDEN if often[stage] != seldom[stage]]
+        assert changed == [stage for stage in GOLDEN if not stage.startswith(("convert", "snapshot"))]
+
+
+def test_the_model_that_is_continued_is_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what `train` asks the store for, and in what `why` expects."""
+    from tasks import train
+
+    asked: list[Any] = []
+    monkeypatch.setattr(train, "run_stage", lambda stage, kind, identity, **_: asked.append(identity.inputs(kind)))
+    monkeypatch.setattr(train, "keep_in_run", lambda *_: None)
+    monkeypatch.setattr(train, "base_model", lambda config, *_: bases.get(config.continue_from))
+    monkeypatch.setattr("tasks.data.needs.check_task", lambda *_: None)
+    config = load(DIGITS).train
+    examples = Snapshot("a" * 64, tmp_path, "snapshot")
+    (tmp_path / "manifest.json").write_text('{"features": {}}')
+    store = Store(tmp_path / "store")
+    bases = {}
+    for number, given in enumerate((None, "one", "two")):
+        if given is not None:
+            inputs = {"kind": "model", "config": {}, "number": number}
+            bases[given] = Model(digest_of(inputs), store.path("model", digest_of(inputs)), "model")
+            bases[given].path.mkdir(parents=True)
+            (bases[given].path / "manifest.json").write_text(json.dumps({"inputs": inputs, "created": "today"}))
+        train.train.fn.__wrapped__(examples, ConvnetModel(), config.model_copy(update={"continue_from": given}), 0)
+    assert [inputs["parents"].get("base") for inputs in asked] == [None, bases["one"].digest, bases["two"].digest]
+    continued = {given: digests(store.root, train__continue_from=base.digest) for given, base in bases.items()}
+    assert len({found["train/model"] for found in (*continued.values(), GOLDEN)}) == 3

@@ -96,12 +96,72 @@ def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(shop: Shop)
     shop.champions(0.8)
     run = shop.run(2)
     shop.promote(run, 2, 0.9)
-    shop.promote(shop.run(3, required=False), 3, 0.99, records="S")
+    shop.register(shop.run(3), 3, 0.99, records="S")
+    shop.client.set_registered_model_alias("digits", "champion", "3")
     with pytest.raises(Refused, match="judged on other records; .*; millrace run pipeline .* compares them anew"):
         approval.settle(shop.client, Run(shop.home, run.folder), YES)
     assert Run(shop.home, run.folder).record["status"] == "awaiting_approval"
     approval.settle(shop.client, Run(shop.home, run.folder), NO)
     assert shop.at("champion") == "3"
+
+
+@pytest.mark.parametrize("first", ["classification", "regression"])
+def test_another_metric_is_not_comparable_whichever_number_is_larger(shop: Shop, first: str) -> None:
+    """An RMSE of 0.31 neither beats an accuracy of 0.97 nor is beaten by it."""
+    scores = {"classification": 0.97, "regression": 0.31}
+    other = "regression" if first == "classification" else "classification"
+    assert shop.promote(shop.run(1, required=False, task=first), 1, scores[first]) == "completed"
+    assert shop.promote(shop.run(2, required=False, task=other), 2, scores[other]) == "rejected"
+    assert (shop.at("champion"), shop.at("candidate")) == ("1", "2")
+    words = "not comparable: champion version 1 was judged by test/accuracy, this one by test/rmse"
+    swapped = "not comparable: champion version 1 was judged by test/rmse, this one by test/accuracy"
+    assert shop.tags("2")["gate"] == (words if first == "classification" else swapped)
+
+
+def test_a_champion_of_another_metric_that_came_meanwhile_cannot_be_approved_against(shop: Shop) -> None:
+    run = shop.run(1)
+    assert shop.promote(run, 1, 0.8) == "awaiting_approval"
+    assert shop.promote(shop.run(2, required=False, task="regression"), 2, 0.31) == "completed"
+    with pytest.raises(Refused, match="version 2 was judged by test/rmse, this one by test/accuracy: not comparable"):
+        approval.settle(shop.client, Run(shop.home, run.folder), YES)
+    assert shop.at("champion") == "2"
+    approval.settle(shop.client, Run(shop.home, run.folder), NO)
+    assert shop.at("champion") == "2"
+
+
+def test_rollback_says_where_scores_do_not_compare(shop: Shop) -> None:
+    shop.champions(0.7, 0.8)
+    assert roll_back(shop.client, shop.home, "digits", None, NO).scores == "test/accuracy 0.7000 in place of 0.8000"
+    shop.register(shop.run(3, task="regression"), 3, 0.31, metric="test/rmse")
+    shop.client.set_registered_model_alias("digits", "champion", "3")
+    moved = roll_back(shop.client, shop.home, "digits", None, NO)
+    assert moved == ("3", "1", "not comparable: test/accuracy in place of test/rmse")
+    found = shop.champion()
+    assert found is not None and "not comparable: test/accuracy in place of test/rmse" in found.description
+
+
+def test_a_champion_without_files_to_score_on_other_records_stays(shop: Shop) -> None:
+    shop.champions(0.8)
+    assert shop.promote(shop.run(2, required=False), 2, 0.9, records="S") == "rejected"
+    assert shop.tags("2")["gate"] == "not comparable: champion version 1 cannot be scored on these records"
+    assert shop.at("champion") == "1"
+
+
+@pytest.mark.parametrize(
+    ("score", "margin", "status"),
+    [(0.8, 0.0, "completed"), (0.79, 0.0, "rejected"), (0.9, 0.2, "rejected"), (0.7, -0.2, "completed")],
+)
+def test_a_score_that_is_ahead_by_the_margin_exactly_passes(
+    shop: Shop, score: float, margin: float, status: str
+) -> None:
+    shop.champions(0.8)
+    assert shop.promote(shop.run(2, required=False), 2, score, margin=margin) == status
+
+
+@pytest.mark.parametrize(("score", "status"), [(0.29, "completed"), (0.31, "completed"), (0.33, "rejected")])
+def test_of_an_error_the_smaller_one_wins(shop: Shop, score: float, status: str) -> None:
+    shop.promote(shop.run(1, required=False, task="regression"), 1, 0.31)
+    assert shop.promote(shop.run(2, required=False, task="regression"), 2, score) == status
 
 
 def test_what_cannot_be_answered_is_refused(shop: Shop) -> None:
@@ -126,37 +186,39 @@ def test_what_cannot_be_answered_is_refused(shop: Shop) -> None:
 
 def test_rollback_goes_back_step_by_step_and_gates_do_not_undo_it(shop: Shop) -> None:
     shop.champions(0.7, 0.8, 0.9)
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("3", "2")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "2")
     assert shop.promote(shop.run(3, required=False), 3, 0.9) == "rejected"
     assert shop.tags("3")["gate"] == "candidate only: rolled back by bob (system user): too slow"
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("2", "1")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("2", "1")
     with pytest.raises(Refused, match="version 1 is the first champion that is known"):
         roll_back(shop.client, shop.home, "digits", None, NO)
     with pytest.raises(Refused, match="--to: digits version 7; .*; choose among 2, 3"):
         roll_back(shop.client, shop.home, "digits", "7", NO)
-    assert roll_back(shop.client, shop.home, "digits", "3", YES) == ("1", "3")
+    assert roll_back(shop.client, shop.home, "digits", "3", YES)[:2] == ("1", "3")
     assert "rolled_back" not in shop.tags("3") and shop.tags("3")["champion_by"] == YES.by
     found = shop.champion()
     assert found is not None
-    assert found.description.startswith("Champion again, in place of version 1, by ada (as stated): looked at.")
+    assert found.description.startswith(
+        "Champion again, in place of version 1 (test/accuracy 0.9000 in place of 0.7000), by ada"
+    )
     assert [row[0] for row in shop.told()] == ["promote"] * 3 + ["rollback", "hold", "rollback", "restore"]
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("3", "1")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "1")
 
 
 def test_rollback_knows_a_version_that_was_champion_twice_and_skips_one_that_is_gone(shop: Shop) -> None:
     shop.champions(0.7, 0.8)
     shop.promote(shop.run(1, required=False), 1, 0.7, margin=-1)
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("1", "2")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("1", "2")
     shop.promote(shop.run(3, required=False), 3, 0.9)
     shop.client.delete_model_version("digits", "2")
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("3", "1")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "1")
 
 
 def test_rollback_without_a_log_goes_by_the_registry(shop: Shop) -> None:
     shop.champions(0.7, 0.8, 0.9)
     shop.audit.path.unlink()
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("3", "2")
-    assert roll_back(shop.client, shop.home, "digits", None, NO) == ("2", "1")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "2")
+    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("2", "1")
 
 
 @pytest.mark.parametrize("name", ["other", "digits"])

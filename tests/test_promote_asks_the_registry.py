@@ -125,7 +125,7 @@ def test_what_a_server_says_of_itself_is_no_fault_of_this_machine() -> None:
 
 
 def test_a_version_that_somebody_else_registered_is_not_looked_for_in_the_store(tmp_path: Path) -> None:
-    foreign = registry.Registered("3", "", "", 0.0, "")
+    foreign = registry.Registered("3", "", "", 0.0, "", "")
     with pytest.raises(Failed, match="digits version 3: no tag millrace.export"):
         registry.fetch(connect(f"sqlite:///{tmp_path}/mlflow.db"), Store(tmp_path / "store"), "digits", foreign)
 

@@ -43,7 +43,7 @@ def test_why_of_an_empty_store_says_so(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def slow_learner(home: CommandHome) -> str:
     """A second run in that home, which differs by its seed and learns too little."""
-    words = ("--seed", "3", "--train.schedule.rate", "0.00005")
+    words = ("--seed", "3", "--train.learning_rate", "0.00005")
     answer = home("run", "training", DIGITS, *SMALL, *words, "--json")
     assert answer.code == 0, answer.stderr
     return str(answer.json["run_id"])
@@ -55,12 +55,12 @@ def test_diff_tells_config_data_and_whether_the_results_differ_by_more_than_nois
     first = str(find_runs(Home(home.root))[0].run_id)
     answer = home("diff", first, slow_learner, "--html", tmp_path / "both.html")
     assert answer.code == 0, answer.stderr
-    for words in ("  seed: 1 → 3", "  train.schedule.rate: 0.002 → 5e-05", "data: the same", "environment: the same"):
+    for words in ("  seed: 1 → 3", "  train.learning_rate: 0.002 → 5e-05", "data: the same", "environment: the same"):
         assert words in answer.stdout
     assert "b is worse than a by 0." in answer.stdout
     found = home("diff", first, slow_learner, "--json").json
     rows = {row["name"]: row for row in found["results"]}
-    assert list(rows)[:4] == ["test/accuracy", "test/loss", "test/log_loss", "test/calibration_error"]
+    assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
     accuracy = rows["test/accuracy"]
     assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
     assert accuracy["by"] == "paired bootstrap over 527 examples and McNemar's test"

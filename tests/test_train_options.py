@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +14,26 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.children import Crew, Limits
-from tasks.config import MlpModel, TrainConfig
+from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import Adam, Mirrored, Schedule, Sgd, StopConfig
+from tasks.config.train import Adam, EarlyStopping, Mirrored, Schedule, Sgd
 from tasks.data import open_snapshot
-from tasks.errors import Stopped
+from tasks.errors import Refused, Stopped
+from tasks.training.actions import Log, Progress
 from tasks.training.checkpoints import STATE, unpack
+from tasks.training.choice import Choice
+from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
+from tasks.training.meter import Meter, Sums
 from tasks.training.objectives import class_weights, make_objective
+from tasks.training.plan import Plan, make_plan, share
 from tasks.workbench import Workbench
+from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
 PLAIN = MlpModel(units=(8, 8))
-CONSTANT = {"schedule": Schedule(kind="constant", rate=0.01), "optimizer": Adam()}
+CONSTANT = {"schedule": Schedule(kind="constant"), "optimizer": Adam()}
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +180,7 @@ def test_class_weights_are_by_name_or_balanced_and_must_be_whole(snapshot: Snaps
 
 
 def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches: Callable[[str], Workbench]) -> None:
-    options = {"steps": 400, "evaluate_every": 5, "stop": StopConfig(patience=2), **CONSTANT}
+    options = {"steps": 400, "evaluate_every": 5, "early_stopping": EarlyStopping(patience=2), **CONSTANT}
     config = CONFIG.model_copy(update=options)
     bench = benches("stopped")
     outcome = fit(bench, snapshot, PLAIN, config, seed=5)
@@ -191,21 +198,180 @@ def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches:
     chosen = benches("best")
     fit(chosen, snapshot, PLAIN, config.model_copy(update={"select": "best"}), seed=5)
     short = benches("short")
-    fit(short, snapshot, PLAIN, config.model_copy(update={"steps": best, "stop": None}), seed=5)
+    fit(short, snapshot, PLAIN, config.model_copy(update={"steps": best, "early_stopping": None}), seed=5)
     assert files(chosen)["model.weights.h5"] == files(short)["model.weights.h5"]
 
 
-def test_an_extended_model_is_one_that_was_trained_longer(trained: Callable[..., Workbench], publish: Callable) -> None:
-    long = trained("long", MODEL, **{**CONSTANT, "steps": 12})
-    short = trained("short", MODEL, **CONSTANT)
-    outcome_steps = unpack((short.staging.root / STATE).read_bytes())[0]
-    assert outcome_steps == STEPS
+@pytest.mark.parametrize(
+    ("first", "whole", "options"),
+    [
+        ({}, {"steps": 12}, {}),
+        ({"steps": None, "epochs": 2}, {"steps": None, "epochs": 4}, {"batch_size": 5}),
+        ({"steps": None, "epochs": 2}, {"steps": 11}, {"batch_size": 5}),
+        ({"steps": 3}, {"steps": None, "epochs": 3}, {}),
+        ({"steps": 6}, {"steps": 12}, {"select": "best", "evaluate_every": 2, "learning_rate": 0.05}),
+        ({"steps": 6}, {"steps": 12}, {"early_stopping": EarlyStopping(patience=4), "evaluate_every": 2}),
+    ],
+    ids=["steps", "epochs", "epochs-steps", "steps-epochs", "best", "early-stopping"],
+)
+def test_a_continued_model_is_one_that_was_trained_longer(
+    first: dict, whole: dict, options: dict, trained: Callable[..., Workbench], snapshot: Snapshot
+) -> None:
+    config = CONFIG.model_copy(update={**CONSTANT, **options})
+    long = trained("long", MODEL, **{**CONSTANT, **options, **whole})
+    short = trained("short", MODEL, **{**CONSTANT, **options, **first})
     base = Model("0" * 64, short.staging.root, "model")
-    extended = trained("extended", MODEL, base=base, **{**CONSTANT, "steps": 12})
-    assert files(extended) == files(long)
+    steps = unpack((short.staging.root / STATE).read_bytes())[0]
+    told = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
+    began = config.model_copy(update=first)
+    told["inputs"] = {"config": identity({"model": MODEL, "train": began, "seed": 5})}
+    (base.path / "manifest.json").write_text(json.dumps(told))
+    check_base(base, snapshot, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5})
+    continued = trained("continued", MODEL, base=base, **{**CONSTANT, **options, **whole})
+    assert files(continued) == files(long)
+    if options.get("select") == "best":
+        points: Any = long.journal
+        losses = {step: found["validation/loss"] for step, found in points.points if "validation/loss" in found}
+        assert min(losses, key=lambda step: losses[step]) <= steps, "the best is the base's"
+
+
+@pytest.mark.parametrize(
+    ("began", "continued", "says"),
+    [
+        ({}, {"learning_rate": 0.02}, "train.learning_rate: 0.02; the model that is continued has 0.01; use the same"),
+        ({}, {"batch_size": 2}, "train.batch_size: 2; the model that is continued has 4"),
+        ({"schedule": Schedule(kind="linear")}, {}, "train.schedule.kind: linear; its rates depend on the last step"),
+        ({}, {"steps": 7}, "train.steps: 7; must pass the 7 steps that the model has taken"),
+        ({"steps": None, "epochs": 3}, {"steps": None, "epochs": 3}, "train.epochs: 3; must pass the 8 steps"),
+        (
+            {"steps": None, "epochs": 3},
+            {"steps": None, "epochs": 6},
+            "the last step of its 3 epochs was fed 2 of 4 examples; a longer training feeds that step whole",
+        ),
+        ({}, {"select": "best"}, "train.select: best; the model that is continued has None"),
+        ({}, {"early_stopping": EarlyStopping()}, "train.early_stopping: .*remembers no evaluations for it"),
+        (
+            {"select": "best", "evaluate_every": 7},
+            {"evaluate_every": 3},
+            "train.evaluate_every: 3; the model that is continued was evaluated every 7 steps",
+        ),
+        ({"select": "best"}, {}, "its last evaluation was at step 7, no multiple of 4; a longer training is not"),
+        (
+            {"steps": 20, "early_stopping": EarlyStopping()},
+            {"steps": 30},
+            "its training was ended by train.early_stopping at step 7",
+        ),
+    ],
+)
+def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
+    began: dict, continued: dict, says: str, snapshot: Snapshot, tmp_path: Path
+) -> None:
+    before = CONFIG.model_copy(update={**CONSTANT, **began})
+    after = before.model_copy(update={"steps": 12, **continued})
+    steps = 8 if before.epochs else 7
+    told = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
+    told["inputs"] = {"config": identity({"model": MODEL, "train": before, "seed": 5})}
+    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    base = Model("0" * 64, tmp_path, "model")
+    with pytest.raises(Refused, match=says):
+        check_base(base, snapshot, {"model": MODEL, "train": after, "seed": 5})
+
+
+def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
+    class Weights:
+        def weights(self) -> dict[str, np.ndarray]:
+            return {"w": np.array(len(choice.losses))}
+
+    choice = Choice(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}), True)
+    seen = [choice.see(loss, 0.5, Weights()) for loss in (float("nan"), 2.0, float("nan"), 3.0, 2.5)]  # type: ignore[arg-type]
+    assert (choice.losses, choice.watched, choice.best()["w"]) == ([2.0], [2.0], 1)
+    assert seen == [False, False, False, False, True]
+
+
+def test_the_schedule_is_at_its_end_at_the_last_step() -> None:
+    def shares(steps: int, **options: Any) -> list[float]:
+        return [share(Schedule(**options), step, steps) for step in range(steps)]
+
+    assert shares(5, kind="linear") == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert shares(5, kind="cosine", end=0.2) == pytest.approx(
+        [0.2 + 0.4 * (1 + np.cos(np.pi * k / 4)) for k in range(5)]
+    )
+    assert shares(6, kind="linear", warmup=2, end=0.5) == pytest.approx([0.5, 1.0, 0.875, 0.75, 0.625, 0.5])
+    assert shares(5, kind="constant", warmup=4) == [0.25, 0.5, 0.75, 1.0, 1.0]
+    for kind in ("linear", "cosine"):
+        assert shares(1, kind=kind) == [1.0], "the only step"
+        assert shares(2, kind=kind) == pytest.approx([1.0, 0.0])
+        assert shares(3, kind=kind, warmup=3) == pytest.approx([1 / 3, 2 / 3, 1.0]), "all of it warm-up"
+        assert shares(3, kind=kind, warmup=2) == pytest.approx([0.5, 1.0, 0.0])
+    plan = make_plan(CONFIG, 10, ())
+    assert plan.rates(0, STEPS).tolist() == pytest.approx(
+        [0.01 * share(CONFIG.schedule, k, STEPS) for k in range(STEPS)]
+    )
+
+
+def test_the_whole_gradient_is_clipped_to_its_norm(trained: Callable[..., Workbench]) -> None:
+    """One step of plain descent at rate 1 moves the weights by the gradient."""
+    options = {"steps": 1, "optimizer": Sgd(), "schedule": Schedule(kind="constant")}
+
+    def model(name: str, rate: float, norm: float | None) -> np.ndarray:
+        bench = trained(name, learning_rate=rate, clip_norm=norm, **options)
+        state = unpack((bench.staging.root / STATE).read_bytes())[2]
+        return np.concatenate([state[key].ravel() for key in sorted(state) if key.startswith("model/")])
+
+    start = model("still", 1e-12, None)
+    assert np.linalg.norm(model("free", 1.0, None) - start) > 0.02
+    assert np.linalg.norm(model("clipped", 1.0, 0.01) - start) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_task_refuses_a_loss_that_is_not_its_own(snapshot: Snapshot) -> None:
     config: TrainConfig = CONFIG.model_copy(update={"loss": "squared_error"})
     with pytest.raises(Conflict, match="the losses of classification are cross_entropy"):
         make_objective("classification", config, open_snapshot(snapshot.path))
+
+
+def test_accuracy_counts_answers_whatever_their_class_weighs(trained: Callable[..., Workbench]) -> None:
+    """Before the first update both trainings have the same answers; their losses weigh them differently."""
+
+    def first_point(name: str, weights: Any) -> dict[str, float]:
+        options = {"steps": 1, "batch_size": 10, "log_every": 1, "class_weights": weights, **CONSTANT}
+        journal: Any = trained(name, **options).journal
+        return next(metrics for _, metrics in journal.points if "train/loss" in metrics)
+
+    plain, weighted = first_point("plain", None), first_point("weighted", {"even": 1.0, "odd": 30.0})
+    assert plain["train/accuracy"] == weighted["train/accuracy"]
+    assert plain["train/loss"] != weighted["train/loss"]
+
+
+def test_validation_knows_no_smoothing_and_no_class_weights(trained: Callable[..., Workbench]) -> None:
+    """The same weights, chosen before any update by a learning rate of nearly 0, have the same validation loss."""
+
+    def validated(name: str, **options: Any) -> dict[str, float]:
+        still = {"learning_rate": 1e-12, "schedule": Schedule(kind="constant"), "optimizer": Sgd()}
+        journal: Any = trained(name, **still, steps=1, evaluate_every=1, **options).journal
+        return next(metrics for _, metrics in journal.points if "validation/loss" in metrics)
+
+    plain = validated("plain")
+    assert validated("smooth", label_smoothing=0.3) == plain
+    assert validated("weighted", class_weights={"even": 1.0, "odd": 30.0}) == plain
+
+
+def sums(steps: int, seconds: float) -> Sums:
+    rows = np.zeros(0, np.int64)
+    return Sums(steps, 1.0, 1.0, 1.0, 1.0, 1.0, True, 0.1, seconds, seconds / 4, rows)
+
+
+def test_a_step_takes_what_its_calls_take_without_the_first_and_without_what_lies_between() -> None:
+    """`train/step_ms` is one number, in the curves and in the measurements."""
+    meter, measured = Meter(), {}
+    plan = Plan(30, 8, 100, None, 0.1, Schedule(), (10,))
+    progress = Progress(plan, lambda *_, **__: None, measured.__setitem__, began=time.monotonic() - 3600)
+    journal = Pages()
+    for step, seconds in ((10, 60.0), (20, 1.0), (30, 2.0)):
+        meter.add(sums(10, seconds))
+        progress(step, meter, None)  # type: ignore[arg-type]
+        progress.began = time.monotonic() - 3600  # an hour of validation
+    Log(10, journal, 8, "accuracy")(30, meter, None)  # type: ignore[arg-type]
+    (_, point), *_ = journal.points
+    assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)
+    assert measured["train/examples_per_second"] == point["train/examples_per_second"] == pytest.approx(160 / 3)
+    assert measured["train/input_share"] == point["train/input_share"] == pytest.approx(0.25)

@@ -6,15 +6,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
 from tasks.config.train import CheckpointConfig, Schedule, Sgd
+from tasks.data.order import batch_rows
 from tasks.errors import Failed, Stopped
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
-from tasks.training.ledger import LEDGER, prove
+from tasks.training.ledger import LEDGER, hash_of, prove
 from tasks.workbench import Workbench
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
@@ -125,15 +127,62 @@ def test_the_ledger_calls_a_language_models_rows_by_their_name(tmp_path: Path) -
         (tmp_path / folder / "state").mkdir(parents=True)
         (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "model" / LEDGER).touch()
-    assert prove(tmp_path / "model", tmp_path / "snapshot")["text"].startswith("4 rows over 0 steps: 4 seen 0 times")
+    assert prove(tmp_path / "model", tmp_path / "snapshot")["text"].startswith("4 rows over 0 steps: no row was seen")
 
 
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
     snapshot: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
-    steep = {"schedule": Schedule(rate=10.0, kind="constant"), "optimizer": Sgd(momentum=0.99), "clip_norm": None}
+    steep = {
+        "learning_rate": 10.0,
+        "schedule": Schedule(kind="constant"),
+        "optimizer": Sgd(momentum=0.99),
+        "clip_norm": None,
+    }
     config = CONFIG.model_copy(update={**steep, "steps": 400})
     bench = benches("nan")
     model = MlpModel(units=(8, 8, 8))
     with pytest.raises(Failed, match="not finite between the steps"):
         fit(bench, snapshot, model, config, seed=5)
+
+
+def ledger_of(root: Path, spans: list[tuple[int, int]], examples: int, batch: int) -> tuple[Path, Path]:
+    """A model whose ledger has these spans of steps, each as the order says, and its snapshot."""
+    train = {"batch_size": batch, "epochs": None}
+    for folder, manifest in {
+        "model": {"inputs": {"config": {"train": train, "seed": 1}}},
+        "snapshot": {"counts": {"train": examples}, "features": {}},
+    }.items():
+        (root / folder / "state").mkdir(parents=True)
+        (root / folder / "manifest.json").write_text(json.dumps(manifest))
+    lines = []
+    for start, stop in spans:
+        rows = np.concatenate([batch_rows(step, batch, examples, 1, "train")[0].ravel() for step in range(start, stop)])
+        lines.append({"from": start, "to": stop, "count": len(rows), "hash": f"{hash_of(rows):016x}"})
+    (root / "model" / LEDGER).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root / "model", root / "snapshot"
+
+
+@pytest.mark.parametrize(
+    ("spans", "says"),
+    [
+        ([(0, 6)], "10 examples over 6 steps: every example was seen 3 times; none missing, none repeated"),
+        ([(0, 7)], "10 examples over 7 steps: every example was seen 3 or 4 times; none missing, none repeated"),
+        ([(0, 1)], "10 examples over 1 step: 5 examples were seen once, the other 5 not yet; none was repeated"),
+        ([(0, 2)], "10 examples over 2 steps: every example was seen once; none missing, none repeated"),
+    ],
+)
+def test_the_proof_says_in_words_how_often_examples_were_seen(
+    spans: list[tuple[int, int]], says: str, tmp_path: Path
+) -> None:
+    assert prove(*ledger_of(tmp_path, spans, 10, 5))["text"] == says
+
+
+def test_the_proof_counts_what_skipped_steps_left_out_and_what_came_twice(tmp_path: Path) -> None:
+    """Half of an epoch twice over, the other half never: half of each epoch is its own choice."""
+    found = prove(*ledger_of(tmp_path, [(0, 1), (2, 3)], 10, 5))
+    first, second = (set(batch_rows(step, 5, 10, 1, "train")[0].ravel().tolist()) for step in (0, 2))
+    assert found["missing"] == len(set(range(10)) - first - second) > 0
+    assert found["repeated"] == len(first & second) > 0
+    assert found["wrong"] == []
+    assert f"{found['missing']} missing, {found['repeated']} repeated" in found["text"]

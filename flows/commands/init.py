@@ -195,7 +195,8 @@ train:
   steps: {steps}  # about {passes} over {train} images
   batch_size: {batch}  # examples of a step
   optimizer: {{kind: adamw, weight_decay: 0.01}}  # the decay pulls matrices towards 0
-  schedule: {{kind: cosine, rate: 0.001, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
+  learning_rate: 0.001  # the highest
+  schedule: {{kind: cosine, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
   clip_norm: 1.0  # longer gradients are cut to this length
   checkpoint: {{every: {every}, keep: 2}}  # where a killed run goes on
   evaluate_every: {every}  # steps between looks at the validation split
@@ -217,7 +218,8 @@ train:
   steps: {steps}  # about {passes} over {train} of text
   batch_size: {batch}  # rows of `block` tokens in a step
   optimizer: {{kind: adamw, beta_2: 0.98, weight_decay: 0.1}}  # the decay pulls matrices towards 0
-  schedule: {{kind: cosine, rate: 0.004, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
+  learning_rate: 0.004  # the highest
+  schedule: {{kind: cosine, warmup: {warmup}}}  # rises over `warmup` steps, then falls to 0
   clip_norm: 1.0  # longer gradients are cut to this length
   checkpoint: {{every: {every}, keep: 2}}  # where a killed run goes on
   evaluate_every: {every}  # steps between looks at the validation split

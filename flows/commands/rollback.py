@@ -29,7 +29,7 @@ def rollback(
         from tasks.rollback import roll_back
 
         with registry_of(home) as client:
-            before, after = roll_back(client, home, name, to, Answer.of_user(True, because, account()))
-        reply.add(model=name, before=before, after=after)
+            moved = roll_back(client, home, name, to, Answer.of_user(True, because, account()))
+        reply.add(model=name, before=moved.before, after=moved.after, scores=moved.scores)
         if not as_json:
-            typer.echo(f"{name}@champion: version {before} → version {after}")
+            typer.echo(f"{name}@champion: version {moved.before} → version {moved.after} ({moved.scores})")

@@ -11,7 +11,7 @@ from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
-from tasks.evaluation.intervals import flat, intervals
+from tasks.evaluation.intervals import examples_needed, flat, intervals
 from tasks.evaluation.judging import Against, Asked, Call, Judge, Kept, SnapshotSplit, ask, compare, judge, limit
 from tasks.exporting import FILES, LITERT, REFERENCE, SAVED_MODEL, litert, saved_model
 from tasks.exporting.export import write_arrays
@@ -23,8 +23,6 @@ from tasks.store.files import pretty
 from tasks.workbench import Outcome, Workbench
 
 SPLIT = "test"
-JUDGED = EvaluateConfig()
-"""Resamples and bins as an evaluation has them by default."""
 PROBED = 1 << 26
 """Outputs that are held against Keras' one by one: all of them, but of a language model's those of the first rows."""
 
@@ -37,37 +35,39 @@ def build(
     records: Records,
     parent: Variant | None,
     config: CompressConfig,
+    evaluate: EvaluateConfig,
 ) -> Outcome:
     """Make the variant `name`: `saved_model` from the model, the others from their float parent.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, file, bytes, files,
-    quality on the test split with intervals, what it loses against Keras with the upper 95 % bound, the gates'
-    verdicts, and whether it is accepted. A rejected variant is made all the same. A float form also keeps what Keras
-    answered (`reference.npz`), so that Keras is asked once for all that are made from it.
+    quality on the test split with intervals, what it loses against Keras with 95 % bounds, the gates' verdicts, and
+    whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is made all the same.
+    A float form also keeps what Keras answered (`reference.npz`), so that Keras is asked once for all made from it.
     """
     pin(bench.threads)
     bench.staging.reserve(model.bytes)
     network = load(model.path)
-    task = architecture(model.path)["model"]["task"]
+    plan = architecture(model.path)
+    task, loss = plan["model"]["task"], plan["loss"]
     form = FORMATS[name]
     _write(bench, name, network, parent)
 
-    found = judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), JUDGED)
+    found = judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
     variant_call = open_variant(bench.staging.root, form, bench.threads)
     (own,) = ask(found, variant_call, name=SPLIT, progress=bench.progress).kept
     reference = _reference(found, caller(network), parent)
     if name in FLOAT:
         with bench.staging.piece(REFERENCE) as piece:
             write_arrays(piece.path, reference)
-    metrics_found = intervals(found.metrics, TASKS[task].metrics, found.answers(own), JUDGED.resamples)
-    against = compare(task, found, reference, own, JUDGED.resamples)
+    metrics_found = intervals(found.metrics, TASKS[task].metrics, found.answers(own), evaluate.resamples)
+    against = compare(task, found, reference, own, evaluate.resamples)
     probed = min(len(found.inputs), max(1, PROBED // found.outputs))
     probe = ask(found, caller(network), variant_call, name=SPLIT, most=probed)
 
     files = bench.staging.pieces(FILES[form])
     size = sum(file["bytes"] for file in files.values())
     float_size = _bytes(parent) if parent is not None and parent.name == LITERT else size
-    verdicts = _judge(task, name, size, float_size, probe, against, config)
+    verdicts = _judge(task, name, size, float_size, probe, against, found.examples, config)
     variant = {
         "name": name,
         "format": form,
@@ -82,7 +82,7 @@ def build(
             "probed": probed,
         },
         "gates": [verdict.as_json() for verdict in verdicts],
-        "accepted": all(verdict.passed for verdict in verdicts),
+        "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }
     bench.staging.put("variant.json", pretty(variant))
     metrics = {
@@ -119,12 +119,21 @@ def _reference(found: Judge, keras_call: Call, parent: Variant | None) -> Kept:
 
 
 def _judge(
-    task: str, name: str, size: int, float_size: int, probe: Asked, against: Against, config: CompressConfig
+    task: str,
+    name: str,
+    size: int,
+    float_size: int,
+    probe: Asked,
+    against: Against,
+    examples: int,
+    config: CompressConfig,
 ) -> list[Verdict]:
     if name in FLOAT:
         return [gates.parity(probe.max_abs_difference, probe.largest, config.max_difference)]
     most = limit(task, config.max_quality_loss, against.before)
-    return [gates.size(size, float_size, config.max_size_ratio), gates.quality(against.upper, most)]
+    needed, counted = examples_needed(against.share, most), "files" if task == "language_model" else "examples"
+    quality = gates.quality(against.lower, against.upper, most, examples, needed, counted)
+    return [gates.size(size, float_size, config.max_size_ratio), quality]
 
 
 def _bytes(variant: Variant) -> int:

@@ -22,6 +22,9 @@ class CompressConfig(Section):
     """Largest accepted upper 95 % bound of what the task's primary metric loses on the test split against float.
     Default: 0.02 of accuracy or F1, 0.01 bits per byte, 2 % of a regression's error."""
 
+    undecided: Annotated[Literal["keep", "reject"], NOT_IDENTITY] = "keep"
+    """What becomes of a form that too few test examples can prove as good: it is exported and marked, or kept out."""
+
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output (or of
     1, if that is smaller): on the test split, and in a fresh process on the golden inputs of the export."""

@@ -11,7 +11,6 @@ from tasks.config.base import LATER, LISTED, Conflict, Section
 Metric = Literal[
     "accuracy",
     "loss",
-    "log_loss",
     "calibration_error",
     "macro_f1",
     "micro_f1",
@@ -24,7 +23,7 @@ Metric = Literal[
 ]
 
 METRICS: dict[str, tuple[Metric, ...]] = {
-    "classification": ("accuracy", "loss", "log_loss", "calibration_error"),
+    "classification": ("accuracy", "loss", "calibration_error"),
     "multilabel": ("macro_f1", "micro_f1", "label_accuracy", "loss"),
     "regression": ("rmse", "mae", "r2", "loss"),
     "language_model": ("bits_per_byte", "loss", "token_accuracy"),

@@ -64,16 +64,15 @@ class Sgd(Section):
 
 
 class Schedule(Section):
-    """The learning rate: up from 0 over `warmup` steps, then down to `end` as `kind` says, at the last step."""
+    """The learning rate by step: up over `warmup` steps, then down, as `kind` says, to `end` at the last step."""
 
     kind: Literal["constant", "linear", "cosine"] = "cosine"
     """The way down after the warm-up."""
-    rate: Rate = 1e-3
-    """The highest learning rate."""
     warmup: Annotated[int, Field(ge=0)] = 0
-    """Steps of linear warm-up; step k of them has the rate (k + 1) / warmup of the highest."""
+    """Steps of linear warm-up; step k of them has (k + 1) / warmup of `train.learning_rate`, the last one all of it."""
     end: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """The last rate as a share of the highest; not for `constant`."""
+    """The rate of the last step as a share of `train.learning_rate`; not for `constant`. Where the warm-up takes every
+    step, or there is only one, nothing is left to fall."""
 
     @model_validator(mode="after")
     def constant_has_no_end(self) -> Schedule:
@@ -100,7 +99,7 @@ class Mirrored(Section):
     """Devices; without that many accelerators, logical ones of the CPU."""
 
 
-class StopConfig(Section):
+class EarlyStopping(Section):
     """Ends a training early when the validation score no longer gets better."""
 
     metric: Literal["loss", "primary"] = "loss"
@@ -153,6 +152,9 @@ class TrainConfig(Section):
     optimizer: Annotated[Adam | AdamW | Sgd, BY_KIND] = Adam()
     """The update rule."""
 
+    learning_rate: Rate = 1e-3
+    """The highest learning rate; `train.schedule` says by which share of it each step learns."""
+
     schedule: Schedule = Schedule()
     """The learning rate by step."""
 
@@ -162,12 +164,13 @@ class TrainConfig(Section):
     select: Annotated[Literal["last", "best"], LATER] = "last"
     """Which weights become the model: the last ones, or those with the best validation loss at an evaluation."""
 
-    stop: Annotated[StopConfig | None, LATER] = None
+    early_stopping: Annotated[EarlyStopping | None, LATER] = None
     """When to end before the last step; default: never."""
 
-    extend: Annotated[str | None, LATER] = None
-    """A finished model in the store to go on from: its state, its order of examples, its ledger. `steps` counts from
-    its first step. Equal to having trained longer where the schedule does not look ahead: `constant`."""
+    continue_from: Annotated[str | None, LATER] = None
+    """A finished model in the store to go on from: its state, its order of examples, its ledger. `steps` and `epochs`
+    count from its first step. The result is, bit for bit, that of one longer training; where it would not be (a
+    schedule that falls, a last batch that was not full), it is refused."""
 
     strategy: Annotated[OneDevice | Mirrored, NOT_IDENTITY, BY_KIND] = OneDevice()
     """The layout of a step over devices."""
@@ -182,10 +185,10 @@ class TrainConfig(Section):
     """Steps between evaluations on the validation split."""
 
     def decides(self, name: str) -> bool:
-        """Evaluations decide where the choice or the end hangs on them; `extend` enters as a parent."""
+        """Evaluations decide where the choice or the end depends on them; `continue_from` enters as a parent."""
         if name == "evaluate_every":
-            return self.select == "best" or self.stop is not None
-        return name != "extend" and super().decides(name)
+            return self.select == "best" or self.early_stopping is not None
+        return name != "continue_from" and super().decides(name)
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""
@@ -212,8 +215,6 @@ class TrainConfig(Section):
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
             raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
-        if self.extend is not None and self.steps is None:
-            raise Conflict("extend", self.extend, "counts steps from the model's first one", "set steps, not epochs")
         return self
 
     @model_validator(mode="after")

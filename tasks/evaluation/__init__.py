@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from tasks.config.evaluate import METRICS
 
-REPORT_VERSION = 2
+REPORT_VERSION = 3
 """Counts up when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
 """Distributions whose versions decide a report's bytes."""
+
+FEWEST = 20
+"""Independent examples (files, of text) from which on an interval deserves its 95 %."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,14 @@ class Task:
     baselines: tuple[str, ...] = ()
     """What the same examples give without a model, beside the primary metric; lower is better."""
 
+    figures: tuple[str, ...] = ()
+    """What a report says of a split besides, without an interval."""
+
 
 TASKS = {
-    "classification": Task(METRICS["classification"], frozenset({"accuracy"}), loses=0.02),
+    "classification": Task(
+        METRICS["classification"], frozenset({"accuracy"}), loses=0.02, figures=("macro_f1", "majority_share")
+    ),
     "multilabel": Task(METRICS["multilabel"], frozenset({"macro_f1", "micro_f1", "label_accuracy"}), loses=0.02),
     "regression": Task(METRICS["regression"], frozenset({"r2"}), loses=0.02, relative=True),
     "language_model": Task(

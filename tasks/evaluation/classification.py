@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 from tasks.config import EvaluateConfig
 from tasks.evaluation import pictures
+from tasks.evaluation.calibration import consistency, error_of, gaps
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.models.features import LABEL, classes, fed
@@ -62,33 +63,19 @@ def accuracy(answers: Answers) -> Floats:
 
 
 def loss(answers: Answers) -> Floats:
-    """Cross-entropy in nats, straight from the logits: what training minimises."""
+    """Cross-entropy in nats, straight from the logits; without the smoothing and class weights of a training."""
     return -np.take_along_axis(answers.log_probabilities, answers.labels[:, None], axis=-1)
 
 
-def log_loss(answers: Answers) -> Floats:
-    """Cross-entropy of the probabilities, which scikit-learn's `log_loss` clips at the float's epsilon."""
-    epsilon = np.finfo(np.float64).eps
-    chosen = np.take_along_axis(answers.probabilities, answers.labels[:, None], axis=-1)
-    return -np.log(np.clip(chosen, epsilon, 1 - epsilon))
-
-
 def calibration_gaps(answers: Answers) -> Floats:
-    """Confidence minus correctness in the column of each example's confidence bin (Guo et al., arXiv 1706.04599).
-
-    The expected calibration error is the sum over bins of the absolute mean of its column.
-    """
-    column = np.minimum((answers.confidence * answers.bins).astype(np.int64), answers.bins - 1)
-    gaps = np.zeros((len(answers.labels), answers.bins))
-    gaps[np.arange(len(column)), column] = answers.confidence - answers.correct
-    return gaps
+    """Confidence minus correctness by confidence bin, [N, bins]."""
+    return gaps(answers.confidence, answers.correct, answers.bins)
 
 
 METRICS = {
     "accuracy": Metric(accuracy, mean, share=True),
     "loss": Metric(loss, mean),
-    "log_loss": Metric(log_loss, mean),
-    "calibration_error": Metric(calibration_gaps, lambda means: np.abs(means).sum(axis=-1)),
+    "calibration_error": Metric(calibration_gaps, error_of, resampled=False),
 }
 """By the names that `evaluate.metrics` knows."""
 
@@ -100,7 +87,7 @@ class Judge:
     saved = "logits"
     baselines: dict[str, float] = {}
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.names = classes(split.features)
         self.inputs = fed(split.features, split.arrays)
@@ -120,6 +107,18 @@ class Judge:
         """The most probable classes."""
         return kept["logits"].argmax(axis=-1)
 
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """The macro-F1, the share of the most frequent label, and the test of calibration."""
+        labels, predicted = answers.labels, answers.predicted
+        present = np.union1d(labels, predicted)
+        tested = consistency(answers.confidence, answers.correct, answers.bins, self.config.resamples)
+        return {
+            "macro_f1": float(f1_score(labels, predicted, labels=present, average="macro", zero_division=0)),
+            "majority_share": float(np.bincount(labels).max() / len(labels)),
+            "calibration_error/expected": tested.expected,
+            "calibration_error/p_value": tested.p_value,
+        }
+
     def details(self, answers: Answers) -> dict[str, Any]:
         """Precision, recall and F1 by class, the confusion matrix, the most confidently wrong examples."""
         rows = most_wrong(answers, self.config.most_wrong)
@@ -138,9 +137,9 @@ class Judge:
         """Confusion, reliability, curves, and the most wrong examples where there are any and they are images."""
         title, wrong = self.split.name, details["most_wrong"]
         drawn = {
-            "confusion": pictures.confusion(answers, self.names, title),
-            "reliability": pictures.reliability(answers, METRICS["calibration_error"](answers), title),
-            "curves": pictures.curves(answers, self.names, title),
+            "confusion": pictures.confusion(answers.labels, answers.predicted, self.names, title),
+            "reliability": pictures.reliability(answers.confidence, answers.correct, answers.bins, title),
+            "curves": pictures.curves(answers.labels, answers.probabilities, self.names, title),
         }
         images = np.asarray(self.inputs[np.array([row["row"] for row in wrong], np.int64)])
         if wrong and images.ndim == 4 and images.dtype == np.uint8:

@@ -8,6 +8,9 @@ from typing import Any
 
 PARITY = "parity"
 
+PASS, FAIL, UNDECIDED = "pass", "fail", "not enough data"
+"""Verdicts. Undecided: so few examples cannot show what is asked for, however good the variant is."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -16,21 +19,45 @@ class Verdict:
     gate: str
     value: float
     limit: float
-    passed: bool
+    verdict: str
     text: str
 
+    @property
+    def passed(self) -> bool:
+        """Whether the gate saw what it asks for."""
+        return self.verdict == PASS
+
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "value": self.value if isfinite(self.value) else None}
+        """For a manifest and a page; `value` is null where it is not finite."""
+        return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
-def size(found: int, reference: int, limit: float) -> Verdict:
+def size(own: int, reference: int, limit: float) -> Verdict:
     """A compressed file is small: its bytes are at most `limit` of the float file's."""
-    ratio = found / reference
+    ratio = own / reference
     return _verdict("size", ratio, limit, f"{ratio:.3f} of the float file's {reference:,} bytes")
 
 
-def quality(upper: float, limit: float) -> Verdict:
-    """A compressed model is as good: with 95 % confidence it loses at most `limit` against float."""
+def quality(
+    lower: float, upper: float, limit: float, seen: int = 1, needed: int = 0, counted: str = "examples"
+) -> Verdict:
+    """A compressed model is as good: with 95 % confidence it loses at most `limit` against float.
+
+    Args:
+        lower: lower 95 % bound of the loss.
+        upper: upper 95 % bound of the loss.
+        limit: the largest loss that passes.
+        seen: independent units (`counted`) behind the bounds.
+        needed: units from which on a model without loss can pass; with fewer only a loss that is certain is judged.
+        counted: what the units are.
+    """
+    if seen < needed and isfinite(upper) and lower <= limit:
+        text = f"too few test {counted} to tell ({seen:,}, {needed:,} needed); the limit is {limit:g}"
+        return Verdict("quality", upper, limit, UNDECIDED, text)
+    if seen < needed and isfinite(upper):
+        return Verdict(
+            "quality", lower, limit, FAIL, f"loses at least {lower:.4f} with 95 % confidence; over the limit {limit:g}"
+        )
     return _verdict("quality", upper, limit, f"loses at most {upper:.4f} with 95 % confidence")
 
 
@@ -50,8 +77,19 @@ def latency(ratio: float, limit: float) -> Verdict:
 
 
 @dataclass(frozen=True)
+class Champion:
+    """The present champion, as far as a release is compared with it."""
+
+    version: str
+    metric: str
+    """By which it was judged: `test/accuracy`; empty where the registry does not say."""
+    score: float
+    """On the records at hand; NaN where it has none there."""
+
+
+@dataclass(frozen=True)
 class Promotion:
-    """What the gate of a release said: whether a version is better than the champion that it was held against."""
+    """What the gate of a release said: whether a version is better than the champion that it was compared with."""
 
     passed: bool
     text: str
@@ -60,16 +98,21 @@ class Promotion:
     before: float | None
     """The champion's score on the same records."""
     comparable: bool = True
-    """Whether the champion has a score on these records."""
+    """Whether the champion has a score by the same metric on the same records."""
 
 
-def promotion(
-    metric: str, score: float, against: str | None, before: float | None, margin: float, higher_is_better: bool
-) -> Promotion:
-    """A release is better: its test score is ahead of the champion's by at least `margin`; a NaN is not comparable."""
-    spoken = f"test {metric.replace('_', ' ')} {score:.4f}"
-    if against is None or before is None:
+def promotion(metric: str, score: float, champion: Champion | None, margin: float, higher_is_better: bool) -> Promotion:
+    """A release is better: its score is ahead of the champion's by at least `margin`, by the same metric.
+
+    The score of another metric is not comparable, nor is a NaN.
+    """
+    spoken = f"{metric.replace('/', ' ').replace('_', ' ')} {score:.4f}"
+    if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
+    against, before = champion.version, champion.score
+    if champion.metric != metric:
+        text = f"not comparable: {judged_by(champion.version, champion.metric)}, this one by {metric}"
+        return Promotion(False, text, against, before, comparable=False)
     if not isfinite(before):
         text = f"not comparable: champion version {against} cannot be scored on these records"
         return Promotion(False, text, against, before, comparable=False)
@@ -79,7 +122,14 @@ def promotion(
     return Promotion(ahead >= margin, text, against, before)
 
 
+def judged_by(version: str, metric: str) -> str:
+    """By which metric the champion was judged, as a refusal says it."""
+    return f"champion version {version} was judged by {metric or 'an unknown metric'}"
+
+
 def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
     # A NaN compares as false: what cannot be told does not pass.
-    passed = bool(value <= limit)
-    return Verdict(gate, value, limit, passed, f"{seen}; {'within' if passed else 'over'} the limit {limit:g}")
+    verdict = PASS if value <= limit else FAIL
+    return Verdict(
+        gate, value, limit, verdict, f"{seen}; {'within' if verdict == PASS else 'over'} the limit {limit:g}"
+    )

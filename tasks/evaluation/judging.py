@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
+from tasks.config.train import LOSSES
 from tasks.data import open_snapshot
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import TASKS, primary
-from tasks.evaluation.intervals import difference_upper_bound, loss_upper_bound
+from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
 from tasks.models.forward import Examples, at_once
 
@@ -121,6 +122,10 @@ class Judge(Protocol):
         """What a user would act on; two forms of a model agree where these are equal."""
         ...
 
+    def figures(self, answers: Any) -> dict[str, float]:
+        """Further figures without an interval, by the names of `Task.figures` and `<metric>/<what>`."""
+        ...
+
     def details(self, answers: Any) -> dict[str, Any]:
         """What the report says of the split besides metrics."""
         ...
@@ -138,12 +143,15 @@ class Judge(Protocol):
         ...
 
 
-def judge(task: str, split: Split, config: EvaluateConfig) -> Judge:
-    """The judge of a task over a split that has examples; `Failed` where it has none."""
+def judge(task: str, split: Split, config: EvaluateConfig, loss: str | None = None) -> Judge:
+    """The judge of a task over a split that has examples; `Failed` where it has none.
+
+    `loss` is the one that the model's training minimised; the task's default where it is None.
+    """
     if not len(next(iter(split.arrays.values()))):
         rule = "a model is judged on examples"
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
-    found: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config)
+    found: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or LOSSES[task][0])
     return found
 
 
@@ -203,7 +211,7 @@ def _look(found: Judge, name: str, start: int, outputs: list[npt.NDArray[np.floa
             "model",
             f"outputs of {bad} of {len(outputs[0])} {name} examples are not finite",
             "a model answers with numbers",
-            "lower train.schedule.rate or set train.clip_norm",
+            "lower train.learning_rate or set train.clip_norm",
         )
     apart = [float(np.abs(outputs[0] - answers).max()) for answers in outputs[1:]]  # exact where they are close
     return Asked([found.keep(answers, start) for answers in outputs], max(apart, default=0.0), max(extents[0]))
@@ -216,12 +224,16 @@ class Against:
     metric: str
     before: float
     loss: float
+    lower: float
+    """95 % bound."""
     upper: float
     """95 % bound."""
+    share: bool
+    """Whether the metric counts examples."""
     agreement: float
 
     def as_json(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "before"}
+        return {key: value for key, value in vars(self).items() if key not in ("before", "share")}
 
     @property
     def figures(self) -> dict[str, float]:
@@ -236,16 +248,18 @@ def compare(task: str, found: Judge, reference: Kept, own: Kept, resamples: int)
     before, after = (metric.contributions(found.answers(kept)) for kept in (reference, own))
     if metric.share:
         losses = (before - after).mean(axis=-1) * sign
-        loss, upper = float(losses.mean()), loss_upper_bound(losses, resamples)
+        loss, (lower, upper) = float(losses.mean()), loss_bounds(losses, resamples)
     else:
         loss = sign * float(metric.value(before.mean(axis=0)) - metric.value(after.mean(axis=0)))
-        upper = difference_upper_bound(metric, before, after, sign, resamples)
+        lower, upper = difference_bounds(metric, before, after, sign, resamples)
     first, second = (found.decisions(kept) for kept in (reference, own))
     return Against(
         metric=name,
         before=float(metric.value(before.mean(axis=0))),
         loss=loss,
+        lower=lower,
         upper=upper,
+        share=metric.share,
         agreement=float((first == second).mean()),
     )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -29,8 +28,6 @@ AT_ONCE = 1 << 18
 """Logits whose exponentials are taken at once: what a processor's cache holds."""
 SMOOTH = 8
 """Neighbouring places whose loss is averaged in the picture."""
-FOLDERS, FILES = 12, 5
-"""Folders that are judged by themselves: those with the most files, and with no fewer than these."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Judge:
     metrics = METRICS
     saved = "nats"
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.tokens = split.arrays[TOKENS]
         self.inputs = Contexts(self.tokens)
@@ -120,6 +117,10 @@ class Judge:
         """The likeliest tokens, where one is predicted."""
         return kept["likeliest"][self.documents.of_targets >= 0]
 
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
+
     def details(self, answers: Answers) -> dict[str, Any]:
         """The files that are hardest and easiest to foresee; of few files none is both."""
         files = np.flatnonzero(answers.bytes)
@@ -142,11 +143,12 @@ class Judge:
         }
 
     def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
-        """The files of each folder that has many, and quarters of the files by their size."""
+        """The files of each folder, and quarters of the files by their size."""
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
-        counts = Counter(name for name in folders.tolist() if name).most_common(FOLDERS)
-        found = {f"folder {name}": folders == name for name, count in sorted(counts) if count >= FILES}
-        return found | quarters(answers.bytes, "{low:,.0f} to {high:,.0f} bytes")
+        names = sorted(set(folders.tolist()) - {""})
+        return {f"folder {name}": folders == name for name in names} | quarters(
+            answers.bytes, "{low:,.0f} to {high:,.0f} bytes"
+        )
 
     def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
         """Bits per byte by size of the file, nats by place in the row."""

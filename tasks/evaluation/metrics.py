@@ -29,6 +29,9 @@ class Metric:
     share: bool = False
     """Whether it counts examples: contributions are 0 or 1, the value is their mean."""
 
+    resampled: bool = True
+    """Whether resampling the examples gives an interval; not of a sum of absolute values, which it raises."""
+
     def __call__(self, answers: Any) -> float:
         return float(self.value(self.contributions(answers).mean(axis=0)))
 

@@ -75,7 +75,7 @@ class Judge:
     saved = "logits"
     baselines: dict[str, float] = {}
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
         self.names = targets(split.features)
         self.inputs = fed(split.features, split.arrays)
@@ -93,6 +93,10 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Which labels hold."""
         return kept["logits"] > 0
+
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
 
     def details(self, answers: Answers) -> dict[str, Any]:
         """Accuracy, precision, recall and F1 of each label."""

@@ -5,6 +5,7 @@ Nothing is predicted again: a report keeps the answers to every example of its s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,15 +46,16 @@ class Contributions:
 
     metrics: Mapping[str, Metric]
     values: dict[str, Floats]
-    """[N, K] by metric; without metrics that need more than the report has kept."""
+    """[N, K] by metric; without metrics that need more than the report has kept, and those without an interval."""
 
 
 def contributions(task: str, split: str, judged: Judged, config: EvaluateConfig) -> Contributions:
     """From the answers that a report has kept, in the order of the records."""
-    found = judge(task, SnapshotSplit(judged.snapshot, judged.records, split), config)
+    loss = json.loads((judged.report / "report.json").read_bytes())["loss"]
+    found = judge(task, SnapshotSplit(judged.snapshot, judged.records, split), config, loss)
     saved = np.load(judged.report / "predictions" / f"{split}.npy", mmap_mode="r")
     answers: Any = found.answers({found.saved: saved})
-    values = {name: metric.contributions(answers) for name, metric in found.metrics.items()}
+    values = {name: metric.contributions(answers) for name, metric in found.metrics.items() if metric.resampled}
     return Contributions(found.metrics, {name: each for name, each in values.items() if np.isfinite(each).all()})
 
 

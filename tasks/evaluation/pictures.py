@@ -13,10 +13,10 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
 
+from tasks.evaluation.calibration import bins_of, error_of, gaps
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from tasks.evaluation.classification import Answers
 
 INK, MUTED, ACCENT, WARM = "#1f2933", "#9aa5b1", "#2f6f8f", "#c8553d"
 STYLE: dict[Any, Any] = {
@@ -58,9 +58,9 @@ def dots(axes: Axes, across: npt.NDArray, up: npt.NDArray) -> None:
 
 
 @picture
-def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
-    """How often each label was taken for each class; shaded by share of the label, errors in a warm colour."""
-    counts = confusion_matrix(answers.labels, answers.predicted, labels=range(len(classes)))
+def confusion(labels: npt.NDArray, predicted: npt.NDArray, classes: list[str], title: str) -> Figure:
+    """How often each label [N] was predicted as each class; shaded by share of the label, errors in a warm colour."""
+    counts = confusion_matrix(labels, predicted, labels=range(len(classes)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     right = np.eye(len(classes), dtype=bool)
     side = min(max(2.2 + 0.42 * len(classes), 4.8), 12)
@@ -83,14 +83,14 @@ def confusion(answers: Answers, classes: list[str], title: str) -> Figure:
 
 
 @picture
-def reliability(answers: Answers, error: float, title: str) -> Figure:
-    """How often the model is right when it says how sure it is, and how often it says so."""
-    bins = answers.bins
-    column = np.minimum((answers.confidence * bins).astype(int), bins - 1)
+def reliability(confidence: npt.NDArray, correct: npt.NDArray, bins: int, title: str) -> Figure:
+    """How often the model is right [N] at each confidence [N], and how often it has that confidence."""
+    column = bins_of(confidence, bins)
     counts = np.bincount(column, minlength=bins)
     filled = counts > 0
-    right = np.bincount(column, answers.correct, bins)[filled] / counts[filled]
-    sure = np.bincount(column, answers.confidence, bins)[filled] / counts[filled]
+    right = np.bincount(column, correct, bins)[filled] / counts[filled]
+    sure = np.bincount(column, confidence, bins)[filled] / counts[filled]
+    error = error_of(gaps(confidence, correct, bins).mean(axis=0))
     centres = (np.arange(bins) + 0.5) / bins
     figure = Figure((4.8, 5.2), layout="constrained")
     # not sharex: matplotlib keeps shared axes in a set, whose order (by address) decides the layout's last bits
@@ -107,10 +107,14 @@ def reliability(answers: Answers, error: float, title: str) -> Figure:
 
 
 @picture
-def curves(answers: Answers, classes: list[str], title: str) -> Figure:
-    """Precision against recall, and the ROC, of each class against the rest and of all decisions together."""
-    truth = np.eye(len(classes))[answers.labels]
-    scores = answers.probabilities
+def curves(labels: npt.NDArray, scores: npt.NDArray, classes: list[str], title: str) -> Figure:
+    """Precision against recall, and the ROC, of each class against the rest and of all decisions together.
+
+    Args:
+        labels: [N].
+        scores: probabilities, [N, classes].
+    """
+    truth = np.eye(len(classes))[labels]
     figure = Figure((9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     present = [index for index in range(len(classes)) if 0 < truth[:, index].sum() < len(truth)]

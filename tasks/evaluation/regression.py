@@ -50,23 +50,27 @@ def explained(means: Floats) -> Floats:
     return (1 - error / variance).mean(axis=-1)
 
 
+LOSS = {"squared_error": squares, "absolute_error": absolute}
+"""What `train.loss` minimises, as contributions."""
+
 METRICS = {
     "rmse": Metric(squares, lambda means: np.sqrt(means[..., 0])),
     "mae": Metric(absolute, mean),
     "r2": Metric(moments, explained),
     "loss": Metric(squares, mean),
 }
+"""By the names that `evaluate.metrics` knows; a judge's `loss` is the one that was minimised."""
 
 
 class Judge:
     """As `tasks.evaluation.judging.Judge` says."""
 
-    metrics = METRICS
     saved = "outputs"
     baselines: dict[str, float] = {}
 
-    def __init__(self, split: Split, config: EvaluateConfig) -> None:
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
+        self.metrics = {**METRICS, "loss": Metric(LOSS[loss], mean)}
         self.names = targets(split.features)
         self.inputs = fed(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
@@ -83,6 +87,10 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """The numbers in steps of a share of their deviation."""
         return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
+
+    def figures(self, answers: Answers) -> dict[str, float]:
+        """None: every figure is a metric."""
+        return {}
 
     def details(self, answers: Answers) -> dict[str, Any]:
         """The examples that it was furthest from."""

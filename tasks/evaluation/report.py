@@ -20,7 +20,7 @@ from tasks.workbench import Outcome, Workbench
 SPLITS = ("validation", "test")
 PICTURED = "test"
 LEAST, MOST = 5, 100
-"""Examples of a slice that is judged, and slices; of more, those with the most examples."""
+"""Examples of a slice that has a score, and slices that have one; of more, those with the most examples."""
 
 
 def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, config: EvaluateConfig) -> Outcome:
@@ -34,28 +34,31 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         Failed: a split is empty, or the model's outputs are not finite.
     """
     pin(bench.threads)
-    task = architecture(model.path)["model"]["task"]
+    plan = architecture(model.path)
+    task, loss = plan["model"]["task"], plan["loss"]
     call = caller(load(model.path))
     splits: dict[str, Any] = {}
     flattened: dict[str, float] = {}
     counts: dict[str, int] = {}
     shown: dict[str, Any] = {}
     for split in SPLITS:
-        found = judge(task, SnapshotSplit(snapshot.path, records.path, split), config)
+        found = judge(task, SnapshotSplit(snapshot.path, records.path, split), config, loss)
         (kept,) = ask(found, call, name=split, progress=bench.progress).kept
         with bench.staging.piece(f"predictions/{split}.npy") as piece, open(piece.path, "wb") as file:
             np.save(file, kept[found.saved])
         answers = found.answers(kept)
         metrics = intervals(found.metrics, chosen(task, config.metrics), answers, config.resamples)
-        details = found.details(answers)
+        details, figures = found.details(answers), found.figures(answers)
         splits[split] = {
             "examples": found.examples,
             "metrics": {name: item.as_json() for name, item in metrics.items()},
+            **({"figures": figures} if figures else {}),
             "slices": _slices(found, task, answers, config.resamples),
             **({"baselines": found.baselines} if found.baselines else {}),
             **details,
         }
-        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in found.baselines.items()}
+        besides = {**found.baselines, **figures}
+        flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
         counts[split] = found.examples
         if split == PICTURED:
             for name, png in found.pictures(answers, details).items():
@@ -65,6 +68,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     report = {
         "version": REPORT_VERSION,
         "task": task,
+        "loss": loss,
         "primary": {"metric": metric, "higher_is_better": higher},
         "interval": {"level": LEVEL, "method": "percentile bootstrap", "resamples": config.resamples, "seed": SEED},
         "splits": splits,
@@ -74,14 +78,25 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     return Outcome(counts=counts, statistics={"metrics": flattened})
 
 
-def _slices(found: Judge, task: str, answers: Any, resamples: int) -> list[dict[str, Any]]:
-    """The primary metric on groups of the examples; not on so few that nothing shows, nor on all of them again."""
-    metric = found.metrics[primary(task)[0]]
+def _slices(own: Judge, task: str, answers: Any, resamples: int) -> list[dict[str, Any]]:
+    """The primary metric on groups of the examples; the reason instead where a score would say nothing."""
+    metric = own.metrics[primary(task)[0]]
     contributions = metric.contributions(answers)
-    groups = {name: group for name, group in found.slices(answers).items() if LEAST <= group.sum() < len(group)}
-    largest = set(sorted(groups, key=lambda name: -groups[name].sum())[:MOST])
-    return [
-        {"slice": name, "examples": int(group.sum()), **interval_of(metric, contributions[group], resamples).as_json()}
-        for name, group in groups.items()
-        if name in largest
-    ]
+    groups = {name: (group, int(group.sum())) for name, group in own.slices(answers).items()}
+    enough = [name for name, (_, count) in groups.items() if LEAST <= count < own.examples]
+    largest = set(sorted(enough, key=lambda name: -groups[name][1])[:MOST])
+    rows = []
+    for name, (group, count) in groups.items():
+        row: dict[str, Any] = {"slice": name, "examples": count}
+        if name in largest:
+            rows.append(row | interval_of(metric, contributions[group], resamples).as_json())
+            continue
+        why = (
+            f"fewer than {LEAST}"
+            if count < LEAST
+            else "the whole split"
+            if count == own.examples
+            else "beyond the limit"
+        )
+        rows.append(row | {"value": None, "low": None, "high": None, "why": why})
+    return rows

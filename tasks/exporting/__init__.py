@@ -1,6 +1,6 @@
 """Deployable forms of a model: one format per file, running them, and the proof in a fresh process."""
 
-EXPORT_VERSION = 1
+EXPORT_VERSION = 2
 """Counts up when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")

@@ -59,9 +59,10 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     for variant in variants:
         _copy(variant, "", bench.staging, variant.name, without=REFERENCE)
     _copy(snapshot, "transform", bench.staging, "transform")
-    task = architecture(model.path)["model"]["task"]
+    plan = architecture(model.path)
     if TARGET in snapshot.manifest["features"]:  # what outputs mean hangs on the task, which a snapshot does not know
-        meaning = {"task": task, "targets": targets(snapshot.manifest["features"])}
+        meaning = {"task": plan["model"]["task"], "loss": plan["loss"]}
+        meaning["targets"] = targets(snapshot.manifest["features"])
         bench.staging.put(f"transform/{TASK}", pretty(meaning))
     outputs = predict(load(model.path), inputs)
     with bench.staging.piece(GOLDEN) as piece:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tasks.evaluation import gates
 from tasks.exporting import FILES, LITERT, OUTPUT
 from tasks.models.features import TARGET, TOKENS, Input, classes, targets
 
@@ -181,5 +182,6 @@ def _about(source: Input, features: dict[str, Any], metric: str) -> str:
 def _row(variant: dict[str, Any], difference: float) -> str:
     metric = variant["quality"]["metrics"][variant["against_float"]["metric"]]
     quality = f"{metric['value']:.4f} ({metric['low']:.4f} to {metric['high']:.4f})"
+    quality += "".join(f"; {gate['text']}" for gate in variant["gates"] if gate["verdict"] == gates.UNDECIDED)
     file = f"`{variant['name']}/{variant['file']}`"
     return f"| {variant['name']} | {file} | {variant['bytes']:,} | {quality} | {difference:.1e} |"

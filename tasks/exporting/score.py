@@ -23,11 +23,9 @@ from tasks.models.features import LABEL, TARGET, TOKENS
 from tasks.runtime import pin
 from tasks.workbench import Workbench
 
-JUDGED = EvaluateConfig()
 
-
-def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str, Any]:
-    """The export's metrics on the records of a split.
+def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
+    """The export's metrics on the records of a split, with the resamples and bins of `config`.
 
     Labels are matched by the names of their classes, so that the order of classes may have changed.
 
@@ -44,11 +42,11 @@ def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str
     if not reader.counts.get(split, 0):
         raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
     task, raw = _open(export, transform, reader, split)
-    found = judge(task, raw, JUDGED)
+    found = judge(task, raw, config, transform.get("loss"))
     (kept,) = ask(found, float_model(export), name=split, progress=bench.progress).kept
     told: dict[str, Any] = {"examples": found.examples}
-    for name, item in intervals(found.metrics, TASKS[task].metrics, found.answers(kept), JUDGED.resamples).items():
-        told |= {name: item.value, f"{name}/low": item.low, f"{name}/high": item.high}
+    for name, item in intervals(found.metrics, TASKS[task].metrics, found.answers(kept), config.resamples).items():
+        told |= item.flat(name)
     if (first := found.metrics[primary(task)[0]]).share:
         told["correct"] = (first.contributions(found.answers(kept))[:, 0] > 0).tolist()
     return told
@@ -56,7 +54,7 @@ def score(bench: Workbench, export: Path, records: Path, split: str) -> dict[str
 
 def answers_of(split: Split, call: Call) -> Any:
     """A language model's answers to a split of texts."""
-    found: Judge = judge("language_model", split, JUDGED)
+    found: Judge = judge("language_model", split, EvaluateConfig())
     return found.answers(ask(found, call).kept[0])
 
 

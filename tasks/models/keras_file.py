@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from tasks.config import ModelConfig
+from tasks.config.train import LOSSES
 from tasks.models import build
 from tasks.store.files import canonical, pretty
 from tasks.store.staging import Staging
@@ -34,11 +35,17 @@ SAVED = "1980-01-01@00:00:00"
 
 
 def save(
-    model: keras.Model, staging: Staging, config: ModelConfig, features: dict[str, Any], seed: int
+    model: keras.Model,
+    staging: Staging,
+    config: ModelConfig,
+    features: dict[str, Any],
+    seed: int,
+    loss: str | None = None,
 ) -> dict[str, Any]:
     """Write `model.keras`, `model.weights.h5` and `architecture.json` as pieces, each with repeatable bytes.
 
-    The model must not be compiled: an optimizer would triple the files and belongs to the training state.
+    `loss` is what was minimised; the task's default where it is None. The model must not be compiled: an optimizer
+    would triple the files and belongs to the training state.
 
     Returns:
         `{"weights_sha256": ...}`, for the manifest.
@@ -50,7 +57,9 @@ def save(
     model.save_weights(scratch / WEIGHTS)
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
-    staging.put(ARCHITECTURE, pretty({"model": config.model_dump(mode="json"), "features": features, "seed": seed}))
+    plan = {"model": config.model_dump(mode="json"), "features": features, "seed": seed}
+    plan["loss"] = loss or LOSSES[config.task][0]
+    staging.put(ARCHITECTURE, pretty(plan))
     shutil.rmtree(scratch)
     return {"weights_sha256": weights_sha256(model)}
 
@@ -72,7 +81,7 @@ def load(path: Path) -> keras.Model:
 
 
 def architecture(path: Path) -> dict[str, Any]:
-    """What a model was built from: `{"model": config, "features": the snapshot's, "seed": int}`."""
+    """What a model was built from: `{"model": config, "features": the snapshot's, "seed": int, "loss": name}`."""
     plan: dict[str, Any] = json.loads((path / ARCHITECTURE).read_bytes())
     return plan
 

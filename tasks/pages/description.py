@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from tasks.evaluation import gates
 from tasks.pages.facts import Facts
 from tasks.pages.words import INPUTS
+
+WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 
 STORY = "the whole story: `page.html` among the artifacts"
 
@@ -24,10 +27,7 @@ def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str
     lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
     forms = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
     if forms:
-        rows = (
-            f"- {name}, {gate['gate']} {'passed' if gate['passed'] else 'FAILED'}: {gate['text']}"
-            for name, gate in forms
-        )
+        rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in forms)
         lines.append("\n".join(rows))
     lines.append(f"`millrace predict {facts.record['name']}@{alias} {INPUTS[facts.config.snapshot.kind]}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
-from tasks.evaluation import primary
-from tasks.pages.words import MODELS, baselines, describe, interval, kilobytes, noun, one, score
+from tasks.evaluation import FEWEST, primary
+from tasks.pages.words import MODELS, baselines, describe, kilobytes, noun, one, score, standing
 from tasks.store.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
 """In the order they run; run.json, being JSON, knows no order."""
+
+UNEVEN, TIMES = 0.1, 5
+"""Classes are uneven where one has that much more than its even share, or so many times the examples of another."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,11 @@ class Facts:
         return {name: value for d in digests if d in self.named for name, value in self.named[d].metrics.items()}
 
     @property
+    def minimised(self) -> str | None:
+        """The loss that the training minimised, as the report has it: `test/loss` compares where it is the same."""
+        return (self.report or {}).get("loss")
+
+    @property
     def metric(self) -> str:
         """The metric by which models of this task are compared."""
         return primary(self.config.model.task)[0]
@@ -116,9 +124,27 @@ class Facts:
         name = f"test/{self.metric}"
         if name not in self.metrics:
             return None
-        alone = self.report is not None and self.report["splits"]["test"]["examples"] == 1
-        single = f" (one {one(self.counted)}: no interval)" if alone and interval(self.metrics, name) is None else ""
-        return f"test {score(self.metrics, name)}{single}{baselines(self.metrics)}"
+        count = self.report["splits"]["test"]["examples"] if self.report else FEWEST
+        few = f" ({self.few(count)})" if count < FEWEST else ""
+        return f"test {score(self.metrics, name)}{few}{self.balance}{baselines(self.metrics)}"
+
+    def few(self, count: int) -> str:
+        """What so few examples are worth."""
+        if count == 1:
+            return f"one {one(self.counted)}: no interval"
+        return f"{count} {self.counted}: too few for a 95 % interval"
+
+    @property
+    def balance(self) -> str:
+        """Of classes with uneven numbers of test examples: the macro-F1, and what the most frequent one makes up."""
+        test = self.report["splits"]["test"] if self.report else {}
+        if "majority_share" not in test.get("figures", {}):
+            return ""
+        held = [row["support"] for row in test["classes"] if row["support"]]
+        share = test["figures"]["majority_share"]
+        if share < 1 / len(held) + UNEVEN and max(held) < TIMES * min(held):
+            return ""
+        return f" (macro F1 {test['figures']['macro_f1']:.4f}, the most frequent class alone {share:.4f})"
 
     @property
     def made(self) -> list[Handed]:
@@ -164,11 +190,15 @@ class Facts:
             told.append(f"{describe(snapshot)}: {source}, ready for training")
         elif records is not None:
             told.append(f"{describe(records)}, converted from {source}")
-        kept = [variant for variant in self.variants if variant.manifest["statistics"].get("accepted", True)]
+        marks = {
+            v.name: standing(v.manifest["statistics"].get("gates", []), self.config.compress) for v in self.variants
+        }
+        kept = [variant for variant in self.variants if not marks[variant.name].startswith("kept out")]
         smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
         if smallest is not None:
             size = kilobytes(smallest.manifest["statistics"]["bytes"])
-            told.append(f"Its smallest accepted form, {smallest.name}, takes {size}")
+            mark = f" ({marks[smallest.name]})" if marks[smallest.name] else ""
+            told.append(f"Its smallest accepted form, {smallest.name}, takes {size}{mark}")
         if self.release is not None:
             told.append(str(self.release["verdict"]))
         if self.record["status"] == "failed":

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
-from tasks.evaluation import TASKS
+from tasks.evaluation import FEWEST, TASKS
 from tasks.models.features import TOKENS, model_input
 from tasks.pages.facts import Facts
 from tasks.pages.words import span
@@ -28,6 +28,9 @@ PICTURES = {
     "labels": "How sure it was of each label, where the label holds and where it does not.",
     "predicted": "What the model said against what was true, and how the differences are spread.",
 }
+FIGURES = {"macro_f1": "mean of the classes' F1, higher is better", "majority_share": "of the most frequent class"}
+"""What is said of a figure that is no metric."""
+
 CLASSES = 40
 """Classes or slices that a table shows; of more, those with the most examples."""
 
@@ -48,25 +51,24 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     """A row per metric, with value and interval per split."""
     task = TASKS[facts.config.model.task]
     rows = []
-    for name in (*task.metrics, *task.baselines):
-        found = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
-        if any(found):
+    for name in (*task.metrics, *task.figures, *task.baselines):
+        values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
+        if any(values):
             better = "higher is better" if name in task.higher_is_better else "lower is better"
-            rows.append({"name": name.replace("_", " "), "better": better, "values": found})
+            rows.append({"name": name.replace("_", " "), "better": FIGURES.get(name, better), "values": values})
     return rows
 
 
-def lonely(facts: Facts) -> list[str]:
-    """The splits of one example, of which there can be no interval."""
+def few(facts: Facts) -> dict[str, int]:
+    """The splits of fewer examples than an interval needs, and how many they have."""
     splits = facts.report["splits"] if facts.report else {}
-    return [name for name in ("validation", "test") if splits and splits[name]["examples"] == 1]
+    counts = {name: splits[name]["examples"] for name in ("validation", "test") if splits}
+    return {name: count for name, count in counts.items() if count < FEWEST}
 
 
 def slices(facts: Facts) -> list[dict[str, Any]]:
     """The primary metric on groups of the test examples, with where the interval lies between the extremes of all."""
-    rows = _test(facts).get("slices", [])
-    if len(rows) > CLASSES:
-        rows = sorted(rows, key=lambda row: -row["examples"])[:CLASSES]
+    rows = _shown_slices(facts)
     low, high = min((row["low"] for row in rows), default=0), max((row["high"] for row in rows), default=0)
     wide = (high - low) or 1
 
@@ -77,6 +79,22 @@ def slices(facts: Facts) -> list[dict[str, Any]]:
         {**row, "at": place(row["value"]), "from": place(row["low"]), "width": place(row["high"]) - place(row["low"])}
         for row in rows
     ]
+
+
+def unjudged(facts: Facts) -> str:
+    """The slices that the table does not have, by name with their examples, and why."""
+    rows = _test(facts).get("slices", [])
+    shown = {row["slice"] for row in _shown_slices(facts)}
+    left = [row for row in rows if row["slice"] not in shown]
+    names = [f"{row['slice']} ({row['examples']:,}, {row.get('why') or 'of many the smaller ones'})" for row in left]
+    more = f" and {len(names) - CLASSES} more, in report.json" if len(names) > CLASSES else ""
+    return ", ".join(names[:CLASSES]) + more
+
+
+def _shown_slices(facts: Facts) -> list[dict[str, Any]]:
+    """Those with an interval; of many the largest."""
+    rows = [row for row in _test(facts).get("slices", []) if row["low"] is not None]
+    return sorted(rows, key=lambda row: -row["examples"])[:CLASSES] if len(rows) > CLASSES else rows
 
 
 def classes(facts: Facts) -> list[dict[str, Any]]:

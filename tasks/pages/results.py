@@ -17,7 +17,7 @@ from tasks.artifacts import Artifact
 from tasks.config import EvaluateConfig
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import TASKS, paired
+from tasks.evaluation import FEWEST, TASKS, paired
 from tasks.pages.facts import Facts
 from tasks.pages.words import figure, interval, kilobytes
 
@@ -111,7 +111,9 @@ def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[
         replace(_row(before, after, name, metric, pair), higher_is_better=metric in task.higher_is_better)
         for split, pair in pairs.items()
         for metric in task.metrics
-        if (name := f"{split}/{metric}") in before.metrics and name in after.metrics
+        if (name := f"{split}/{metric}") in before.metrics
+        and name in after.metrics
+        and (metric != "loss" or before.minimised == after.minimised)
     ]
 
 
@@ -153,7 +155,7 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
     found = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
-    by = f"paired bootstrap over {count:,} {after.counted}"
+    by = f"paired bootstrap over {count:,} {after.counted}{', too few for 95 %' if count < FEWEST else ''}"
     if pair[0].metrics[metric].share:
         by += " and McNemar's test"
     between = (found.difference.low, found.difference.high)

@@ -13,7 +13,7 @@ from tasks.artifacts import Artifact, Model
 from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
-from tasks.pages.words import figure, kilobytes, seconds, span
+from tasks.pages.words import figure, kilobytes, seconds, span, standing
 from tasks.store.provenance import git_commit, packages
 
 CLASSES = 40
@@ -113,7 +113,7 @@ def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[s
         "bound": "" if bound is None else f"at most {figure(bound)}",
         "latency": [_speed(row, name) for row in batches.values()],
         "gates": verdicts,
-        "accepted": all(verdict["passed"] for verdict in verdicts),
+        "standing": standing(verdicts, facts.config.compress),
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pages.facts import Facts
-from tasks.pages.words import INPUTS, kilobytes, seconds, span
+from tasks.pages.words import INPUTS, kilobytes, seconds, span, standing
 from tasks.store.runs import Run
 
 SAMPLE_LINES = 12
@@ -68,9 +68,9 @@ def _variants(facts: Facts) -> Iterator[str]:
         value = span(metrics, f"{name}/test/{facts.metric}")
         ratio = metrics.get(f"{name}/size_ratio")
         size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'{ratio:.2f} of float':<13}"
-        kept = "" if statistics.get("accepted", True) else "  kept out by its gate"
+        mark = standing(statistics.get("gates", []), facts.config.compress)
         score = f"  {facts.metric.replace('_', ' ')} {value[0]}" if value else ""
-        yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{kept}"
+        yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{'  ' if mark else ''}{mark}"
 
 
 def _next(facts: Facts) -> str:

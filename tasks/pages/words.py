@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
-from tasks.config import Config
-from tasks.evaluation import TASKS
+from tasks.compression import accepted
+from tasks.config import CompressConfig, Config
+from tasks.evaluation import TASKS, gates
 
 MODELS = {"mlp": "multi-layer perceptron", "convnet": "convolutional network"}
 """Architectures by name, where that is not the `model.kind`."""
@@ -70,10 +72,18 @@ def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, A
     size = manifest["statistics"]["bytes"]
     ratio = metrics.get(f"{name}/size_ratio")
     share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
-    kept = "" if manifest["statistics"].get("accepted", True) else ", kept out by its gate"
+    mark = standing(manifest["statistics"].get("gates", []), CompressConfig())
     metric = primary_of(metrics, f"{name}/")
     value = metrics.get(f"{name}/test/{metric}", float("nan"))
-    return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}{kept}"
+    return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}{', ' if mark else ''}{mark}"
+
+
+def standing(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> str:
+    """What its gates' verdicts make of a variant that did not simply pass."""
+    if not accepted(verdicts, config):
+        return "kept out by its gate"
+    undecided = any(verdict["verdict"] == gates.UNDECIDED for verdict in verdicts)
+    return "not proven, too few test examples" if undecided else ""
 
 
 def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
@@ -130,4 +140,6 @@ def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:
     if name not in metrics:
         return None
     ends = interval(metrics, name)
+    if (p_value := metrics.get(f"{name}/p_value")) is not None:
+        return f"{metrics[name]:.4f}", f"{metrics[f'{name}/expected']:.4f} by noise alone, p = {p_value:.3f}"
     return f"{metrics[name]:.4f}", "" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"

@@ -68,6 +68,8 @@ class Registered:
     export: str
     records: str
     score: float
+    metric: str
+    """By which the score was taken: `test/accuracy`."""
     gate: str
     tags: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
@@ -81,6 +83,7 @@ class Registered:
             tags.get("millrace.export", ""),
             tags.get("millrace.records", ""),
             float(tags.get("millrace.score", "nan")),
+            tags.get("millrace.metric", ""),
             tags.get("millrace.gate", ""),
             tags,
             found.description or "",
@@ -221,9 +224,15 @@ def apply(client: MlflowClient, change: Change) -> None:
 
 
 def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
-    """A version's export, fetched from where MLflow keeps it."""
+    """A version's export, fetched from where MLflow keeps it; `Failed` where MLflow has none (any more)."""
     found: Any = client.get_model_version(name, version)
-    folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
+    try:
+        folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
+    except MlflowException as error:
+        if error.error_code not in ABSENT:
+            raise
+        rule, remedy = "a registered version has its files", "run its pipeline again, which registers them anew"
+        raise Failed(f"{name} version {version}", f"no files at {found.source}", rule, remedy) from error
     [export] = (Path(folder) / "artifacts").iterdir()  # MLflow calls it as it was called in the store
     return export
 

@@ -31,7 +31,7 @@ class Guard:
         last = meter.last
         if last is not None and not last.finite:
             raise Failed(
-                "train.schedule.rate",
+                "train.learning_rate",
                 f"a loss or gradient that is not finite between the steps {step - last.steps} and {step}",
                 "training needs finite numbers",
                 "lower it, lengthen train.schedule.warmup or set train.clip_norm",
@@ -53,7 +53,7 @@ class Log:
             return
         metrics = {
             "train/loss": meter.loss / meter.weight,
-            f"train/{self.right}": meter.correct / meter.weight,
+            f"train/{self.right}": meter.correct / meter.seen,
             "train/learning_rate": last.rate,
             "train/gradient_norm": last.gradient_norm,
         }
@@ -111,31 +111,39 @@ class Progress:
     told: float = 0.0
     waited: float = 0.0
     loss: float = float("nan")
+    stepping: float = 0.0
+    """Seconds in compiled calls since the first, waiting for input included."""
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last, now = meter.last, time.monotonic()
         if last is None:
             return
         self.waited += last.waited
+        self.stepping += last.seconds
         if last.weight:
             self.loss = last.loss / last.weight
         if self.first is None:  # the first call compiles: speed is counted from its end
-            self.first, self.began, self.waited = step, now, 0.0
+            self.first, self.began, self.waited, self.stepping = step, now, 0.0, 0.0
             self.measure("train/first_call_seconds", last.seconds)
             return
-        spent, taken = now - self.began, step - self.first
+        taken = step - self.first
+        speed = {
+            "step_ms": 1e3 * self.stepping / taken,
+            "examples_per_second": taken * self.plan.batch_size / self.stepping,
+            "input_share": self.waited / self.stepping,
+        }
         if step == self.plan.steps:
-            self.measure("train/step_ms", 1e3 * spent / taken)
-            self.measure("train/examples_per_second", taken * self.plan.batch_size / spent)
-            self.measure("train/input_share", self.waited / spent)
+            for name, value in speed.items():
+                self.measure(f"train/{name}", value)
         if now - self.told < 0.1 and step < self.plan.steps:
             return
         self.told = now
+        left = (now - self.began) / taken * (self.plan.steps - step)  # with the evaluations and checkpoints between
         figures = {
             "loss": self.loss,
-            "examples/s": taken * self.plan.batch_size / spent,
-            "step_ms": 1e3 * spent / taken,
-            "input_share": self.waited / spent,
-            "seconds_left": spent / taken * (self.plan.steps - step),
+            "examples/s": speed["examples_per_second"],
+            "step_ms": speed["step_ms"],
+            "input_share": speed["input_share"],
+            "seconds_left": left,
         }
         self.tell(step, self.plan.steps, "step", **figures)

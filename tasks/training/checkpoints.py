@@ -49,27 +49,34 @@ class StagedCheckpoints:
             if self.staging.adopt(name) is None:
                 self.staging.drop(name)
                 continue
-            step, told, state = unpack((self.staging.root / name).read_bytes())
-            self.choice.load(told["choice"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
-            engine.load(state)
-            meter.load(told)
+            step = self._load((self.staging.root / name).read_bytes(), engine, meter)
             self.saved = step
             log.info("step %d: going on from its checkpoint", step)
             return step
         if self.base is None:
             return 0
-        step, told, state = unpack(self.base.read_bytes())
-        engine.load(state)
-        meter.load({**told, "ended": False})
+        step = self._load(self.base.read_bytes(), engine, meter)
+        meter.ended = False
         return step
+
+    def _load(self, content: bytes, engine: Engine, meter: Meter) -> int:
+        step, told, state = unpack(content)
+        self.choice.load(told["choice"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
+        engine.load(state)
+        meter.load(told)
+        return step
+
+    def content(self, engine: Engine, meter: Meter, step: int) -> bytes:
+        """A checkpoint of what is now: engine, sums, ledger, and the best weights so far."""
+        told = {**meter.state(), "choice": self.choice.state()}
+        return pack(step, told, {**engine.state(), **self.choice.weights})
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
         """Commit the state at `step`, once; then let the oldest go."""
         if step == self.saved:
             return
         started = time.monotonic()
-        told = {**meter.state(), "choice": self.choice.state()}
-        content = pack(step, told, {**engine.state(), **self.choice.weights})
+        content = self.content(engine, meter, step)
         self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
         self.saved = step
         log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from tasks.config import TrainConfig
@@ -18,30 +19,30 @@ class Choice:
     """Of the primary metric; of the loss, lower is."""
 
     losses: list[float] = field(default_factory=list)
-    """The best validation loss so far, as a list of at most one."""
+    """The best validation loss so far, as a list of at most one; a NaN is never the best."""
     watched: list[float] = field(default_factory=list)
-    """The best score that `train.stop` watches, likewise."""
+    """The best score that `train.early_stopping` watches, likewise."""
     waited: int = 0
-    """Evaluations since `watched` was better by `train.stop.delta`."""
+    """Evaluations since `watched` was better by `train.early_stopping.delta`."""
     weights: Arrays = field(default_factory=dict)
     """`best/...`: the weights at the best validation loss; empty unless `train.select` is best."""
 
     def see(self, loss: float, primary: float, engine: Engine) -> bool:
         """Take in an evaluation; whether training should end."""
-        if self.config.select == "best" and (not self.losses or loss < self.losses[0]):
+        if self.config.select == "best" and _better(loss, self.losses):
             self.losses = [loss]
             self.weights = {f"best/{name}": values for name, values in engine.weights().items()}
-        stop = self.config.stop
-        if stop is None:
+        stopping = self.config.early_stopping
+        if stopping is None:
             return False
         value = loss
-        if stop.metric == "primary":
+        if stopping.metric == "primary":
             value = -primary if self.higher_is_better else primary
-        if not self.watched or value < self.watched[0] - stop.delta:
+        if _better(value, self.watched, stopping.delta):
             self.watched, self.waited = [value], 0
         else:
             self.waited += 1
-        return self.waited >= stop.patience
+        return self.waited >= stopping.patience
 
     def best(self) -> Arrays:
         """The chosen weights by the engine's names; empty where the last ones are."""
@@ -55,3 +56,8 @@ class Choice:
         """Go on from a checkpoint."""
         self.losses, self.watched, self.waited = state["losses"], state["watched"], state["waited"]
         self.weights = weights
+
+
+def _better(value: float, best: list[float], delta: float = 0.0) -> bool:
+    """Whether a value is below the best so far by more than `delta`; any number is where there is none yet."""
+    return isfinite(value) and (not best or value < best[0] - delta)

@@ -12,7 +12,7 @@ from tasks.data import open_snapshot
 from tasks.errors import Stopped
 from tasks.evaluation import primary
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
-from tasks.training.checkpoints import STATE, StagedCheckpoints, pack
+from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.choice import Choice
 from tasks.training.feeding import Feed
 from tasks.training.ledger import LEDGER, SPAN
@@ -99,12 +99,12 @@ def fit(
         raise Stopped(bench.stopping())
 
     meter.clear()  # sums since the last point hang on how often points are made
-    bench.staging.put(STATE, pack(step, meter.state(), engine.state()))
+    bench.staging.put(STATE, checkpoints.content(engine, meter, step))
     bench.staging.put(LEDGER, meter.ledger.text())
     engine.load({**engine.state(), **choice.best()})
     finished = build(model_config, snapshot.features, seed)  # in float32, outside of any strategy
     finished.set_weights([first_copy(weight) for weight in model.weights])
-    saved = keras_file.save(finished, bench.staging, model_config, snapshot.features, seed)
+    saved = keras_file.save(finished, bench.staging, model_config, snapshot.features, seed, objective.loss)
     return Outcome(
         counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},
         features=snapshot.features,

@@ -92,8 +92,8 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     floor, ceiling = low, low + (high > 0)
     missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
     seen = {str(n): int((times == n).sum()) for n in np.unique(times)}
-    spread = " and ".join(f"{number:,} seen {n} time{'s' * (n != '1')}" for n, number in seen.items())
-    text = f"{count:,} {what} over {steps:,} steps: {spread}, {missing} missing, {repeated} repeated"
+    span = f"{steps:,} step{'' if steps == 1 else 's'}"
+    text = f"{count:,} {what} over {span}: {in_words(times, floor, ceiling, what)}"
     if wrong:
         text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other {what} than the order says; {text}"
     return {
@@ -105,6 +105,22 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         "wrong": wrong,
         "text": text,
     }
+
+
+def in_words(times: NDArray[np.int64], floor: int, ceiling: int, what: str) -> str:
+    """How often the examples were seen, [N], where each should be seen `floor` or `ceiling` times."""
+    missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
+    if missing or repeated:
+        least, most = int(times.min()), int(times.max())
+        told = f"each was to be seen {floor} or {ceiling} times, and was seen {least} to {most} times"
+        return f"{told}; {missing:,} missing, {repeated:,} repeated"
+    if ceiling == 0:
+        return f"no {what.removesuffix('s')} was seen"
+    if ceiling == 1 and floor == 0:
+        seen = int(times.sum())
+        return f"{seen:,} {what} were seen once, the other {len(times) - seen:,} not yet; none was repeated"
+    often = "once" if ceiling == floor == 1 else f"{floor} times" if ceiling == floor else f"{floor} or {ceiling} times"
+    return f"every {what.removesuffix('s')} was seen {often}; none missing, none repeated"
 
 
 def _fed(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:

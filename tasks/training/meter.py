@@ -16,9 +16,11 @@ class Sums:
     loss: float
     """Sum over examples of weight times loss."""
     weight: float
-    """Sum of the examples' weights."""
+    """Sum of the weights, class weights included."""
     correct: float
-    """Sum over examples of weight times whether the answer was right."""
+    """How many answers were right, whatever their weight; for regression the sum of squared errors."""
+    seen: float
+    """How many answers were scored."""
     gradient_norm: float
     """Global norm of the last step's gradient, before clipping."""
     finite: bool
@@ -41,10 +43,12 @@ class Meter:
     loss: float = 0.0
     weight: float = 0.0
     correct: float = 0.0
+    seen: float = 0.0
     last: Sums | None = None
     seconds: float = 0.0
     waited: float = 0.0
     steps: int = 0
+    """Timed steps behind `seconds` and `waited`."""
     ended: bool = False
     """Whether the training has decided to end before the last step."""
 
@@ -54,19 +58,21 @@ class Meter:
         self.loss += sums.loss
         self.weight += sums.weight
         self.correct += sums.correct
-        self.seconds += sums.seconds
-        self.waited += sums.waited
-        self.steps += sums.steps
+        self.seen += sums.seen
+        if self.last is not None:  # the first call of a process compiles: it is not timed
+            self.seconds += sums.seconds
+            self.waited += sums.waited
+            self.steps += sums.steps
         self.last = sums
 
     def clear(self) -> None:
         """Begin the next interval of the curves."""
-        self.loss = self.weight = self.correct = self.seconds = self.waited = 0.0
+        self.loss = self.weight = self.correct = self.seen = self.seconds = self.waited = 0.0
         self.steps = 0
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: nothing timed."""
-        sums = {"loss": self.loss, "weight": self.weight, "correct": self.correct}
+        sums = {"loss": self.loss, "weight": self.weight, "correct": self.correct, "seen": self.seen}
         return {"ledger": self.ledger.state(), "ended": self.ended, **sums}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -74,4 +80,5 @@ class Meter:
         self.ledger = Ledger.from_state(state["ledger"])
         self.clear()
         self.ended = state["ended"]
-        self.loss, self.weight, self.correct = state["loss"], state["weight"], state["correct"]
+        self.loss, self.weight = state["loss"], state["weight"]
+        self.correct, self.seen = state["correct"], state["seen"]

@@ -27,6 +27,9 @@ class Scored:
 
     losses: tf.Tensor
     weights: tf.Tensor
+    """Of the losses: class weights are in them, and 0 for what is not scored."""
+    seen: tf.Tensor
+    """1 for what is scored, else 0."""
     right: tf.Tensor
     """1 where the answer was right; for regression the squared error, whose mean says as much."""
 
@@ -51,28 +54,30 @@ class Objective:
         """Score outputs (float32) against the batch; the batch's own `weight` [batch] is part of the weights."""
         if self.task == "classification":
             label = batch["label"]
-            return self._classes(label, outputs, batch["weight"] * self._of_class(label))
+            return self._classes(label, outputs, batch["weight"] * self._of_class(label), batch["weight"])
         if self.task == "language_model":
             target = tf.cast(batch["tokens"][:, 1:], tf.int32)
             scored = tf.cast(target != self.bos, tf.float32)  # a document's beginning is given, not predicted
-            return self._classes(target, outputs, batch["weight"][:, None] * scored)
+            weights = batch["weight"][:, None] * scored
+            return self._classes(target, outputs, weights, weights)
         target = tf.cast(batch["target"], tf.float32)
         weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
         if self.task == "multilabel":
             smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
             losses = tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
-            return Scored(losses, weights, tf.cast((outputs > 0) == (target > 0.5), tf.float32))
+            return Scored(losses, weights, weights, tf.cast((outputs > 0) == (target > 0.5), tf.float32))
         target = tf.reshape(target, tf.shape(outputs))
         squared = tf.square(outputs - target)
-        return Scored(squared if self.loss == "squared_error" else tf.abs(outputs - target), weights, squared)
+        losses = squared if self.loss == "squared_error" else tf.abs(outputs - target)
+        return Scored(losses, weights, weights, squared)
 
-    def _classes(self, label: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> Scored:
+    def _classes(self, label: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor, seen: tf.Tensor) -> Scored:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
         if self.smoothing:
             even = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
             losses = (1 - self.smoothing) * losses + self.smoothing * even
         right = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
-        return Scored(losses, weights, right)
+        return Scored(losses, weights, seen, right)
 
     def _of_class(self, label: tf.Tensor) -> tf.Tensor:
         if self.class_weights is None:

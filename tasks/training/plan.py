@@ -30,8 +30,11 @@ class Plan:
     epochs: int | None
     """Passes after which examples have weight 0; None where steps decide."""
 
+    learning_rate: float
+    """The highest."""
+
     schedule: Schedule
-    """The learning rate."""
+    """By which share of it each step learns."""
 
     pauses: tuple[int, ...]
     """Intervals at whose multiples the compiled call returns, so that an action can be taken."""
@@ -53,7 +56,8 @@ class Plan:
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
         """The learning rates of the steps [start, stop), float32."""
-        return np.array([rate(self.schedule, step, self.steps) for step in range(start, stop)], np.float32)
+        shares = np.array([share(self.schedule, step, self.steps) for step in range(start, stop)], np.float64)
+        return (self.learning_rate * shares).astype(np.float32)
 
 
 def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan:
@@ -66,19 +70,28 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
         raise Refused(
             "train.schedule.warmup", config.schedule.warmup, f"must not pass the {steps} steps", f"lower it to {steps}"
         )
-    return Plan(steps, config.batch_size, examples, config.epochs, config.schedule, tuple(sorted(set(pauses))))
+    return Plan(
+        steps,
+        config.batch_size,
+        examples,
+        config.epochs,
+        config.learning_rate,
+        config.schedule,
+        tuple(sorted(set(pauses))),
+    )
 
 
-def rate(schedule: Schedule, step: int, steps: int) -> float:
-    """The learning rate of one step.
+def share(schedule: Schedule, step: int, steps: int) -> float:
+    """By which share of the highest learning rate one step learns.
 
-    Linear warm-up to `rate`, then constant, linear, or half a cosine (Loshchilov and Hutter, arXiv 1608.03983,
-    without restarts) to `end` times `rate`, reached at the step after the last.
+    Linear warm-up to 1, reached at its last step; then constant, linear, or half a cosine (Loshchilov and Hutter,
+    arXiv 1608.03983, without restarts) to `end`, reached at the last step of all.
     """
     if step < schedule.warmup:
-        return schedule.rate * (step + 1) / schedule.warmup
-    if schedule.kind == "constant":
-        return schedule.rate
-    done = (step - schedule.warmup) / max(1, steps - schedule.warmup)
+        return (step + 1) / schedule.warmup
+    highest = max(schedule.warmup - 1, 0)  # the step that has all of it
+    if schedule.kind == "constant" or steps - 1 == highest:
+        return 1.0
+    done = (step - highest) / (steps - 1 - highest)
     left = 1 - done if schedule.kind == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-    return schedule.rate * (schedule.end + (1 - schedule.end) * left)
+    return schedule.end + (1 - schedule.end) * left

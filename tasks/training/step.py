@@ -28,7 +28,7 @@ class Step:
         """Forward, backward and update on this replica's slice of a global batch; returns sums over all of it."""
         sums = self.accumulated(batch)
         # one all-reduce of everything, so that all replicas decide on the same numbers from here on
-        loss, weight, right, *gradients = reduce(sums)
+        loss, weight, right, seen, *gradients = reduce(sums)
         gradients = [gradient / tf.maximum(weight, 1e-9) for gradient in gradients]
         # the norm of the whole gradient: clipped before the reduce, it would be that of a slice
         norm = tf.linalg.global_norm(gradients)
@@ -36,10 +36,10 @@ class Step:
         if self.clip_norm is not None:
             gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
         self.optimizer.apply(gradients, self.model.trainable_variables)
-        return {"loss": loss, "weight": weight, "correct": right, "norm": norm, "finite": finite}
+        return {"loss": loss, "weight": weight, "correct": right, "seen": seen, "norm": norm, "finite": finite}
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:
-        """Sums of loss, weight, rightness and gradients over the micro-batches, one after the other."""
+        """Sums of loss, weight, right answers, answers and gradients over the micro-batches, one after the other."""
         compute = tf.function(self.sums, jit_compile=True) if self.jit else self.sums
         size = batch["weight"].shape[0] // self.accumulate
         total: list[tf.Tensor] = []
@@ -53,9 +53,9 @@ class Step:
         return total
 
     def sums(self, batch: Batch) -> list[tf.Tensor]:
-        """Loss, weight, rightness, then the gradient of the loss by variable: sums over a micro-batch, float32.
+        """Loss, weight, right answers, answers, then the gradient of the loss by variable: sums over a micro-batch.
 
-        Sums, not means: those of slices of unequal weight add up to that of the whole batch.
+        Float32 sums, not means: those of slices of unequal weight add up to that of the whole batch.
         """
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
@@ -67,4 +67,5 @@ class Step:
         )
         # densify before anything is squared or added: an embedding's rows may come twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
-        return [loss, tf.reduce_sum(scored.weights), tf.reduce_sum(scored.weights * scored.right), *gradients]
+        right, seen = tf.reduce_sum(scored.seen * scored.right), tf.reduce_sum(scored.seen)
+        return [loss, tf.reduce_sum(scored.weights), right, seen, *gradients]

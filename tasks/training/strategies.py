@@ -41,13 +41,14 @@ class OneDeviceStrategy:
         # one trace for any number of steps: a resumed training cuts its calls elsewhere, and must compute alike
         @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)])
         def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
-            loss, weight, correct, norm, finite = 0.0, 0.0, 0.0, 0.0, True
+            loss, weight, correct, seen, norm, finite = 0.0, 0.0, 0.0, 0.0, 0.0, True
             for k in tf.range(tf.shape(rates)[0]):
                 step.optimizer.learning_rate.assign(rates[k])
                 sums = step({name: values[k] for name, values in arrays.items()}, lambda tensors: tensors)
-                loss, weight, correct = loss + sums["loss"], weight + sums["weight"], correct + sums["correct"]
+                loss, weight = loss + sums["loss"], weight + sums["weight"]
+                correct, seen = correct + sums["correct"], seen + sums["seen"]
                 norm, finite = sums["norm"], tf.logical_and(finite, sums["finite"])
-            return {"loss": loss, "weight": weight, "correct": correct, "norm": norm, "finite": finite}
+            return {"loss": loss, "weight": weight, "correct": correct, "seen": seen, "norm": norm, "finite": finite}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             fed = {name: tf.constant(values) for name, values in arrays.items()}
@@ -87,12 +88,12 @@ class MirroredStrategy:
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
-            total: Sums = {"loss": 0.0, "weight": 0.0, "correct": 0.0, "finite": True}
+            total: Sums = {"loss": 0.0, "weight": 0.0, "correct": 0.0, "seen": 0.0, "finite": True}
             for k, rate in enumerate(rates):
                 step.optimizer.learning_rate.assign(rate)
                 batch = {name: values[k] for name, values in arrays.items()}
                 sums = {name: value.numpy() for name, value in run(self._slices(batch)).items()}
-                for name in ("loss", "weight", "correct"):
+                for name in ("loss", "weight", "correct", "seen"):
                     total[name] = np.float32(total[name]) + sums[name]
                 total |= {"norm": sums["norm"], "finite": total["finite"] and bool(sums["finite"])}
             return total

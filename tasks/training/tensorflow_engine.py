@@ -42,7 +42,7 @@ class TensorFlowEngine:
             return (
                 tf.reduce_sum(weights * scored.losses),
                 tf.reduce_sum(weights),
-                tf.reduce_sum(weights * scored.right),
+                tf.reduce_sum(scored.seen * scored.right),
             )
 
         self._answer, self._score = answer, score
@@ -66,6 +66,7 @@ class TensorFlowEngine:
             loss=float(sums["loss"]),
             weight=float(sums["weight"]),
             correct=float(sums["correct"]),
+            seen=float(sums["seen"]),
             gradient_norm=float(sums["norm"]),
             finite=bool(sums["finite"]),
             rate=float(rates[-1]),

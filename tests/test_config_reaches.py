@@ -1,0 +1,198 @@
+"""Every setting reaches something: changed, it changes a stage's digest, or it is listed here with its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from tasks import identities
+from tasks.artifacts import Model, Records, Snapshot, Variant
+from tasks.config import Config, identity
+from tasks.config.reference import _sections
+from tasks.store.files import canonical
+from tests.homes import ROOT
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "train": {"steps": 100},
+    "source[text_files]": {"path": "texts"},
+    "source[image_folder]": {"path": "images"},
+    "source[tfds]": {"dataset": "mnist"},
+    "train.optimizer[sgd]": {"momentum": 0.5},
+    "train.schedule": {"kind": "linear"},
+}
+"""What a section needs to be whole, or to have a field of it matter."""
+
+LISTED = {
+    "name": "names the model in registry and pages",
+    "source[text_files].path": "what is found there is in the digest, by key and content",
+    "source[image_folder].path": "what is found there is in the digest, by key and content",
+    "source[tfds].data_dir": "what is found there is in the digest, by key and content",
+    "source[tfds].module": "imported before a download",
+    "source[tfds].download": "prepares what is then in the digest by its content",
+    "records.max_age": "refuses old data before any work (test_convert_refuses_old_data)",
+    "train.accumulate": "layout (test_train_options)",
+    "train.strategy[mirrored].devices": "layout (test_train_options)",
+    "train.checkpoint.every": "when the state is committed",
+    "train.checkpoint.keep": "how many checkpoints are kept",
+    "train.log_every": "points of the curves",
+    "train.evaluate_every": "decides only with select or early_stopping (test_golden_digests)",
+    "train.continue_from": "enters as a parent (test_golden_digests)",
+    "compress.methods": "which variants there are; each is an artifact of its own",
+    "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
+    "compress.undecided": "decides what is exported (test_compress_variants)",
+    "promote.margin": "decides in the registry (test_promote_approval)",
+    "promote.approval": "decides in the registry (test_promote_approval)",
+    "release.model": "the model that the flow release begins with, a parent of all that it makes",
+    "notify.events": "who is told (test_run_notifies)",
+    "notify.webhook": "who is told (test_run_notifies)",
+    "notify.mail_to": "who is told (test_run_notifies)",
+    "notify.mail_server": "who is told (test_run_notifies)",
+    "notify.mail_from": "who is told (test_run_notifies)",
+    "resources.threads": "what the machine gives",
+    "resources.timeout": "what the machine gives",
+    **{f"resources.timeouts.{stage}": "what the machine gives" for stage in get_args(Literal["convert", "snapshot"])},
+    **{f"resources.timeouts.{stage}": "what the machine gives" for stage in ("train", "evaluate", "compress")},
+    **{f"resources.timeouts.{stage}": "what the machine gives" for stage in ("export", "promote")},
+}
+
+CANDIDATES: list[Any] = [
+    *(True, False, 1, 2, 3, 5, 7, 64, 257, 0.1, 0.25, 0.5, 2.5, None),
+    *("other", "adam", "sgd", "skip", "linear", "env:SECRET", "3d", "smtp", "balanced", "**/*.md"),
+    *([], ["other"], [2, 3], ["loss"], ["r2"], ["failed"], ["a@b.c"]),
+    *({"train": 0.5, "validation": 0.25, "test": 0.25}, {"odd": 2.0}),
+]
+
+
+class Leaf:
+    """A setting, and a way to make the whole config's sections with another value of it."""
+
+    def __init__(self, path: str, field: Any, owner: BaseModel, whole: Callable[[BaseModel], dict[str, Any]]) -> None:
+        self.path, self.field, self.owner, self.whole = path, field, owner, whole
+        self.name = path.rpartition(".")[2]
+
+    def changed(self) -> Iterator[dict[str, Any]]:
+        """The sections with each other value that the setting takes, by itself or beside what must change with it."""
+        values = self.owner.model_dump()
+        with_it = {"steps": {"epochs": None}, "epochs": {"steps": None}, "mail_to": {"mail_server": "env:SERVER"}}
+        with_it["mail_server"] = {"mail_to": ["a@b.c"]}
+        for candidate in [*_literals(self.field.annotation), *CANDIDATES]:
+            try:
+                other = type(self.owner).model_validate({**values, self.name: candidate, **with_it.get(self.name, {})})
+            except ValidationError:
+                continue
+            if getattr(other, self.name) != getattr(self.owner, self.name):
+                yield self.whole(other)
+
+
+def _literals(annotation: Any) -> list[Any]:
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return [*parts, [parts[0]], []]
+    return [value for part in parts if not isinstance(part, str) for value in _literals(part)]
+
+
+def leaves(section: type[BaseModel], path: str, whole: Callable[[BaseModel], dict[str, Any]]) -> Iterator[Leaf]:
+    """Every setting of a section, and of those in it, of every kind."""
+    made = section.model_validate(NEEDED.get(path, {}))
+    for name, field in section.model_fields.items():
+        inner = _sections(field.annotation)
+        key = f"{path}.{name}"
+        for each in inner:
+            kind = each.model_fields.get("kind")
+            several = len(inner) > 1 and kind is not None
+            yield from leaves(
+                each,
+                f"{key}[{kind.default}]" if several and kind else key,
+                lambda value, name=name: whole(made.model_copy(update={name: value})),  # type: ignore[misc]
+            )
+        only = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+        if not inner and not only:
+            yield Leaf(key, field, made, whole)
+
+
+def everything() -> list[Leaf]:
+    found = []
+    base = {
+        name: (lambda each, path: each.model_validate(NEEDED.get(path, {})))(_sections(field.annotation)[0], name)
+        for name, field in Config.model_fields.items()
+        if _sections(field.annotation)
+    }
+    base["seed"] = 0
+    for name, field in Config.model_fields.items():
+        kinds = _sections(field.annotation)
+        for each in kinds:
+            path = f"{name}[{each.model_fields['kind'].default}]" if len(kinds) > 1 else name
+            found += leaves(each, path, lambda value, name=name: {**base, name: value})  # type: ignore[misc]
+    return found
+
+
+def decided(sections: dict[str, Any]) -> bytes:
+    """What of the config goes into the digests of all stages."""
+    where = Path("nowhere")
+    records, snapshot = Records("r", where, "records"), Snapshot("s", where, "snapshot")
+    model, variant = Model("m", where, "model"), Variant("v", where, "litert")
+    stages = [
+        identities.records(sections["source"], sections["records"], where),
+        identities.snapshot(records, sections["snapshot"]),
+        identities.model(snapshot, sections["model"], sections["train"], sections["seed"]),
+        identities.report(model, snapshot, sections["evaluate"]),
+        identities.variant("litert", model, snapshot, variant, sections["compress"], sections["evaluate"]),
+        identities.export(model, snapshot, [variant], sections["export"]),
+    ]
+    return canonical([identity(stage.config) for stage in stages])
+
+
+LEAVES = everything()
+PATHS = {leaf.path for leaf in LEAVES}
+
+
+def test_the_list_names_settings_that_there_are() -> None:
+    assert LISTED.keys() - PATHS == {"name"}, "a scalar of the config itself"
+    assert len(PATHS) > 100 and {"train.optimizer[adamw].weight_decay", "model[transformer].heads"} <= PATHS
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.path)
+def test_a_setting_changes_a_digest_or_is_listed(leaf: Leaf) -> None:
+    before = decided(leaf.whole(leaf.owner))
+    others = [decided(sections) for sections in leaf.changed()]
+    assert others, f"no other value of {leaf.path} is among the candidates of this test"
+    changes = [other != before for other in others]
+    if leaf.path in LISTED:
+        assert not any(changes), f"{leaf.path} changes a digest: it does not belong on the list"
+    else:
+        assert all(changes), f"{leaf.path} changes no digest: a result must not depend on it, or it is read by nothing"
+
+
+def test_a_setting_outside_of_digests_is_read_by_the_code() -> None:
+    """By its name; a setting that nothing reads would be ignored in silence."""
+    files = [path for top in ("tasks", "flows", "infra") for path in (ROOT / top).rglob("*.py")]
+    code = "\n".join(path.read_text() for path in files if "config" not in path.parent.name)
+    for path in LISTED:
+        name = path.rpartition(".")[2]
+        by_limit = path.startswith("resources.time")  # by `ResourcesConfig.limit`
+        assert by_limit or re.search(rf"[.\"']{name}\b", code), path
+
+
+def test_the_seed_decides_and_the_name_does_not() -> None:
+    config = {"name": "a", "train": {"steps": 1}}
+    one, other = (Config.model_validate({**config, **change}) for change in ({"name": "b"}, {"seed": 1}))
+    base = identity(Config.model_validate(config))
+    assert identity(one) == base != identity(other)
+
+
+def test_how_an_evaluation_counts_reaches_the_variants_too() -> None:
+    leaf = next(leaf for leaf in LEAVES if leaf.path == "evaluate.resamples")
+    model, snapshot = Model("m", Path(), "model"), Snapshot("s", Path(), "snapshot")
+
+    def variant(sections: dict[str, Any]) -> Any:
+        return identities.variant("litert", model, snapshot, None, sections["compress"], sections["evaluate"]).config
+
+    sections = leaf.whole(leaf.owner)
+    for name, value in (("resamples", 500), ("bins", 3)):
+        other = {**sections, "evaluate": sections["evaluate"].model_copy(update={name: value})}
+        assert variant(other) != variant(sections)

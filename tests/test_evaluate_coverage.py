@@ -1,0 +1,98 @@
+"""Every interval that is reported contains the truth about as often as it says, by simulation; so does each p-value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.evaluation import TASKS, classification, language_model, multilabel, regression
+from tasks.evaluation.calibration import consistency
+from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
+
+Random = np.random.Generator
+
+SETS, EXAMPLES, RESAMPLES = 160, 120, 200
+TOLERANCE = 0.06
+"""Three standard errors of a share of 95 % among so many sets, and what a percentile interval of 120 is short of."""
+
+
+def classifier(random: Random, count: int, honest: bool) -> classification.Answers:
+    """Labels drawn from the model's own probabilities, or from flatter ones: it is too sure."""
+    logits = random.normal(0, 1.5, (count, 4))
+    chances = np.exp(logits * (1 if honest else 0.5))
+    labels = (chances.cumsum(1) / chances.sum(1, keepdims=True) < random.random((count, 1))).sum(1)
+    return classification.Answers.of(logits, labels)
+
+
+def labeller(random: Random, count: int, honest: bool) -> multilabel.Answers:
+    logits = random.normal(0, 2, (count, 3))
+    truth = random.random(logits.shape) < 1 / (1 + np.exp(-logits * (1 if honest else 0.4)))
+    return multilabel.Answers(logits, truth)
+
+
+def regressor(random: Random, count: int, honest: bool) -> regression.Answers:
+    truth = random.normal(3, 2, (count, 2))
+    noise = random.normal(0, 1, truth.shape) if honest else random.exponential(1, truth.shape)
+    return regression.Answers(truth + noise, truth)
+
+
+def reader(random: Random, count: int, honest: bool) -> language_model.Answers:
+    """Files of very different lengths, of which some are harder."""
+    tokens = np.ceil(random.lognormal(5, 0.7, count))
+    hardness = random.gamma(20, 0.1, count) if honest else random.gamma(4, 0.5, count)
+    right = random.binomial(tokens.astype(int), np.exp(-hardness) * 0.9 + 0.05).astype(float)
+    return language_model.Answers(tokens * hardness, right, tokens, np.ceil(tokens * 3.5), np.zeros(1))
+
+
+MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
+    "classification": classifier,
+    "multilabel": labeller,
+    "regression": regressor,
+    "language_model": reader,
+}
+
+
+def known(task: str) -> dict[str, Any]:
+    return dict(import_module(f"tasks.evaluation.{task}").METRICS)
+
+
+@pytest.mark.parametrize("honest", [True, False], ids=["calibrated", "uncalibrated"])
+@pytest.mark.parametrize(("task", "name"), [(task, name) for task in TASKS for name in TASKS[task].metrics])
+def test_an_interval_covers_the_truth_as_often_as_it_says(task: str, name: str, honest: bool) -> None:
+    metric, make = known(task)[name], MAKE[task]
+    random = np.random.default_rng(7)
+    if not metric.resampled:
+        measured = intervals(known(task), (name,), make(random, EXAMPLES, honest), RESAMPLES)[name]
+        assert not isinstance(measured, Interval) and measured.as_json()["low"] is None
+        return
+    truth = metric(make(random, 300_000, honest))
+    bounds = [interval(metric, make(random, EXAMPLES, honest), RESAMPLES) for _ in range(SETS)]
+    covered = np.mean([bound.low <= truth <= bound.high for bound in bounds])
+    assert LEVEL - TOLERANCE <= covered < 1, covered
+    assert all(bound.low < bound.value < bound.high for bound in bounds)
+
+
+def test_the_calibration_test_rejects_a_calibrated_model_as_often_as_it_says_and_another_nearly_always() -> None:
+    random = np.random.default_rng(3)
+
+    def p_values(honest: bool) -> np.ndarray:
+        sets = [classifier(random, 400, honest) for _ in range(200)]
+        return np.array([consistency(each.confidence, each.correct, 15, 200).p_value for each in sets])
+
+    calibrated, too_sure = p_values(True), p_values(False)
+    assert abs((calibrated < 0.05).mean() - 0.05) < 0.04, "wrongly rejected"
+    assert abs((calibrated < 0.5).mean() - 0.5) < 0.12, "uniform"
+    assert (too_sure < 0.05).mean() > 0.95, "power"
+
+
+def test_noise_alone_explains_the_error_of_a_calibrated_model() -> None:
+    answers = classifier(np.random.default_rng(1), 5000, True)
+    found = consistency(answers.confidence, answers.correct, 15, 400)
+    assert found.error == pytest.approx(classification.METRICS["calibration_error"](answers))
+    assert 0 < found.expected < 0.03 and abs(found.error - found.expected) < 0.01
+    wrong = classifier(np.random.default_rng(1), 5000, False)
+    assert consistency(wrong.confidence, wrong.correct, 15, 400).p_value == pytest.approx(1 / 401)
