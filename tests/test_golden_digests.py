@@ -11,25 +11,25 @@ from tasks.store.store import Store
 from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
-    "convert/records": "2499f51e32f160a4",
-    "snapshot/snapshot": "3c33f88a974bf5e4",
-    "train/model": "332d67558ce8e9e0",
-    "evaluate/report": "fef590e43a6e6f5c",
-    "compress/saved_model": "53ae5ea150d85844",
-    "compress/litert": "24b0874f05eff726",
-    "compress/int8_dynamic": "67e07a1350ba4a7a",
-    "export/export": "75052fde3f68ff7f",
+    "convert/records": "abd2b7c89e7977eb",
+    "snapshot/snapshot": "452bfe280006bc6d",
+    "train/model": "032a5337d09d28f1",
+    "evaluate/report": "06ac396998832687",
+    "compress/saved_model": "f139d52ace3844c3",
+    "compress/litert": "4fc9b9e1d3f002bc",
+    "compress/int8_dynamic": "d1ffe15e14ff4d93",
+    "export/export": "bc6ebb65a1feee33",
 }
 
 GOLDEN_TEXT = {
-    "convert/records": "ee98d58a6fc5bd59",
-    "snapshot/snapshot": "112333f188c58337",
-    "train/model": "5613e4deec051c71",
-    "evaluate/report": "3c1ff51502ae8488",
-    "compress/saved_model": "e15e6c9653684f27",
-    "compress/litert": "ccb729979ca30d3d",
-    "compress/int8_dynamic": "ace8155346ec08d8",
-    "export/export": "274d6726a33bc072",
+    "convert/records": "320d26f0767f619b",
+    "snapshot/snapshot": "895173977765e705",
+    "train/model": "7f7e0c1027163b8d",
+    "evaluate/report": "02741fa8f0d87c3a",
+    "compress/saved_model": "65232f4f2c8c207f",
+    "compress/litert": "9bdd4f9e30ac5bbe",
+    "compress/int8_dynamic": "9238840a60f755a6",
+    "export/export": "1878bdf248e81881",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
