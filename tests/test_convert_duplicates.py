@@ -121,14 +121,15 @@ def test_kept_copies_are_counted_across_splits(bench: Workbench, source: Callabl
 
 
 def test_a_shard_is_made_anew_where_a_copy_comes_in_another_shard(
-    bench: Workbench, benches: Callable, source: Callable, publish: Callable
+    bench: Workbench, benches: Callable, source: Callable
 ) -> None:
     """An adopted shard would not know of the copy."""
-    converted(bench, source(), publish, shards=8)
+    config = RecordsConfig(splits=SHARES, split_seed=3, shards=8)
+    convert(bench, "rows", source(), config)
     grown = source(**{"row/200": (png(40), 1)})
-    again, _ = converted(bench, grown, publish, shards=8)
-    fresh, _ = converted(benches("fresh"), grown, publish, shards=8)
-    assert again == fresh and again.counts["duplicates"] == 31
+    again = convert(bench, "rows", grown, config)
+    assert again == convert(benches("fresh"), "rows", grown, config)
+    assert again.counts["duplicates"] == 31
 
 
 def test_an_image_under_two_classes_is_one_content(tmp_path: Path) -> None:
