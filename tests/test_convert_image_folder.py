@@ -20,7 +20,7 @@ from tasks.data.sources import check, fingerprint
 from tasks.errors import Failed, Refused
 from tasks.workbench import Workbench
 
-CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1)
+CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
 SIDE = 16
 RED, GREEN, BLUE, WHITE = (220, 30, 30), (30, 200, 40), (20, 40, 210), (255, 255, 255)
 STORED = {  # how the pixels lie in a file whose EXIF says that a viewer must turn them

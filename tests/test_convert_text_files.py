@@ -91,11 +91,12 @@ def test_what_is_skipped_is_told_in_a_line_and_named_on_the_page(
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
     config = source(folder, undecodable="skip")
     made = publish(Records, bench, records.build(bench, config, CONFIG))
-    assert describe(made) == "34 records in 6 shards, 1 skipped"
+    assert describe(made) == "34 records in 6 shards, 1 skipped, 1 copy kept in one split"
     rest = {"snapshot": {"kind": "tokens"}, "train": {"steps": 1}}
     whole = Config.model_validate({"name": "texts", "source": config, "records": CONFIG, **rest})
     page = page_of(tmp_path / "home", whole, convert=made)
     assert "34 files:" in page
+    assert "1 are copies of others (<code>records.duplicates: group</code>)" in page
     assert "1 left out: skipped, as source.undecodable says" in page
     assert "<code>shelf1/latin.txt</code></dt><dd>byte 3 (0xe9) is not UTF-8" in page
 

@@ -145,8 +145,11 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     first, second = predict(export, [str(tmp_path / "rows.csv")])
     assert first["values"] == second["values"] == {"progression": pytest.approx(float(expected[0]), rel=1e-4)}
     (tmp_path / "bad.csv").write_text(f"{values},1\n1,2,many\n")
-    with pytest.raises(Failed, match=r"bad\.csv:2: 'many'; a row has 10 numbers"):
-        predict(export, [str(tmp_path / "bad.csv")])
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    bad, no_text, *good = predict(export, [str(tmp_path / name) for name in ("bad.csv", "bytes.csv", "rows.csv")])
+    assert str(Failed(**bad["error"])).startswith(f"{tmp_path}/bad.csv:2: 'many'; a row has 10 numbers")
+    assert "UTF-8" in no_text["error"]["rule"]
+    assert [row["values"] for row in good] == [first["values"], second["values"]]
 
 
 def test_a_task_without_its_targets_is_refused():

@@ -194,10 +194,13 @@ def test_predict_reads_images_of_many_kinds_alike(export, digits, tmp_path):
     assert max(exact) - min(exact) < 0.01
 
 
-def test_predict_names_what_is_no_image(export, tmp_path):
+def test_predict_names_what_is_no_image_and_answers_the_others(export, tmp_path):
     (tmp_path / "notes.png").write_text("not a picture")
-    with pytest.raises(Failed, match=r"notes\.png: not an image; an input is a whole image file"):
-        predict(export, [str(tmp_path / "notes.png")])
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "black.png")
+    names = [str(tmp_path / name) for name in ("black.png", "notes.png", "black.png")]
+    first, bad, last = predict(export, names)
+    assert first == last and first["class"]
+    assert (bad["input"], bad["error"]["saw"]) == (names[1], "not an image")
     with pytest.raises(Failed, match="not an export"):
         predict(tmp_path, [str(tmp_path / "notes.png")])
 

@@ -83,3 +83,15 @@ def test_a_release_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
     assert answer.code == 2, answer.stderr
     assert answer.stderr.count("\n") == 1
     assert not (home.root / "mlflow.db").exists()
+
+
+def test_one_bad_file_of_three_leaves_the_others_answered(finished: CommandHome, tmp_path: Path) -> None:
+    names = [tmp_path / name for name in ("one.png", "two.png", "three.png")]
+    for name in names:
+        Image.fromarray(np.full((8, 8), 90, np.uint8)).save(name)
+    names[1].write_text("not a picture")
+    answer = finished("predict", folder_of(finished), *names, "--json")
+    assert answer.code == 1
+    assert [row["input"] for row in answer.json["predictions"]] == [str(names[0]), str(names[2])]
+    assert answer.json["error"]["field"] == str(names[1])
+    assert answer.stderr.count("error: ") == 1

@@ -21,14 +21,14 @@ SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, sh
 LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
 
 GOLDEN = {
-    "digits-test.tfrecord-00001-of-00002": "e8fc261881eca77acc82a4b2e74c671dbeab6f07a48921466512c4c957ff9cd3",
-    "index/digits-validation.tfrecord-00000-of-00002.npy": "13851a17a8df2987d27431d95ee8a7a5d2c9f58cef3545aeabc0fc2905931607",  # noqa: E501
-    "dataset_info.json": "882ed4315bdaae22a8638862265b8b21c4c9c401589b3bb9ec4a1b5d67bb96ef",
+    "digits-test.tfrecord-00001-of-00002": "c301299a8645011c905b3a2b5e4c295a1ecd7b6fd44d1a6196cc6c72d0c1d225",
+    "index/digits-validation.tfrecord-00000-of-00002.npy": "a1fd7c3d2e77005c9e49f408885d3ed376fcdc9bace648f558f36bee196e2a2e",  # noqa: E501
+    "dataset_info.json": "afb8b3025f4722af402d4ad33e8bff03cab14c55d04c7ef1c8b4f8ceed9f8908",
     "features.json": "206bbe0f11f9d092cac217916b891383d25d1ea89a9716800dbd5e3db7bd5e1e",
-    "train/image-00000-of-00002.npy": "b6706cc4321b1323c8d43e91f15a38bf44093298f538ce2cdd7c9165256c8c5c",
-    "test/label-00001-of-00002.npy": "7f97aa826510f93b1ab702647e00380f28aacdaac33de045199d4f7b6113aefb",
-    "test/origin-00001-of-00002.npy": "f732e96089db30798e043034dae05f1beb963826db84c557938fe943a8d6ee8c",
-    "test/pieces-00001-of-00002.npy": "686e54fcc14b409eeed36900b6f605235bebe58d4f276b1ace6e352ea5d6cde7",
+    "train/image-00000-of-00002.npy": "c5be787991478b065b213fa03ff351c14775185130339c4db44d359f8496d087",
+    "test/label-00001-of-00002.npy": "43728321e527ca9aac3e882684d6e6615a03a9398c2c09a496eb893652385890",
+    "test/origin-00001-of-00002.npy": "c342f7eddece7a9de0f29b184bcf33682ee65614409a370f08ce154cdd39bcf5",
+    "test/pieces-00001-of-00002.npy": "81c9cde7dbb6de7d16752de5c1d0738838d4ca7801873f351a572a4d51eb5fc5",
     "transform/image.json": "17372a76e82ade981ed60ac0f24d8314146e25e3a3a9744412d3413ef5203f8b",
 }
 

@@ -28,18 +28,19 @@ from tests.test_convert_text_files import ODD
 from tests.test_snapshot_repeats import contents
 
 SPLITS = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, shards=2)
+BY_KEY = SPLITS.model_copy(update={"duplicates": "keep"})
 LAYOUT = TokensSnapshot(vocabulary=600, block=32, shards=3)
 
 
 GOLDEN = {
-    "text-test.tfrecord-00001-of-00002": "d07ecd8eb8083d623aeb7c631e652b02bc2411d318ecea13d2022b1abdb36794",
-    "index/text-train.tfrecord-00000-of-00002.npy": "6eb4664f05a63a18e34f5ce0913b0ee300ce57ade2355909e690ca6e0e3d3b74",
-    "dataset_info.json": "a79de52e1c7fd119e23b000d8f69ed51b68bd1d8dce3ad0f1c71aff9567d569b",
+    "text-test.tfrecord-00001-of-00002": "9cb5fa9ebc4e4dd2ed462a326c0dac4a89e509463538f80e5e43d30e8fd1c49f",
+    "index/text-train.tfrecord-00000-of-00002.npy": "d94683cbd75c5d7870609c41c525fc226334d01c5daee594588550e74091d662",
+    "dataset_info.json": "4c89b5c1db9e4963bb29689e284523a278b83dcdb50f5c3463086520eda026b1",
     "features.json": "83596130eec1c3e88b3e2849368f934699221c9d845f3f4bedacb11827e704d5",
-    "train/tokens-00001-of-00002.npy": "e8c02006caf076315f3256c4c1e362c1c2e5510f62d78203d09b47ab6567f628",
-    "test/origin-00000-of-00002.npy": "5b911bbbb120db4a9c118259404ab25df905442d292e21905095efdf4a6e46b8",
-    "test/pieces-00001-of-00002.npy": "f9281204ce4b42d1c3b418bfb6d1dc59fcbf3df09d41ebdc6d617b4e933b1de0",
-    "transform/tokenizer.json": "7b5da9d677554e2ebce788a143fa77be37d86e0654b810ddaa0b36f76a08ac98",
+    "train/tokens-00001-of-00002.npy": "7dbd18374e2b074de1f1e4d7e0a4ad1d4003adabadcdfcdf0de0aed8620de81a",
+    "test/origin-00000-of-00002.npy": "f4540ffa16de62d38a84599e90853e21a1d52d08afcbcf84ddb81edddec5e55d",
+    "test/pieces-00001-of-00002.npy": "be28652a76e13ea239d52c86ee08a29f4c4afeb1806d3883bb007dc81878e9f2",
+    "transform/tokenizer.json": "9b9b6cb851620ea74a884a370122802dd9661eceb983539db0fdc5901082e698",
     "transform/tokens.json": "b418dac5e3e79faa36a5ae51343b249f9abeb4f7a2cb5d98c98e363919afbcca",
 }
 
@@ -156,12 +157,12 @@ def test_the_tokenizer_is_fitted_on_the_train_split_alone(
         for number in range(40):
             (root / f"{number}.txt").write_text(f"some text {number} that is the same {number}\n")
         bench = benches(f"{name}-records")
-        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), BY_KEY))
         reader = RecordsReader(made.path)
         for row in range(reader.counts["test"]):
             (root / reader.key("test", row)).write_text(tail * 50)
         bench = benches(f"{name}-again")
-        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), SPLITS))
+        made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(root)), BY_KEY))
         bench = benches(f"{name}-snapshot")
         snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
         return (bench.staging.root / "transform/tokenizer.json").read_text()
@@ -252,7 +253,7 @@ def test_records_without_text_or_with_an_empty_split_fail(
 ) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text("")
-    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path), glob="*.txt"), SPLITS))
+    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path), glob="*.txt"), BY_KEY))
     with pytest.raises(Failed, match="no text in it"):
         snapshots.build(benches("snapshot"), made, LAYOUT)
     features = json.loads(json.dumps(made.manifest["features"]).replace('"text"', '"words"'))

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
-from tasks.store import lock
-from tasks.store.lock import locked
+from tasks.errors import Damaged, Failed, Refused, Superseded
 from tasks.store.store import Store, digest_of
 from tasks.workbench import Workbench
 
@@ -110,50 +103,6 @@ def test_an_older_token_can_write_nothing(tmp_path: Path) -> None:
     assert store.artifacts() == []
 
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from tasks.store.lock import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-@pytest.fixture
-def holder(tmp_path: Path):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "l")], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_dead_holders_lock_is_free_at_once(tmp_path: Path, holder: subprocess.Popen) -> None:
-    holder.kill()
-    started = time.monotonic()
-    with locked(tmp_path / "l") as mine:
-        assert mine.token == 2
-    assert time.monotonic() - started < 5
-
-
-def test_a_stopped_holder_is_ended_and_its_token_is_old(
-    tmp_path: Path, holder: subprocess.Popen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "SILENCE", 1.0)
-    os.kill(holder.pid, signal.SIGSTOP)
-    os.utime(tmp_path / "l", (0, 0))
-    said: list[str] = []
-    with locked(tmp_path / "l", said.append) as mine:
-        mine.check("test")
-        assert mine.token == 2
-    assert holder.wait(5) is not None
-    assert "waiting for process" in said[0]
-    assert "taking over" in said[1]
-
-
 def test_a_prefix_must_be_unambiguous(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made = publish(store)
@@ -166,15 +115,6 @@ def test_a_prefix_must_be_unambiguous(tmp_path: Path) -> None:
     for pattern in ("*", "**", "[0-9a-f]", "?", "", "records/"):
         with pytest.raises(Refused, match="no such artifact"):
             store.resolve(pattern)
-
-
-def test_who_waits_for_a_lock_can_be_stopped(tmp_path: Path, holder: subprocess.Popen) -> None:
-    def heed() -> None:
-        raise Stopped(signal.SIGTERM)
-
-    with pytest.raises(Stopped), locked(tmp_path / "l", heed=heed):
-        pass
-    assert holder.poll() is None
 
 
 def test_what_cannot_end_for_want_of_room_does_not_begin(bench: Workbench) -> None:

@@ -100,17 +100,19 @@ def length_of(every: str) -> timedelta:
 
 def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span) -> dict[str, Any]:
     """The deployment's config with the flags of one span in it, whole and allowed."""
-    from tasks.config.load import merge, parse_flag, validate
+    from tasks.config.flags import apply_flags
+    from tasks.config.load import validate
 
-    values = deepcopy(parameters["config"])
+    given: list[tuple[str, str]] = []
     for dotted, text in flags:
         try:
-            given = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
-            given = given.format(begin=span[0], end=span[1])
+            template = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
+            given.append((dotted, template.format(begin=span[0], end=span[1])))
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             rule = "in braces stands {begin} or {end}, with a spelling of strftime's"
             raise Refused(f"--{dotted}", text, rule, f"correct it ({error})") from None
-        merge(values, dotted, parse_flag(dotted, given), lambda line: None)
+    values = deepcopy(parameters["config"])
+    apply_flags(values, given, lambda line: None)
     config: dict[str, Any] = validate(values).model_dump(mode="json")
     return config
 

@@ -37,9 +37,8 @@ def read_flags(words: list[str]) -> list[tuple[str, str]]:
 
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
     """A config without a preset."""
-    from tasks.config.load import merge, parse_flag
+    from tasks.config.flags import apply_flags
 
     values: dict[str, Any] = {}
-    for dotted, text in flags:
-        merge(values, dotted, parse_flag(dotted, text), lambda line: None)
+    apply_flags(values, flags, lambda line: None)
     return values

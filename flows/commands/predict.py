@@ -10,7 +10,7 @@ import typer
 from flows.commands.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.artifacts import Export
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.store.home import Home, find_home
 from tasks.store.store import Store
 
@@ -20,17 +20,21 @@ def predict(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Raw files.")],
     as_json: AsJson = False,
 ) -> None:
-    """Use an exported model on raw files."""
+    """Use an exported model on raw files; one that cannot be read is named, and the others are answered."""
     with replying("predict", as_json) as reply:
         home = find_home().readable()
         for path in inputs:
             if not Path(path).is_file():
                 raise Refused("INPUT", path, "an input is a file that exists", "check the path")
         rows = _predict(home, folder_of(home, export), inputs)
-        reply.add(predictions=rows)
+        predictions = [row for row in rows if "error" not in row]
+        reply.add(predictions=predictions)
         if not as_json:
-            for row in rows:
+            for row in predictions:
                 typer.echo(in_words(row))
+        failures = [Failed(**row["error"]) for row in rows if "error" in row]
+        for failure in reversed(failures):  # the JSON object names the first
+            reply.fail(failure)
 
 
 def in_words(row: dict[str, Any]) -> str:

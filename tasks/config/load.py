@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import types
-import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.config import Config
 from tasks.config.base import Conflict
+from tasks.config.flags import apply_flags, sections
+from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
 FORMAT = 1
@@ -45,31 +45,10 @@ MARK = re.compile(r"\[key\]|(literal|dict|tuple|list|function-\w+)\[.*\]")
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
-class PresetLoader(yaml.SafeLoader):
-    """YAML in which a key stands once: of two the first would be ignored in silence. `1e-3` is a number, as in 1.2."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As `SafeLoader`, but a second key of the same name is an error, with its place."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-PresetLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
 def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
     """Defaults < preset < flags (`("train.steps", "200")`); raises `Refused` for whatever is wrong with them."""
     values = read_preset(preset)
-    for dotted, text in flags:
-        merge(values, dotted, parse_flag(dotted, text), say)
+    apply_flags(values, flags, say)
     return validate(values)
 
 
@@ -94,55 +73,6 @@ def read_preset(preset: Path) -> dict[str, Any]:
             f"{preset}: format", spell(made_for), rule, "use the Millrace that it was made for, or write it anew"
         )
     return values
-
-
-def read_yaml(text: str) -> Any:
-    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice or a 13th month."""
-    try:
-        return yaml.load(text, PresetLoader)
-    except (ValueError, RecursionError) as error:
-        raise yaml.YAMLError(str(error)) from error
-
-
-def parse_flag(dotted: str, text: str) -> Any:
-    """A flag's value, read as YAML: `0.1`, `[1, 2]`, `{train: 0.7}`, `null`."""
-    try:
-        return read_yaml(text)
-    except yaml.YAMLError:
-        raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or mend its brackets") from None
-
-
-def merge(values: dict[str, Any], dotted: str, value: Any, say: Callable[[str], None]) -> None:
-    """Put `value` at `dotted`; mappings merge by key, and another `kind` drops the old kind's fields and says so."""
-    *parents, last = dotted.split(".")
-    if not all((*parents, last)):
-        raise Refused(f"--{dotted}", "an empty name", "a flag is --dotted.key VALUE", "see docs/reference.md")
-    for parent in parents:
-        child = values.setdefault(parent, {})
-        if not isinstance(child, dict):
-            raise Refused(dotted, child, f"{parent} is a value, not a section", "set the section first")
-        values = child
-    if last == "kind":
-        _merge_section(values, {"kind": value}, ".".join(parents), say)
-    elif isinstance(value, dict) and isinstance(values.get(last), dict):
-        _merge_section(values[last], value, dotted, say)
-    else:
-        values[last] = value
-
-
-def _merge_section(old: dict[str, Any], new: dict[str, Any], dotted: str, say: Callable[[str], None]) -> None:
-    if "kind" in new and new["kind"] != old.get("kind") and len(old) > ("kind" in old):
-        kept = {"name"} if dotted == "source" else set()
-        dropped = sorted(set(old) - kept - {"kind"})
-        if dropped:
-            say(f"{dotted}.kind is now {new['kind']}: dropped {', '.join(f'{dotted}.{name}' for name in dropped)}")
-        for name in [*dropped, "kind"]:
-            old.pop(name, None)
-    for key, value in new.items():
-        if isinstance(value, dict) and isinstance(old.get(key), dict):
-            _merge_section(old[key], value, f"{dotted}.{key}", say)
-        else:
-            old[key] = value
 
 
 def validate(values: dict[str, Any]) -> Config:
@@ -232,20 +162,10 @@ def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str]]
         path.append(str(part))
         section = options[0] if options else None
         field = section.model_fields.get(str(part)) if section else None
-        options = _sections(field.annotation) if field else []
+        options = sections(field.annotation) if field else []
     return section, path
-
-
-def _sections(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
-        return [section for part in typing.get_args(annotation) for section in _sections(part)]
-    return []
 
 
 def _tags(section: type[BaseModel] | None, path: list[str]) -> str:
     field = section.model_fields[path[-1]] if section else None
-    return ", ".join(
-        repr(option.model_fields["kind"].default) for option in _sections(field.annotation if field else 0)
-    )
+    return ", ".join(repr(option.model_fields["kind"].default) for option in sections(field.annotation if field else 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
@@ -15,7 +15,8 @@ Age = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 
 
 class RecordsConfig(Section):
-    """The split is a keyed hash of each example's key, so that a growing source never moves an example."""
+    """The split is a keyed hash of each example's content (of its group, where it has one; of its key with
+    `duplicates: keep`), so that a growing source never moves an example, and copies stay together."""
 
     splits: dict[Name, Annotated[float, Field(gt=0, le=1)]] = {"train": 0.8, "validation": 0.1, "test": 0.1}
     """Share of each split; the shares sum to 1."""
@@ -28,6 +29,11 @@ class RecordsConfig(Section):
 
     bad_budget: Annotated[int, Field(ge=0)] = 0
     """How many unreadable examples are left out, counted and named, before the run fails."""
+
+    duplicates: Literal["group", "drop", "keep"] = "group"
+    """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,
+    `drop` keeps the first by key, `keep` splits each by its key, so that copies may stand in train and in test. With
+    `source.group` the group decides the split. They are counted, and named where their labels differ."""
 
     max_age: Annotated[Age | None, NOT_IDENTITY] = None
     """Refuse data whose newest file is older than this: `45m`, `36h`, `7d`. For sources of files."""
@@ -44,7 +50,7 @@ class RecordsConfig(Section):
         missing = {"train", "validation", "test"} - set(splits)
         if missing:
             raise ValueError(f"must name the splits train, validation and test; add {', '.join(sorted(missing))}")
-        if taken := {"examples", "bad", "skipped"} & set(splits):
+        if taken := {"examples", "bad", "skipped", "duplicates"} & set(splits):
             raise ValueError(f"a split must not be named {taken.pop()}, which counts use; choose another name")
         if abs(sum(splits.values()) - 1) > 1e-9:
             raise ValueError(f"shares must sum to 1, these sum to {sum(splits.values()):g}; change one of them")

@@ -15,6 +15,9 @@ Example = dict[str, Value]
 KEY = "key"
 """The feature that every example has: its stable key, UTF-8."""
 
+ANSWERS = ("label", "target")
+"""The features that a model is to answer with; all others it may be shown."""
+
 
 @dataclass(frozen=True)
 class Feature:

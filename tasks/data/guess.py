@@ -9,7 +9,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _images(root: Path, names: list[str]) -> Guess:
     chosen = [names[int(place)] for place in np.linspace(0, len(names) - 1, min(LOOKED_AT, len(names)))]
     shape, sizes = _shape((root / name).read_bytes() for name in chosen)
     name = _name(root)
-    shares, seed = _splits(names, SHARES, "add images")
+    shares, seed = _splits(_items(root, names), SHARES, "add images")
     source = {"kind": "image_folder", "name": name, "path": str(root)}
     said = f"{len(names):,} images of {len(classes)} classes"
     counts = dict(sorted(classes.items()))
@@ -133,7 +134,7 @@ def _text(root: Path, names: list[str], among: int) -> Guess:
     sizes = {name: (root / name).stat().st_size for name in names}
     kept = [name for name, size in sizes.items() if size and (len(names) >= FEW or _is_text(root / name))]
     size = sum(sizes.values())
-    shares, seed = _splits(kept, _shares_of_text(size, len(kept)), _cut(f"FILE{suffix}"))
+    shares, seed = _splits(_items(root, kept), _shares_of_text(size, len(kept)), _cut(f"FILE{suffix}"))
     name = _name(root)
     source = {"kind": "text_files", "name": name, "path": str(root), "glob": f"**/*{suffix}", "undecodable": "skip"}
     said = f"{len(names):,} text files ({suffix}) among {among:,} files"
@@ -145,24 +146,24 @@ def _tfds(folder: Path) -> Guess:
     found = Prepared(folder, config)
     lengths = {split: [len(Frames(folder / shard)) for shard in shards] for split, shards in found.shards.items()}
     counts = {split: sum(each) for split, each in lengths.items()}
-    keys = [f"{split}/{number:07d}" for split, count in counts.items() for number in range(count)]
     name = _name(Path(config.dataset))
     source = {"kind": "tfds", "name": name, "dataset": config.dataset, "data_dir": str(folder)}
-    frames = (payload for shards in found.shards.values() for shard in shards for payload in Frames(folder / shard))
+    frames = [frames for shards in found.shards.values() for shard in shards if (frames := Frames(folder / shard))]
+    items = _prepared_items(found, frames)
     feature = "image" if "image" in found.features else "text"
-    payloads = [found.example(payload)[feature] for payload in islice(frames, LOOKED_AT)]
+    payloads = [found.example(payload)[feature] for payload in islice(chain.from_iterable(frames), LOOKED_AT)]
     contents = [payload for payload in payloads if isinstance(payload, bytes)]
     if feature == "text":
-        size = sum(map(len, contents)) * len(keys) // max(len(contents), 1)
-        shares, seed = _splits(keys, _shares_of_text(size, len(keys)), "add texts")
-        said = f"{len(keys):,} texts of {config.dataset}"
+        size = sum(map(len, contents)) * len(items) // max(len(contents), 1)
+        shares, seed = _splits(items, _shares_of_text(size, len(items)), "add texts")
+        said = f"{len(items):,} texts of {config.dataset}"
         return Guess("text", name, source, counts, said, shares, seed, bytes=size)
-    shares, seed = _splits(keys, SHARES, "add images")
+    shares, seed = _splits(items, SHARES, "add images")
     shape, sizes = _shape(contents)
     if "label" not in found.features:
-        raise _refused(folder, f"{len(keys):,} images of {config.dataset} without a class label")
+        raise _refused(folder, f"{len(items):,} images of {config.dataset} without a class label")
     classes = list(found.features["label"].classes or ())
-    said = f"{len(keys):,} images of {len(classes)} classes in {config.dataset}"
+    said = f"{len(items):,} images of {len(classes)} classes in {config.dataset}"
     return Guess("images", name, source, counts, said, shares, seed, shape, sizes, classes)
 
 
@@ -193,17 +194,29 @@ def _shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
-def _splits(keys: Sequence[str], shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
+def _items(root: Path, names: list[str]) -> list[Item]:
+    """The files as `convert` lists them; of many the names will do for their content: any uniform hash does."""
+    few = len(names) < FEW
+    return [Item(name, sha256((root / name).read_bytes()).hexdigest() if few else name) for name in names]
+
+
+def _prepared_items(found: Prepared, frames: list[Frames]) -> list[Item]:
+    if sum(map(len, frames)) >= FEW:
+        return [Item("", str(number)) for number in range(sum(map(len, frames)))]
+    return [Item("", sha256(found.shown(payload) or b"").hexdigest()) for each in frames for payload in each]
+
+
+def _splits(items: Sequence[Item], shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
     """The first of these shares, and a seed, under which no split is empty; of few, none smaller than its share."""
     for tried in shares:
         ends = bounds(tried)
-        held_out = {name: round(share * len(keys)) if len(keys) < FEW else 1 for name, share in tried.items()}
+        held_out = {name: round(share * len(items)) if len(items) < FEW else 1 for name, share in tried.items()}
         least = {**held_out, "train": 1}
-        for seed in range(SEEDS if len(keys) < FEW else 1):
-            found = Counter(split_of(Item(key, ""), ends, seed) for key in keys)
+        for seed in range(SEEDS if len(items) < FEW else 1):
+            found = Counter(split_of(item, ends, seed) for item in items)
             if all(found[name] >= max(1, count) for name, count in least.items()):
                 return tried, seed
-    raise Refused("PATH", f"{len(keys)} examples", "train, validation and test need one each", remedy)
+    raise Refused("PATH", f"{len(items)} examples", "train, validation and test need one each", remedy)
 
 
 def _texts(root: Path, names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,15 +13,18 @@ import numpy as np
 
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.data import tfds
+from tasks.data.duplicates import Copy, Duplicates
+from tasks.data.duplicates import summary as summarize
 from tasks.data.features import KEY, KEY_FEATURE, Feature
 from tasks.data.sources import Skipped, Source, Unreadable, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.wire import Frames, Offsets, RecordWriter, encode
 from tasks.errors import Failed
+from tasks.store.files import canonical
 from tasks.workbench import Outcome, Workbench
 
-RECORDS_VERSION = 1
+RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")
 
 NAMED = 5
@@ -42,13 +46,16 @@ class Written:
     statistics: dict[str, Any]
     skipped: list[list[str]] = field(default_factory=list)
     """[key, reason] of each example that the config leaves out."""
+    copies: list[Copy] = field(default_factory=list)
+    """Of the examples whose content stands more than once in the source."""
 
 
 def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
     """Convert a source to records (contract 6).
 
-    Counts: `examples`, `bad`, `skipped` where there are any, and each split: read = examples + bad + skipped; features
-    by name as `Feature.as_json`; statistics per split and feature.
+    Counts: `examples`, `bad`, `skipped` and `duplicates` where there are any, and each split: read = examples + bad +
+    skipped, + duplicates where `records.duplicates` drops them; features by name as `Feature.as_json`; statistics per
+    split and feature, and of `duplicates`.
     Raises `Failed`: more unreadable examples than `records.bad_budget`, a split without examples, labels of one class
     only, a source that changed while it was read.
     """
@@ -63,17 +70,18 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     if len({item.key for item in items}) < len(items):
         raise Failed("source", "a key stands twice in the listing", "keys must be unique", "give each example its own")
     features = {KEY: KEY_FEATURE, **source.features}
-    shards = plan(items, config.splits, config.split_seed, config.shards)
-    _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards])
+    duplicates = Duplicates.of(items, config.duplicates)
+    shards = plan(items, config.splits, config.split_seed, config.shards, config.duplicates)
+    _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards], len(duplicates.extra))
 
     written: list[Written] = []
     bad: list[list[str]] = []
     done = 0
     for shard in shards:
-        found = _adopted(bench, name, shard)
+        found = _adopted(bench, name, shard, duplicates)
         if found is None:
             report = partial(_report, bench, done, len(items), len(bad))
-            found = _write(bench, name, shard, source, features, config.bad_budget, bad, report)
+            found = _write(bench, name, shard, source, features, duplicates, config.bad_budget, bad, report)
         written.append(found)
         bad, done = bad + found.bad, done + len(shard.items)
         bench.progress(done, len(items), "examples", bad=len(bad))
@@ -83,27 +91,32 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         split: [found for shard, found in zip(shards, written, strict=True) if shard.split == split]
         for split in config.splits
     }
-    _refuse_empty(config.splits, [(split, found.examples) for split, parts in splits.items() for found in parts])
+    lengths = [(split, found.examples) for split, parts in splits.items() for found in parts]
+    _refuse_empty(config.splits, lengths, len(duplicates.extra))
     statistics = {split: merged(found.statistics for found in parts) for split, parts in splits.items()}
     _refuse_one_class(features, merged(statistics.values()))
 
-    lengths = {split: [(found.examples, found.bytes) for found in parts] for split, parts in splits.items()}
-    for path, content in tfds.metadata(name, features, lengths).items():
+    sizes = {split: [(found.examples, found.bytes) for found in parts] for split, parts in splits.items()}
+    for path, content in tfds.metadata(name, features, sizes).items():
         bench.staging.put(path, content)
     counts = {split: sum(found.examples for found in parts) for split, parts in splits.items()}
     examples = sum(counts.values())
     skipped = sorted(entry for found in written for entry in found.skipped)
+    copies = summarize((copy for found in written for copy in found.copies), config.duplicates)
+    some = {name: count for name, count in (("skipped", len(skipped)), ("duplicates", copies["examples"])) if count}
     return Outcome(
-        counts={"examples": examples, "bad": len(bad), **({"skipped": len(skipped)} if skipped else {}), **counts},
+        counts={"examples": examples, "bad": len(bad), **some, **counts},
         features={name: feature.as_json() for name, feature in sorted(features.items())},
         statistics={
             "splits": {split: summary(features, state) for split, state in statistics.items()},
             "bad": sorted(bad),
             **({"skipped": skipped} if skipped else {}),
+            **({"duplicates": copies} if copies["examples"] else {}),
             "metrics": {
                 "convert/examples": examples,
                 "convert/bad": len(bad),
-                **({"convert/skipped": len(skipped)} if skipped else {}),
+                **{f"convert/{name}": count for name, count in some.items()},
+                **({"convert/label_conflicts": copies["label_conflicts"]} if copies["examples"] else {}),
             },
         },
     )
@@ -118,11 +131,11 @@ def shard_name(name: str, shard: Shard) -> str:
     return f"{name}-{shard.split}.tfrecord-{shard.number:05d}-of-{shard.total:05d}"
 
 
-def _adopted(bench: Workbench, name: str, shard: Shard) -> Written | None:
-    """A shard that an earlier attempt finished, if it was made of the same items."""
+def _adopted(bench: Workbench, name: str, shard: Shard, duplicates: Duplicates) -> Written | None:
+    """A shard that an earlier attempt finished, if it was made of the same items, the same of them copies."""
     path = shard_name(name, shard)
     note = bench.staging.adopt(path)
-    if note is None or note["plan"] != shard.digest:
+    if note is None or note["plan"] != _made_of(shard, duplicates):
         return None
     index = bench.staging.adopt(f"index/{path}.npy")
     if index is None or index["plan"] != shard.digest:
@@ -135,7 +148,8 @@ def _write(
     name: str,
     shard: Shard,
     source: Source,
-    features: Mapping[str, Feature],
+    features: dict[str, Feature],
+    duplicates: Duplicates,
     budget: int,
     bad_before: list[list[str]],
     progress: Callable[[int], None],
@@ -144,13 +158,19 @@ def _write(
     statistics = ShardStatistics(features)
     bad: list[list[str]] = []
     skipped: list[list[str]] = []
+    copies: list[Copy] = []
     with bench.staging.piece(path) as piece:
         with RecordWriter(piece.path) as writer:
             for number, item in enumerate(shard.items, start=1):
                 try:
                     example = {KEY: item.key.encode(), **source.read(item)}
-                    statistics.add(example)
-                    writer.write(encode(example))
+                    if duplicates.drops(item):
+                        ShardStatistics(features).add(example)  # raises for a broken one, which counts as bad
+                    else:
+                        statistics.add(example)
+                        writer.write(encode(example))
+                    if copy := duplicates.copy(item, shard.split, example, features):
+                        copies.append(copy)
                 except Skipped as reason:
                     skipped.append([item.key, str(reason)])
                 except Unreadable as reason:
@@ -158,10 +178,17 @@ def _write(
                     _refuse_bad(bad_before + bad, budget)
                 if number % PACE == 0:
                     progress(number)
-        found = Written(shard.digest, len(writer.offsets) - 1, int(writer.offsets[-1]), bad, statistics.state, skipped)
+        size = len(writer.offsets) - 1, int(writer.offsets[-1])
+        found = Written(_made_of(shard, duplicates), *size, bad, statistics.state, skipped, copies)
         piece.note.update(vars(found))
     _write_index(bench, path, writer.offsets, shard)
     return found
+
+
+def _made_of(shard: Shard, duplicates: Duplicates) -> str:
+    """The shard's items, and which of them are copies of items in any shard."""
+    copies = [item.key in duplicates.extra for item in shard.items if item.content in duplicates.contents]
+    return hashlib.sha256(canonical([shard.digest, copies])).hexdigest()
 
 
 def _write_index(bench: Workbench, path: str, offsets: Offsets, shard: Shard) -> None:
@@ -169,12 +196,13 @@ def _write_index(bench: Workbench, path: str, offsets: Offsets, shard: Shard) ->
         np.save(file, offsets)
 
 
-def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]]) -> None:
+def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]], copies: int) -> None:
     for split in splits:
         if not sum(length for name, length in lengths if name == split):
             raise Failed(
                 f"records.splits.{split}",
-                f"no example of {sum(length for _, length in lengths)}",
+                f"no example of {sum(length for _, length in lengths)}"
+                + (f", {copies} of them copies" if copies else ""),
                 "every split needs at least one",
                 f"raise its share (now {splits[split]:g}), add data or change records.split_seed",
             )

@@ -15,10 +15,14 @@ def read_rows(path: Path, columns: list[str]) -> list[NDArray[np.float32]]:
     """The rows of a file, float32 [columns]: by the names in its first line, or in the order of `columns`.
 
     Raises:
-        Failed: a column is missing, or a value is no number.
+        Failed: a column is missing, a value is no number, or the file is no text.
     """
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = [(number, line) for number, line in enumerate(csv.reader(file), 1) if line]
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = [(number, line) for number, line in enumerate(csv.reader(file), 1) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        rule = "a table is a UTF-8 file of comma-separated values"
+        raise Failed(str(path), str(error), rule, "check the file") from error
     order = list(range(len(columns)))
     if lines and not _number(lines[0][1][0]):
         head = [name.strip() for name in lines.pop(0)[1]]

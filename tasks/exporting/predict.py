@@ -10,11 +10,12 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from tasks.data.images import prepare, read
+from tasks.data.tables import read_rows
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
-from tasks.exporting import LITERT, SAVED_MODEL
-from tasks.exporting.run import Runner, open_variant
+from tasks.exporting.raw import TextSplit, answers_of
+from tasks.exporting.run import Runner, float_model
 from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import batched
 from tasks.workbench import Workbench
@@ -38,29 +39,36 @@ def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
         `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models `{"input", "labels": {name:
         confidence}}`; of regressions `{"input", "values": {name: number}}`.
 
+        Of an input that is not of the export's kind `{"input", "error": {"field", "saw", "rule", "remedy"}}`: the
+        others are answered all the same.
+
     Raises:
-        Failed: the folder is no export, or an input is not of its kind.
+        Failed: the folder is no export.
     """
     transform = read_transform(export)
     run = float_model(export)
-    if transform["kind"] == "tokens":
-        return [_text(name, export, transform, run) for name in inputs]
-    if transform["kind"] == "table":
-        from tasks.data.tables import read_rows
+    answer_file = _text if transform["kind"] == "tokens" else _table if transform["kind"] == "table" else _image
+    rows: list[dict[str, Any]] = []
+    for name in inputs:
+        try:
+            rows += answer_file(name, export, transform, run)
+        except Failed as error:
+            rows.append({"input": name, "error": error.as_json()})
+        except OSError as error:
+            reason = Failed(name, error.strerror, "an input is a file that can be read", "check the file")
+            rows.append({"input": name, "error": reason.as_json()})
+    return rows
 
-        rows = [(name, row) for name in inputs for row in read_rows(Path(name), transform["columns"])]
-        outputs = batched(run, np.stack([row for _, row in rows]))
-        names = [f"{name}:{number + 1}" if len(rows) > 1 else name for number, (name, _) in enumerate(rows)]
-    else:
-        outputs = batched(run, np.stack([prepare(read(Path(name)), transform, name) for name in inputs]))
-        names = inputs
-    return [_row(name, row, transform) for name, row in zip(names, outputs, strict=True)]
+
+def _image(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
+    pixels = prepare(read(Path(name)), transform, name)
+    return [_row(name, batched(run, pixels[None])[0], transform)]
 
 
-def float_model(export: Path) -> Runner:
-    """The float model in an export: LiteRT where there is one, since it starts at once."""
-    form = LITERT if (export / LITERT).is_dir() else SAVED_MODEL
-    return open_variant(export / form, form)
+def _table(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
+    outputs = batched(run, np.stack(read_rows(Path(name), transform["columns"])))
+    names = [f"{name}:{number}" if len(outputs) > 1 else name for number in range(1, len(outputs) + 1)]
+    return [_row(*row, transform) for row in zip(names, outputs, strict=True)]
 
 
 def _row(name: str, outputs: npt.NDArray[np.float32], transform: dict[str, Any]) -> dict[str, Any]:
@@ -76,9 +84,7 @@ def _row(name: str, outputs: npt.NDArray[np.float32], transform: dict[str, Any])
     return {"input": name, **top[0], "top": top}
 
 
-def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> dict[str, Any]:
-    from tasks.exporting.score import TextSplit, answers_of
-
+def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
     content = Path(name).read_bytes()
     try:
         text = content.decode()
@@ -90,4 +96,4 @@ def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> di
         answers = answers_of(TextSplit(export, transform, [name], [content]), run)
         found["bits_per_byte"] = METRICS["bits_per_byte"](answers)
     following = sample(run, codec(export), text[-8 * transform["block"] :], CONTINUED, TEMPERATURE, transform["block"])
-    return {**found, "continuation": following}
+    return [{**found, "continuation": following}]

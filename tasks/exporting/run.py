@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tasks.exporting import FILES, LITERT, OUTPUT
+from tasks.exporting import FILES, LITERT, OUTPUT, SAVED_MODEL
 
 Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
 """[B, *shape] of the input's dtype to float32 logits [B, classes], for any B."""
@@ -21,6 +21,12 @@ def open_variant(folder: Path, form: str, threads: int = 1) -> Runner:
     """
     path = folder / FILES[form]
     return LiteRT(path, threads) if form == LITERT else SavedModel(path)
+
+
+def float_model(export: Path) -> Runner:
+    """The float model in an export: LiteRT where there is one, since it starts at once."""
+    form = LITERT if (export / LITERT).is_dir() else SAVED_MODEL
+    return open_variant(export / form, form)
 
 
 class SavedModel:

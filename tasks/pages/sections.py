@@ -144,6 +144,7 @@ def data(facts: Facts) -> dict[str, Any]:
         "splits": counts,
         "total": sum(counts.values()),
         "left_out": _left_out(records),
+        "duplicates": records.manifest["statistics"].get("duplicates"),
         "balance": balance,
         "figures": figures,
     }

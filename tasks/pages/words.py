@@ -16,6 +16,9 @@ MODELS = {"mlp": "multi-layer perceptron", "convnet": "convolutional network"}
 INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
 """What one would type for `millrace predict`, by the kind of snapshot."""
 
+COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
+"""What `records.duplicates` does with copies."""
+
 
 def noun(config: Config) -> str:
     """What a record of this source is: what splits and intervals are over."""
@@ -39,7 +42,11 @@ def describe(artifact: Artifact) -> str:
         shards = sum(1 for file in manifest["files"] if ".tfrecord-" in file["path"] and "/" not in file["path"])
         bad = f", {counts['bad']:,} bad left out" if counts.get("bad") else ""
         skipped = f", {counts['skipped']:,} skipped" if counts.get("skipped") else ""
-        return f"{counts['examples']:,} records in {shards} shards{bad}{skipped}"
+        copies = ""
+        if number := counts.get("duplicates"):
+            handling = COPIES[manifest["statistics"]["duplicates"]["handling"]]
+            copies = f", {number:,} {'copy' if number == 1 else 'copies'} {handling}"
+        return f"{counts['examples']:,} records in {shards} shards{bad}{skipped}{copies}"
     if artifact.kind == "snapshot" and (tokens := manifest["features"].get("tokens")):
         block = tokens["shape"][0] - 1
         return f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}"

@@ -1,8 +1,9 @@
 """One writer at a time: an flock that dies with its holder, a heartbeat, and a token that only grows.
 
-The lock file holds who has it (`pid`, `started`, `host`, `token`); its modification time is the heartbeat. The
-content outlives the holder, so that the next one's token is larger: whoever still works under an older token,
-because it was stopped and woken, finds itself superseded.
+The lock file names its holder (`pid`, `started`, `host`) and the token; its modification time is the heartbeat. A
+holder that releases the lock erases its name and leaves the token, so the file names either the present holder, or a
+process that died, or nobody; never a process that lives and holds nothing. The next token is larger: a process that
+still works under an older one, because it was stopped and woken, finds itself superseded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,11 @@ from tasks.errors import Failed, Superseded
 
 BEAT = 5.0
 SILENCE = 60.0
-"""Seconds without a beat after which a holder is taken for stopped."""
+"""Seconds that a waiter itself watches a holder without a beat before it takes the holder for stopped."""
+LOOK, MOST = 0.2, 1.0
+"""Seconds between a waiter's looks, and what one may add: a waiter that slept saw nothing meanwhile."""
+OWNER = 256
+"""Bytes of the lock file: a process that is killed leaves it whole, since one page is written at once."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,9 @@ def locked(
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
         _acquire(file.fileno(), path, waiting, heed)
-        token = _read(path).get("token", 0) + 1
+        token = _last_token(path) + 1
         me = psutil.Process()
-        owner = {"token": token, "pid": me.pid, "started": me.create_time(), "host": socket.gethostname()}
-        content = json.dumps(owner).encode()
-        os.pwrite(file.fileno(), content.ljust(256), 0)
-        os.fsync(file.fileno())
+        _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=socket.gethostname())
         done = threading.Event()
         heart = threading.Thread(target=_beat, args=(path, done), name="heartbeat", daemon=True)
         heart.start()
@@ -73,37 +75,71 @@ def locked(
         finally:
             done.set()
             heart.join()
+            if _read(path).get("token") == token:  # a newer attempt's name is not ours to erase
+                _sign(file.fileno(), token=token)
 
 
 def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: Callable[[], None]) -> None:
-    said = False
+    watch: Watch | None = None
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            owner = _read(path)
-            if not said:
-                waiting(f"waiting for process {owner.get('pid')} on {owner.get('host')}, which works on the same")
-                said = True
-            if time.time() - path.stat().st_mtime > SILENCE:
-                _end(owner, path, waiting)
+            if watch is None:
+                watch = Watch(path)
+                name = "process {pid} on {host}".format_map(watch.owner) if "pid" in watch.owner else "another process"
+                waiting(f"waiting for {name}, which works on the same")
+            elif watch.look() > SILENCE:
+                _end(watch, waiting)
             heed()
-            time.sleep(0.2)
+            time.sleep(LOOK)
 
 
-def _end(owner: dict[str, Any], path: Path, waiting: Callable[[str], None]) -> None:
-    """Kill a holder that has shown no beat: it may be stopped, and would otherwise hold the lock for ever."""
-    if owner.get("host") != socket.gethostname():
+class Watch:
+    """What a waiter has itself seen of a lock's holder, on its own clock."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path, self._clock = path, clock
+        self._seen, self._looked, self._silent = self._state(), clock(), 0.0
+
+    @property
+    def owner(self) -> dict[str, Any]:
+        """Who signed last, as of the last look; empty between a release and the next signature."""
+        return _parsed(self._seen[0])
+
+    def look(self) -> float:
+        """Look again; return the seconds for which owner and beat have been seen to stand still."""
+        state, now = self._state(), self._clock()
+        self._silent = self._silent + min(now - self._looked, MOST) if state == self._seen else 0.0
+        self._seen, self._looked = state, now
+        return self._silent
+
+    def _state(self) -> tuple[bytes, int]:
+        return self.path.read_bytes(), self.path.stat().st_mtime_ns
+
+
+def _end(watch: Watch, waiting: Callable[[str], None]) -> None:
+    """Kill a holder that shows no beat: it may be stopped, and would otherwise hold the lock for ever."""
+    owner, name = watch.owner, watch.path.stem
+    if "pid" not in owner:
         raise Failed(
-            path.stem,
-            f"held by process {owner.get('pid')} on {owner.get('host')}, silent for {SILENCE:.0f} s",
+            name,
+            f"held for {SILENCE:.0f} s by a process that has not signed",
+            "a holder signs at once; this one is stopped",
+            f"end it (`fuser {watch.path}` names it), then run again",
+        )
+    if owner["host"] != socket.gethostname():
+        raise Failed(
+            name,
+            f"held by process {owner['pid']} on {owner['host']}, silent for {SILENCE:.0f} s",
             "a holder on another host cannot be ended from here",
             "end it there, then run again",
         )
     try:
         holder = psutil.Process(owner["pid"])
-        if abs(holder.create_time() - owner["started"]) < 1:
+        # Under this number another process may live by now; and this one may have gone on since the last look.
+        if abs(holder.create_time() - owner["started"]) < 1 and watch.look() > 0:
             waiting(f"process {holder.pid} shows no sign of life for {SILENCE:.0f} s: ending it and taking over")
             holder.send_signal(signal.SIGKILL)
             holder.wait(10)
@@ -111,13 +147,36 @@ def _end(owner: dict[str, Any], path: Path, waiting: Callable[[str], None]) -> N
         pass
 
 
+def _sign(descriptor: int, **owner: Any) -> None:
+    os.pwrite(descriptor, json.dumps(owner).encode().ljust(OWNER), 0)
+    os.fsync(descriptor)
+
+
+def _last_token(path: Path) -> int:
+    """The token of the last holder, 0 for a new lock. Tokens never begin anew: unreadable ones raise `Failed`."""
+    content = path.read_bytes()
+    token = _parsed(content).get("token")
+    if content and not isinstance(token, int):
+        rule = "it holds the token of the last attempt"
+        raise Failed(str(path), "cannot be read", rule, "remove it when no run works in this home")
+    return token or 0
+
+
 def _beat(path: Path, done: threading.Event) -> None:
     while not done.wait(BEAT):
-        os.utime(path)
+        with suppress(OSError):  # one beat that the disk refuses must not be the last
+            os.utime(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return _parsed(path.read_bytes())
+    except OSError:
+        return {}
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(content))
+    except (ValueError, TypeError):
         return {}

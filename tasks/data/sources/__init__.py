@@ -36,6 +36,14 @@ class Item:
     group: str | None = None
     """Items of one group share a split; default: each stands alone."""
 
+    unlabelled: str | None = None
+    """SHA-256 of what a model is shown of the content, its label and other features left out; default: `sha256`."""
+
+    @property
+    def content(self) -> str:
+        """Identical for examples that a model cannot tell apart."""
+        return self.unlabelled or self.sha256
+
 
 class Unreadable(Exception):
     """This one item cannot be made an example; says why. Counted against `records.bad_budget`."""

@@ -50,7 +50,10 @@ class Digits(Source):
         }
 
     def listing(self) -> list[Item]:
-        return [Item(f"digits/{number:05d}", _sha256(row)) for number, row in enumerate(self._load())]
+        return [
+            Item(f"digits/{number:05d}", _sha256(row), unlabelled=_sha256(row.rpartition(b",")[0]))
+            for number, row in enumerate(self._load())
+        ]
 
     def read(self, item: Item) -> Example:
         row = self._rows[int(item.key.rpartition("/")[2])]
@@ -117,7 +120,10 @@ class Diabetes(Source):
         }
 
     def listing(self) -> list[Item]:
-        return [Item(f"diabetes/{number:05d}", _sha256(row)) for number, row in enumerate(self._load())]
+        return [
+            Item(f"diabetes/{number:05d}", _sha256(row), unlabelled=_sha256(row.rpartition(b" ")[0]))
+            for number, row in enumerate(self._load())
+        ]
 
     def read(self, item: Item) -> Example:
         row = self._rows[int(item.key.rpartition("/")[2])]

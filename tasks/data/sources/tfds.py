@@ -119,6 +119,12 @@ class Prepared:
             found["label"] = _single(parsed, self.label)
         return found
 
+    def shown(self, payload: bytes) -> bytes | None:
+        """The image or text of a serialized example, as it was prepared; None where it has none."""
+        assert self.payload is not None
+        values = decode(payload).get(self.payload, [])
+        return bytes(values[0]) if len(values) == 1 else None
+
     def text(self, payload: bytes, feature: str) -> str:
         """A feature as text: a key or a group."""
         value = _single(decode(payload), feature)
@@ -242,7 +248,9 @@ class Tfds(Source):
             raise Failed(
                 place, reason, "every example needs its key and group", "correct source.key or .group"
             ) from None
-        return Item(key, hashlib.sha256(payload).hexdigest(), group)
+        shown = self._prepared.shown(payload)
+        unlabelled = None if shown is None else hashlib.sha256(shown).hexdigest()
+        return Item(key, hashlib.sha256(payload).hexdigest(), group, unlabelled)
 
     @cached_property
     def _prepared(self) -> Prepared:

@@ -1,0 +1,133 @@
+"""Flags into a preset's values: `--a.b.c VALUE` sets one field, whatever the order in which flags are typed."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from tasks.config import Config
+from tasks.config.yaml_values import read_yaml
+from tasks.errors import Refused
+
+
+def apply_flags(values: dict[str, Any], flags: Iterable[tuple[str, str]], say: Callable[[str], None]) -> None:
+    """Set each flag (`("train.steps", "200")`) in `values`; `say` gets a line for what a new `kind` drops.
+
+    For a text field the value is the text as typed (`null` is nothing where the field may be empty), for any other it
+    is read as YAML. A mapping replaces the preset's. A new `kind` keeps the fields that it has as well. Whole sections
+    are set before their fields, and `kind` before the others, so that the order of flags decides nothing.
+
+    Raises:
+        Refused: two flags set the same field, a name is empty, a value is not YAML, or a section is a value.
+    """
+    typed: set[str] = set()
+    for dotted, text in sorted(flags, key=lambda flag: (flag[0].count("."), not flag[0].endswith(".kind"))):
+        path = dotted.split(".")
+        if not all(path):
+            raise Refused(f"--{dotted}", "an empty name", "a flag is --dotted.key VALUE", "see docs/reference.md")
+        value = _value(dotted, text, list(_annotations(values, path)))
+        leaves = set(_leaves(dotted, value))
+        above = {".".join(path[:length]) for length in range(1, len(path))}
+        below = {field for field in typed if field.startswith(f"{dotted}.")} if dotted in leaves else set()
+        if twice := sorted(typed & (leaves | above) | below):
+            raise Refused(f"--{dotted}", text, f"another flag sets {twice[0]}", "leave one of them out")
+        _put(values, path, value, typed, say)
+        typed |= leaves
+
+
+def sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in _parts(annotation) for section in sections(part)]
+
+
+def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
+    if annotations and all(_is_text(annotation) for annotation in annotations):
+        optional = any(type(None) in _parts(annotation) for annotation in annotations)
+        return None if optional and text == "null" else text
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or mend its brackets") from None
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], say: Callable[[str], None]) -> None:
+    *parents, last = path
+    section = values
+    for parent in parents:
+        if section.get(parent) is None:
+            section[parent] = {}
+        section = section[parent]
+        if not isinstance(section, dict):
+            raise Refused(".".join(path), section, f"{parent} is a value, not a section", "set the section first")
+    if last == "kind":
+        options = [option for annotation in _annotations(values, parents) for option in sections(annotation)]
+        of_kind = [option for option in options if _kind(option) == value]
+        if of_kind:
+            _drop(section, of_kind[0], ".".join(parents), value, typed, say)
+    section[last] = value
+
+
+def _drop(
+    section: dict[str, Any], kind: type[BaseModel], dotted: str, name: str, typed: set[str], say: Callable[[str], None]
+) -> None:
+    """Remove the preset's fields that the new kind does not have; a typed one stays, to be refused."""
+    strange = [f"{dotted}.{field}" for field in sorted(section) if field not in kind.model_fields]
+    if dropped := [field for field in strange if field not in typed]:
+        say(f"{dotted}.kind is now {name}: dropped {', '.join(dropped)}")
+    for field in dropped:
+        del section[field.rpartition(".")[2]]
+
+
+def _leaves(dotted: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield dotted
+        return
+    for key, item in value.items():
+        yield from _leaves(f"{dotted}.{key}", item)
+
+
+def _annotations(values: Any, path: list[str]) -> list[Any]:
+    """The types that the field at this path may have; several only where its section's `kind` is not known."""
+    annotations: list[Any] = [Config]
+    for part in path:
+        options = [option for annotation in annotations for option in sections(annotation)]
+        kind = values.get("kind") if isinstance(values, dict) else None
+        options = [option for option in options if _kind(option) == kind] or options
+        fields = [option.model_fields[part] for option in options if part in option.model_fields]
+        entries = [typing.get_args(mapping)[1] for annotation in annotations for mapping in _mappings(annotation)]
+        annotations = [*(field.annotation for field in fields), *entries]
+        values = values.get(part) if isinstance(values, dict) else None
+    return annotations
+
+
+def _is_text(annotation: Any) -> bool:
+    if typing.get_origin(annotation) is typing.Literal:
+        return all(isinstance(choice, str) for choice in typing.get_args(annotation))
+    parts = [part for part in _parts(annotation) if part is not type(None)]
+    return annotation is str or (bool(parts) and all(map(_is_text, parts)))
+
+
+def _mappings(annotation: Any) -> list[Any]:
+    if typing.get_origin(annotation) is dict:
+        return [annotation]
+    return [mapping for part in _parts(annotation) for mapping in _mappings(part)]
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; the one type that an `Annotated` is about."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return parts
+    return parts[:1] if origin is typing.Annotated else ()
+
+
+def _kind(section: type[BaseModel]) -> Any:
+    field = section.model_fields.get("kind")
+    return field.default if field else None

@@ -1,0 +1,36 @@
+"""YAML as presets and flags have it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+
+class PresetLoader(yaml.SafeLoader):
+    """YAML in which a key stands once: of two the first would be ignored in silence. `1e-3` is a number, as in 1.2."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As `SafeLoader`, but a second key of the same name is an error, with its place."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+PresetLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_yaml(text: str) -> Any:
+    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice or a 13th month."""
+    try:
+        return yaml.load(text, PresetLoader)
+    except (ValueError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from error

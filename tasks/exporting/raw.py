@@ -1,0 +1,67 @@
+"""Raw examples as a split that can be judged: what serving and a champion's new score have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config import EvaluateConfig
+from tasks.data.snapshots.tokens import lineage
+from tasks.evaluation.judging import Call, Documents, Judge, Split, ask, judge
+from tasks.exporting.transform import codec
+from tasks.models.features import TOKENS
+
+JUDGED = EvaluateConfig()
+
+
+def answers_of(split: Split, call: Call) -> Any:
+    """A language model's answers to a split of texts."""
+    found: Judge = judge("language_model", split, JUDGED)
+    return found.answers(ask(found, call).kept[0])
+
+
+class RawSplit(Split):
+    """Raw examples of images or rows, prepared as the export's transform says."""
+
+    def __init__(self, name: str, features: dict[str, Any], arrays: Mapping[str, Any], transform: Path) -> None:
+        self.name, self.features, self.arrays, self.transform = name, features, arrays, transform
+
+    def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """Their places."""
+        return [str(row) for row in rows]
+
+
+class TextSplit(Split):
+    """Raw texts, cut into rows as a snapshot's are."""
+
+    name = "texts"
+
+    def __init__(self, export: Path, transform: dict[str, Any], keys: list[str], contents: list[bytes]) -> None:
+        found, block = codec(export), int(transform["block"])
+        self.transform = export / "transform"
+        documents = [
+            np.concatenate([[found.bos], tokens]).astype(found.dtype)
+            for tokens in found.encode([content.decode() for content in contents])
+        ]
+        stream = np.concatenate(documents)
+        lengths = np.array([len(document) for document in documents])
+        rows = max(1, -(-(len(stream) - 1) // block))
+        padded = np.full(rows * block + 1, found.bos, found.dtype)
+        padded[: len(stream)] = stream
+        self.arrays = {TOKENS: np.lib.stride_tricks.sliding_window_view(padded, block + 1)[::block]}
+        shape = {"dtype": found.dtype, "shape": [block + 1], "vocabulary": found.vocabulary, "bos": found.bos}
+        self.features = {TOKENS: shape}
+        origin, pieces = lineage(lengths, block, rows)
+        of = np.full((rows, block + 1), -1, np.int64)
+        for row, (first, number) in enumerate(origin):
+            for record, _, length, column in pieces[first : first + number]:
+                of[row, column : column + length] = record
+        self._documents = Documents(of[:, 1:], keys, contents)
+
+    def documents(self) -> Documents:
+        """The texts."""
+        return self._documents
