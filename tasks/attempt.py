@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tasks import console, notify
@@ -20,6 +17,7 @@ from tasks.errors import Damaged, Failed, Stopped, UserError
 from tasks.fork_server import fork_server
 from tasks.pages import run_page
 from tasks.runtime import available_threads
+from tasks.signals import Signals
 from tasks.store.audit import Answer
 from tasks.store.home import Home, find_home
 from tasks.store.provenance import produced_by
@@ -39,8 +37,9 @@ log = logging.getLogger("tasks.children")
 class Attempt:
     """What the stages of a flow run share."""
 
-    def __init__(self, run: Run, answered: Callable[[str], Answer | None]) -> None:
+    def __init__(self, run: Run, answered: Callable[[str], Answer | None], signals: Signals) -> None:
         self.run = run
+        self.signals = signals
         self.answered = answered
         """What a person has said to this run about an export, by its digest: whether it may be champion."""
         self.store: Store = run.store
@@ -48,9 +47,6 @@ class Attempt:
         self.threads = threads_of(self.config)
         self.crew = Crew(run.folder / "logs", self.threads)
         self.shipper = Shipper(run)
-        self.signal_number = 0
-        self.working = False
-        """Whether a compute process is at work: it hears of a signal, saves, and leaves first."""
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
         self.asks: str | None = None
@@ -60,10 +56,9 @@ class Attempt:
         """Metrics by step, before they are shipped."""
         return self.run.folder / "metrics.jsonl"
 
-    def heed(self) -> None:
-        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library has eaten."""
-        if self.signal_number:
-            raise Stopped(self.signal_number)
+    def raise_if_stopped(self) -> None:
+        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library swallowed."""
+        self.signals.raise_if_stopped()
 
     def work(
         self,
@@ -85,14 +80,14 @@ class Attempt:
                 heard(*values)
 
         def stop() -> int:
-            if self.signal_number:
+            if self.signals.number:
                 console.say("  … saving, then stopping")
-            return self.signal_number
+            return self.signals.number
 
         resources = self.config.resources
-        self.working = True
+        self.signals.working = True
         try:
-            self.heed()
+            self.raise_if_stopped()
             with self.crew.gang(stage) as gang:
                 return gang.call(
                     work,
@@ -105,7 +100,7 @@ class Attempt:
                     say=lambda line: console.say(f"  … {stage:<9} {line}"),
                 )
         finally:
-            self.working = False
+            self.signals.working = False
 
     def produced_by(self) -> dict[str, Any]:
         """The manifest's `produced_by` for whatever is made now."""
@@ -143,13 +138,14 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
     """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
     home = find_home()
     start_fork_server(home, flow, config)
+    signals = Signals()
     begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say)
-    with machine_errors("the run", home.root), begun as run:
-        ticket.run = run
-        attempt = Attempt(run, ticket.answered)
-        token = current.set(attempt)
+    with machine_errors("the run", home.root), signals.handled(), begun as run:
+        attempt = None
         try:
-            with signals_of(attempt), machine_errors("the run", home.root):
+            ticket.run = run
+            attempt = Attempt(run, ticket.answered, signals)
+            with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
                 result = _with_one_repair(body)
@@ -167,11 +163,22 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             _end(run, 1, "failed", bug.as_json())
             raise
         finally:
-            console.wait("writing the run's page, sending the rest to MLflow")
-            _publish_page(attempt)
-            attempt.shipper.close(HASTE if attempt.signal_number else PATIENCE)
-            notify.tell(run)
-            current.reset(token)
+            signals.release()
+            if attempt is not None:
+                console.wait("writing the run's page, sending the rest to MLflow")
+                _publish_page(attempt)
+                attempt.shipper.close(HASTE if signals.number else PATIENCE)
+                notify.tell(run)
+
+
+@contextmanager
+def as_current(attempt: Attempt) -> Iterator[None]:
+    """Have the stages of the flow find this attempt."""
+    token = current.set(attempt)
+    try:
+        yield
+    finally:
+        current.reset(token)
 
 
 @contextmanager
@@ -211,30 +218,3 @@ def _with_one_repair(body: Callable[[], Any]) -> Any:
         console.say(f"warning: {damage}", style="yellow")
         console.say("  … starting once more from the top")
         return body()
-
-
-@contextmanager
-def signals_of(attempt: Attempt) -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the run as stopped: a compute process at work saves and leaves first; whatever else
-    the flow's process does (it hashes sources, waits for locks, asks the registry) is left at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        attempt.signal_number = number  # and no word: the line that is interrupted may hold the lock of Prefect's log
-        if not attempt.working:
-            raise Stopped(number)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except (Stopped, UserError):
-        raise
-    except BaseException as error:
-        if attempt.signal_number:  # what a library that it passed through made of the signal
-            raise Stopped(attempt.signal_number) from error
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -32,13 +32,13 @@ PATIENCE = 120.0
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
     """Register the export where it is not yet, hold it against the champion, move the alias."""
     attempt, started = current.get(), time.monotonic()
-    attempt.heed()
+    attempt.raise_if_stopped()
     run, name = attempt.run, attempt.config.name
     with console.stage("promote", name) as shown, machine_errors("stage promote", run.home.root):
         client, mlflow_id = _reached(attempt, shown)
         from tasks.tracking import registry
 
-        lock = locked(run.home.root / ".registry.lock", shown.say, attempt.heed)
+        lock = locked(run.home.root / ".registry.lock", shown.say, attempt.raise_if_stopped)
         try:
             with lock, registry.answering(run.home.mlflow_uri):
                 made = _decide(attempt, client, mlflow_id, exported, report, records, config)
@@ -67,7 +67,7 @@ def _reached(attempt: Attempt, shown: console.Stage) -> tuple[MlflowClient, str]
             shown.say(said[0])
         if said:
             shown.progress(int(spent), int(PATIENCE), "seconds", {})
-        attempt.heed()
+        attempt.raise_if_stopped()
 
     try:
         return attempt.shipper.connected(PATIENCE, waiting)

@@ -90,7 +90,7 @@ def run_stage(
         return cast(Kind, looks.plan(stage, kind, identity, name))
     check()
     attempt, started = current.get(), time.monotonic()
-    attempt.heed()
+    attempt.raise_if_stopped()
     with (
         console.stage(stage, name) as shown,
         showing.progress(stage, shown.progress) as heard,
@@ -99,7 +99,7 @@ def run_stage(
         inputs = identity.inputs(kind)
         digest = digest_of(inputs)
         attempt.run.use(kind.kind, digest)
-        with attempt.store.claim(kind, digest, name, shown.say, attempt.heed) as claim:
+        with attempt.store.claim(kind, digest, name, shown.say, attempt.raise_if_stopped) as claim:
             found = claim.published()
             cached = found is not None
             if found is None:
@@ -178,6 +178,6 @@ def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: 
     attempt = current.get()
     if not always and all(row["cached"] for row in attempt.run.record["stages"][stage]):
         return {}
-    attempt.heed()
+    attempt.raise_if_stopped()
     with console.stage(stage, "latency") as shown:
         return attempt.work(stage, work, None, arguments, heard=shown.progress)

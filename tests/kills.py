@@ -100,7 +100,7 @@ def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iter
             if number == signal.SIGKILL:
                 assert home.kill_when(due, *unbroken.command), f"{stage}: ended before the kill"
             else:
-                stop(home, due, number, *unbroken.command)
+                stop(home, due, number, *unbroken.command, "--json")
         if stage not in home.newest_run()["stages"] or stage == "compress":
             hit.append(stage)
     assert len(hit) >= 5, f"most of the stages were done before the signal: only {hit}"

@@ -116,9 +116,9 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
 
     def body() -> None:
         attempt = current.get()
-        attempt.working = at_work
+        attempt.signals.working = at_work
         logging.getLogger("tasks.children").info("step 10: checkpoint")
-        attempt.heed()
+        attempt.raise_if_stopped()
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     log, handler = logging.getLogger("tasks"), Locked()

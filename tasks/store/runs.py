@@ -16,7 +16,7 @@ from typing import Any
 
 from tasks.artifacts import Artifact, Release
 from tasks.config import Config
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Refused, Stopped
 from tasks.store.files import pretty, write
 from tasks.store.home import Home
 from tasks.store.lock import Lock, locked
@@ -138,8 +138,13 @@ def opened(
                 "host": socket.gethostname(),
                 "prefect_flow_run_id": prefect_id,
             }
-            run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
-            yield run
+            try:
+                run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
+                yield run
+            except Stopped as stop:
+                if run.exit_code is None:  # it came before the run could record its own end
+                    run.end(stop.exit_code, stop.status, None)
+                raise
             return
 
 
