@@ -7,9 +7,12 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
+from tasks.config import EvaluateConfig
 from tasks.evaluation import TASKS, chosen, gates, primary
 from tasks.evaluation.classification import METRICS, Answers
 from tasks.evaluation.intervals import examples_needed, interval, intervals, loss_bounds
+from tasks.evaluation.judging import compare, judge
+from tasks.exporting.score import RawSplit
 
 
 @pytest.fixture
@@ -111,3 +114,27 @@ def test_a_loss_that_is_certain_fails_however_few_the_examples():
     lower, upper = loss_bounds(np.array([1.0] * 9 + [0.0]), 500)
     found = gates.quality(lower, upper, 0.02, 10, 149)
     assert found.verdict == gates.FAIL and found.text.startswith("loses at least 0.")
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_what_a_worse_model_loses_is_above_0_whichever_way_its_metric_grows(task, tmp_path):
+    random = np.random.default_rng(2)
+    numbers = random.normal(0, 1, (60, 3)).astype("float32")
+    features = {"numbers": {"dtype": "float32", "shape": [3]}}
+    if task == "regression":
+        truth = {"target": numbers[:, :1]}
+        features["target"] = {"dtype": "float32", "shape": [1], "names": ["x"]}
+        good, bad = {"outputs": numbers[:, :1] + 0.1}, {"outputs": numbers[:, :1] + 0.6}
+        expected = 0.5
+    else:
+        labels = np.arange(60) % 2
+        truth = {"label": labels}
+        features["label"] = {"dtype": "int64", "shape": [], "classes": ["a", "b"]}
+        right = np.eye(2, dtype="float32")[labels]
+        good, bad = {"logits": right}, {"logits": np.concatenate([right[:45], 1 - right[45:]])}
+        expected = 0.25
+    own = judge(task, RawSplit("test", features, {"numbers": numbers, **truth}, tmp_path), EvaluateConfig())
+    worse, better, same = (compare(task, own, *pair, 200) for pair in ((good, bad), (bad, good), (good, good)))
+    assert worse.loss == pytest.approx(expected, abs=1e-5) == -better.loss
+    assert worse.lower - 1e-5 <= worse.loss <= worse.upper + 1e-5 and worse.lower > 0 > better.upper
+    assert same.loss == 0 and same.agreement == 1

@@ -1,0 +1,121 @@
+"""What a page says of numbers that prove little: few examples, uneven classes, groups without a score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import Report, Variant
+from tasks.config import Config
+from tasks.pages.facts import Facts
+from tasks.store.files import pretty
+from tests.homes import ROOT
+from tests.test_page_tells_the_run import Loads
+from tests.told import run_of
+
+CONFIG = Config.model_validate({"name": "few", "train": {"steps": 1}})
+
+
+def artifact(kind: type, folder: Path, metrics: dict[str, float], **statistics: Any) -> Any:
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {
+        "format": 1,
+        "kind": kind.kind,
+        "digest": "0" * 64,
+        "created": "2026-11-22T00:00:00+00:00",
+        "files": [],
+        "counts": {},
+        "features": {},
+        "statistics": {"metrics": metrics, **statistics},
+    }
+    (folder / "manifest.json").write_bytes(pretty(manifest))
+    return kind("0" * 64, folder, kind.kind)
+
+
+def report(folder: Path, supports: list[int], slices: tuple[dict[str, Any], ...] = ()) -> Report:
+    count = sum(supports)
+    rows = [
+        {"class": f"c{number}", "precision": 0.5, "recall": 0.5, "f1": 0.5, "support": support}
+        for number, support in enumerate(supports)
+    ]
+    figures = {"macro_f1": 0.6125, "majority_share": max(supports) / count}
+    split = {"examples": count, "metrics": {}, "figures": figures, "classes": rows, "slices": list(slices)}
+    told = {"task": "classification", "loss": "cross_entropy", "splits": {"validation": split, "test": split}}
+    told["interval"] = {"level": 0.95, "method": "percentile bootstrap", "resamples": 100, "seed": 0}
+    metrics = {"test/accuracy": 0.9, "test/accuracy/low": 0.8, "test/accuracy/high": 0.95}
+    metrics |= {"test/calibration_error": 0.05, "test/calibration_error/expected": 0.04}
+    metrics |= {"test/calibration_error/p_value": 0.312, **{f"test/{name}": value for name, value in figures.items()}}
+    made: Report = artifact(Report, folder, metrics)
+    (folder / "report.json").write_text(json.dumps(told))
+    return made
+
+
+def told(root: Path, **made: Any) -> tuple[Facts, str]:
+    run = run_of(root, CONFIG, [("key", "sha256")], **made)
+    return Facts(run), " ".join(Loads((run.folder / "page.html").read_text(encoding="utf-8")).text.split())
+
+
+def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> None:
+    facts, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [2, 2]))
+    assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500] (4 examples: too few for a 95 % interval)"
+    assert "4 examples: too few for a 95 % interval on validation. 4 examples: too few" in page
+    facts, page = told(tmp_path / "other", evaluate=report(tmp_path / "enough", [10, 10]))
+    assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500]" and "too few" not in page
+
+
+@pytest.mark.parametrize(
+    ("supports", "uneven"), [([50, 50], False), ([90, 10], True), ([20] * 9 + [1], True), ([19, 23, 18], False)]
+)
+def test_uneven_classes_stand_in_the_headline(supports: list[int], uneven: bool, tmp_path: Path) -> None:
+    facts, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", supports))
+    headline = f" (macro F1 0.6125, the most frequent class alone {max(supports) / sum(supports):.4f})"
+    assert (headline in str(facts.score)) is uneven
+    assert "macro f1mean of the classes' F1" in page and "majority shareof the most frequent class" in page
+
+
+def test_the_calibration_error_has_a_test_and_no_interval(tmp_path: Path) -> None:
+    _, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [50, 50]))
+    assert "calibration errorlower is better 0.05000.0400 by noise alone, p = 0.312" in page
+
+
+def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
+    slices = (
+        {"slice": "label a", "examples": 60, "value": 0.9, "low": 0.8, "high": 1.0},
+        {"slice": "label b", "examples": 3, "value": None, "low": None, "high": None, "why": "fewer than 5"},
+        {"slice": "label c", "examples": 0, "value": None, "low": None, "high": None, "why": "fewer than 5"},
+    )
+    _, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [60, 40], slices))
+    assert "Groups without a score of their own: label b (3, fewer than 5), label c (0, fewer than 5)." in page
+
+
+def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
+    text = "too few test examples to tell (25, 149 needed); the limit is 0.02"
+    gate = {
+        "gate": "quality",
+        "value": 0.11,
+        "limit": 0.02,
+        "verdict": "not enough data",
+        "passed": False,
+        "text": text,
+    }
+    variant = artifact(
+        Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, bytes=1000, gates=[gate], accepted=True
+    )
+    facts, page = told(tmp_path / "home", compress=variant)
+    assert "not proven, too few test examples" in page and f"? quality {text}" in page and "kept out" not in page
+    assert "(not proven, too few test examples)" in facts.summary
+
+
+def test_every_metric_is_in_the_reference_page() -> None:
+    from tasks.evaluation import TASKS
+
+    page = (ROOT / "docs/metrics.md").read_text()
+    for task in TASKS.values():
+        for name in (*task.metrics, *task.figures, *task.baselines):
+            assert f"`…/{name}`" in page, name
+    code = (ROOT / "tasks/training/actions.py").read_text()
+    for name in ("loss", "learning_rate", "gradient_norm", "step_ms", "examples_per_second", "input_share"):
+        assert f"`train/{name}`" in page and name in code
