@@ -23,13 +23,13 @@ GOLDEN = {
 
 GOLDEN_TEXT = {
     "convert/records": "320d26f0767f619b",
-    "snapshot/snapshot": "895173977765e705",
-    "train/model": "7f7e0c1027163b8d",
-    "evaluate/report": "02741fa8f0d87c3a",
-    "compress/saved_model": "65232f4f2c8c207f",
-    "compress/litert": "9bdd4f9e30ac5bbe",
-    "compress/int8_dynamic": "9238840a60f755a6",
-    "export/export": "1878bdf248e81881",
+    "snapshot/snapshot": "b34681a64951fc49",
+    "train/model": "b2db10fdd5e954ce",
+    "evaluate/report": "a731574217e09e94",
+    "compress/saved_model": "9f7010c31b0666a4",
+    "compress/litert": "79f40cba67bab95c",
+    "compress/int8_dynamic": "57d2e5f47ba2819b",
+    "export/export": "c3d206d85c66dc43",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
