@@ -26,13 +26,13 @@ GOLDEN = {
 
 GOLDEN_TEXT = {
     "convert/records": "320d26f0767f619b",
-    "snapshot/snapshot": "895173977765e705",
-    "train/model": "787e4452eeb7d3d8",
-    "evaluate/report": "c91b152885362bcd",
-    "compress/saved_model": "9bba121d6904aa30",
-    "compress/litert": "0c3ab746b450d2ef",
-    "compress/int8_dynamic": "81c9d5a57d8eaef3",
-    "export/export": "1346e78d131c3773",
+    "snapshot/snapshot": "b34681a64951fc49",
+    "train/model": "ce73ee118f954290",
+    "evaluate/report": "6b7bb2b104c3daa1",
+    "compress/saved_model": "145dfb99ded2f819",
+    "compress/litert": "005c56ad5286abe4",
+    "compress/int8_dynamic": "602675aac1fb6d98",
+    "export/export": "2e677d6b6d9eb02a",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

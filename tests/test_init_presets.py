@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.commands.init import preset_of
+from flows.commands.init import TEXT_SIZES, preset_of
 from tasks.artifacts import Records
-from tasks.config import ImageFolderSource, RecordsConfig, TextFilesSource
+from tasks.config import CompressConfig, ImageFolderSource, RecordsConfig, TextFilesSource, TransformerModel
 from tasks.config.load import load
 from tasks.data import records, snapshots
 from tasks.data.guess import look
@@ -230,3 +230,29 @@ def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
     assert "wrote shapes.yaml" in found.stdout
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("sizes", [sizes for _, sizes in TEXT_SIZES], ids=lambda sizes: str(sizes["width"]))
+def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], tmp_path: Path, tf: object) -> None:
+    """By the model's size alone; zeros, which are stored once, are replaced, as training does."""
+    from tasks.compression import int8_dynamic
+    from tasks.exporting import litert, saved_model
+    from tasks.models.transformer import build
+
+    config = TransformerModel(**{name: sizes[name] for name in ("width", "layers", "heads", "hidden")})
+    model = build(config, {"tokens": {"vocabulary": sizes["vocabulary"]}}, seed=1)
+    random = np.random.default_rng(0)
+    model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
+    saved_model.write(model, tmp_path / "saved_model")
+    litert.write(tmp_path / "saved_model", tmp_path / "float.tflite")
+    int8_dynamic.write(tmp_path / "float.tflite", tmp_path / "int8.tflite")
+    ratio = (tmp_path / "int8.tflite").stat().st_size / (tmp_path / "float.tflite").stat().st_size
+    assert ratio < CompressConfig().max_size_ratio - 0.005
+
+
+def test_an_image_preset_keeps_the_best_and_stops_early(tmp_path: Path) -> None:
+    (tmp_path / "shapes.yaml").write_text(preset_of(look(pictures(tmp_path / "shapes")), Path("shapes.yaml")))
+    train = load(tmp_path / "shapes.yaml").train
+    assert train.select == "best" and train.stop is not None
+    assert train.steps is not None
+    assert train.stop.patience * train.evaluate_every < train.steps / 2

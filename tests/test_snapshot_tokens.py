@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tasks.config import RecordsConfig, TextFilesSource, TokensSnapshot
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots.tokens import lineage
+from tasks.data.snapshots.tokens import _sample, lineage
 from tasks.data.sources import open_source
 from tasks.data.text import Codec, document_of_targets, fit, raw_lengths, read_layout
 from tasks.errors import Failed
@@ -168,6 +169,32 @@ def test_the_tokenizer_is_fitted_on_the_train_split_alone(
         return (bench.staging.root / "transform/tokenizer.json").read_text()
 
     assert fitted("one", "aaaa ") == fitted("two", "quite other words ")
+
+
+def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_told(
+    parent: Records, benches: Callable[[str], Workbench]
+) -> None:
+    whole = snapshots.build(benches("whole"), parent, LAYOUT).statistics["tokenizer"]
+    assert whole["bytes"] == whole["of_bytes"] > 300_000
+    said: list[tuple[int, int, str]] = []
+    bench = replace(benches("part"), progress=lambda *words, **figures: said.append(words))
+    bounded = LAYOUT.model_copy(update={"tokenizer_bytes": 120_000})
+    part = snapshots.build(bench, parent, bounded)
+    assert 119_000 < part.statistics["tokenizer"]["bytes"] <= 120_000
+    assert part.statistics["tokenizer"]["of_bytes"] == whole["of_bytes"]
+    documents = part.statistics["tokenizer"]["documents"]
+    assert (documents, documents, "documents for the tokenizer") in said
+    assert 1 < documents < part.statistics["splits"]["train"]["documents"] / 2
+    assert snapshots.build(bench, parent, bounded) == part, "an adopted tokenizer knows what it was fitted on"
+    other = snapshots.build(benches("other"), parent, bounded.model_copy(update={"tokenizer_bytes": 121_000}))
+    assert other.statistics["tokenizer"]["bytes"] > part.statistics["tokenizer"]["bytes"]
+
+
+def test_the_sample_is_drawn_from_everywhere() -> None:
+    drawn = _sample(np.full(1000, 50), 10_000)
+    assert len(drawn) == 200 and (np.diff(drawn) > 0).all()
+    assert all(20 < ((drawn >= low) & (drawn < low + 250)).sum() < 80 for low in range(0, 1000, 250))
+    assert _sample(np.array([50, 60]), 110).tolist() == [0, 1]
 
 
 def test_few_texts_make_a_small_vocabulary() -> None:

@@ -49,6 +49,9 @@ class TokensSnapshot(Section):
     block: Annotated[int, Field(ge=1, le=1_048_576)] = 256
     """Tokens of a row that are predicted; a row holds one more, which the next one repeats."""
 
+    tokenizer_bytes: Annotated[int, Field(ge=1_000, le=10**12)] = 16_000_000
+    """Bytes of train text at most on which the tokenizer is fitted: documents drawn by a keyed permutation."""
+
     shards: Shards = 1
     """Number of array files of each feature and split."""
 

@@ -49,7 +49,10 @@ def describe(artifact: Artifact) -> str:
         return f"{counts['examples']:,} records in {shards} shards{bad}{skipped}{copies}"
     if artifact.kind == "snapshot" and (tokens := manifest["features"].get("tokens")):
         block = tokens["shape"][0] - 1
-        return f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}"
+        fitted = manifest["statistics"]["tokenizer"]
+        sampled = fitted["bytes"] < fitted["of_bytes"]
+        of = f" fitted on {kilobytes(fitted['bytes'])} of {kilobytes(fitted['of_bytes'])}" if sampled else ""
+        return f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}{of}"
     if artifact.kind == "snapshot":
         shapes = ", ".join(
             f"{name} {' x '.join(map(str, row['shape']))}" for name, row in manifest["features"].items() if row["shape"]

@@ -7,6 +7,7 @@ last row is filled up with BOS; so no mask is needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Records
 from tasks.config import TokensSnapshot
 from tasks.data.arrays import ArrayWriter
+from tasks.data.order import permutation
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, parts_of, write_array
 from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
@@ -28,15 +30,21 @@ CHUNK_BYTES = 4 << 20
 """Records that are encoded at once, and lost at most when the process is killed."""
 ROWS = 4096
 """Of one write."""
+DRAWN = 1
+"""Keys the permutation by which documents are drawn for the tokenizer."""
+PACE = 256
+"""Documents between reports of progress."""
 
 Stream = NDArray[Any]
 
 
 def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome:
-    """Fit a byte-level BPE on the train split, encode every split, and pack its documents into rows.
+    """Fit a byte-level BPE on a sample of the train split, encode every split, and pack its documents into rows.
 
+    Encoding uses `bench.threads` threads of the tokenizer's own, which share one Python process: nothing is forked.
     Counts: rows of each split; features: dtype, shape, vocabulary and `bos` of `tokens`; statistics: documents, tokens
-    and bytes of each split. Raises `Failed` for records without text, text that is not UTF-8, a split without any.
+    and bytes of each split, and how much of the train split the tokenizer was fitted on. Raises `Failed` for records
+    without text, text that is not UTF-8, a split without any.
     """
     pin(bench.threads)
     reader = RecordsReader(records.path)
@@ -44,7 +52,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
         saw = f"records of {', '.join(sorted(reader.features))}"
         raise Failed("snapshot.kind", saw, "tokens are made of a feature text", "choose a source of text")
     bench.staging.reserve(records.bytes)  # a token has two bytes, stands for three, and lies here twice for a while
-    codec = _fitted(bench, reader, config.vocabulary)
+    codec, fitted_on = _fitted(bench, reader, config)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))
     counts, splits = {}, {}
     done = 0
@@ -61,6 +69,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
         features={"tokens": feature},
         statistics={
             "splits": splits,
+            "tokenizer": {**fitted_on, "of_bytes": splits[TRAIN]["bytes"]},
             "metrics": {
                 **{f"snapshot/{split}": count for split, count in counts.items()},
                 "snapshot/vocabulary": codec.vocabulary,
@@ -70,13 +79,42 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     )
 
 
-def _fitted(bench: Workbench, reader: RecordsReader, vocabulary: int) -> Codec:
+def _fitted(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> tuple[Codec, dict[str, int]]:
+    """The tokenizer, and how many documents and bytes it was fitted on."""
     name = f"transform/{TOKENIZER}"
-    if bench.staging.adopt(name) is None:
-        texts = (text_of(reader, TRAIN, index) for index in range(reader.counts[TRAIN]))
-        bench.progress(0, sum(reader.counts.values()), "documents")
-        bench.staging.put(name, fit(texts, vocabulary).encode())
-    return Codec.open(bench.staging.root / "transform")
+    note = bench.staging.adopt(name)
+    if note is None:
+        drawn = _sample(reader.sizes(TRAIN), config.tokenizer_bytes)
+        note = {"documents": len(drawn), "bytes": 0}
+
+        def texts() -> Iterator[str]:
+            left = config.tokenizer_bytes
+            for number, index in enumerate(drawn):
+                if number % PACE == 0:
+                    bench.progress(number, len(drawn), "documents for the tokenizer")
+                content = text_of(reader, TRAIN, int(index)).encode()[:left]
+                left -= len(content)
+                note["bytes"] += len(content)
+                yield content.decode(errors="ignore")  # the last one may be cut inside a character
+            bench.progress(len(drawn), len(drawn), "documents for the tokenizer")
+
+        fitted = fit(texts(), config.vocabulary)
+        with bench.staging.piece(name) as piece:
+            piece.path.write_text(fitted, encoding="utf-8")
+            piece.note.update(note)
+    return Codec.open(bench.staging.root / "transform"), {"documents": note["documents"], "bytes": note["bytes"]}
+
+
+def _sample(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The records whose text the tokenizer is fitted on, rising: all of them where they have at most `most` bytes.
+
+    `sizes` are of the whole records, a few bytes more than their texts: of the last one drawn only a part is used.
+    """
+    if sizes.sum() <= most:
+        return np.arange(len(sizes))
+    drawn = permutation(np.arange(len(sizes)), len(sizes), DRAWN, 0)
+    before = np.cumsum(sizes[drawn]) - sizes[drawn]
+    return np.sort(drawn[before < most])
 
 
 def _encoded(
