@@ -21,8 +21,8 @@ from prefect.states import Completed
 from pydantic import ConfigDict, StringConstraints
 
 from infra.automations import LEFT
-from tasks.store.audit import REASON, Answer
-from tasks.store.runs import Run
+from tasks.runs.audit import REASON, Answer
+from tasks.runs.runs import Run
 
 PATIENCE = 30 * 24 * 3600
 """Seconds for which a run stays suspended; after that Prefect calls it Failed, and the command still answers it."""

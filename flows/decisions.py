@@ -11,10 +11,10 @@ from flows.commands.reply import Reply
 from flows.session import check_server, prepare, registry_of
 from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused
-from tasks.store.audit import REASON, Answer
-from tasks.store.home import Home, find_home
+from tasks.runs.audit import REASON, Answer
+from tasks.runs.home import Home, find_home
+from tasks.runs.runs import Run, resolve_run
 from tasks.store.lock import locked
-from tasks.store.runs import Run, resolve_run
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -27,11 +27,12 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it s
 
 def answer(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
     """Settle what a run awaits: in the registry and the audit log, in its folder, in MLflow and in Prefect."""
-    from tasks import approval, console
+    from tasks.display import terminal
+    from tasks.registry import approval
 
     home = find_home().readable()
     folder = resolve_run(home, reference).folder
-    with locked(folder / "lock", console.say), registry_of(home) as client:
+    with locked(folder / "lock", terminal.say), registry_of(home) as client:
         run, given = Run(home, folder), Answer.of_user(accepted, reason, account())
         made = approval.settle(client, run, given)
         publish(client, run)
@@ -62,7 +63,7 @@ def account() -> str | None:
 
 def publish(client: MlflowClient, run: Run) -> None:
     """The run's page and its MLflow run, as the run has ended; what cannot be written is a warning."""
-    from tasks import console
+    from tasks.display import terminal
     from tasks.pages import run_page
     from tasks.tracking import runs
 
@@ -71,7 +72,7 @@ def publish(client: MlflowClient, run: Run) -> None:
         if run.record["mlflow_run_id"]:
             runs.tell(client, run.record["mlflow_run_id"], run, pages, description)
     except Exception as error:
-        console.say(f"warning: the run's page was not made anew: {type(error).__name__}: {error}", style="yellow")
+        terminal.say(f"warning: the run's page was not made anew: {type(error).__name__}: {error}", style="yellow")
 
 
 def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | None:
@@ -79,7 +80,7 @@ def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | No
     flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
     if not server or not flow_run:
         return None
-    from tasks import console
+    from tasks.display import terminal
 
     prepare(home)
     try:
@@ -90,5 +91,5 @@ def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | No
     except Exception as error:
         saw = error.saw if isinstance(error, Failed) else " ".join(str(error).split())[:160]
         remedy = "if it is suspended, resume it in its pages: it ends as decided here"
-        console.say(f"warning: Prefect was not told of flow run {flow_run}: {saw}; {remedy}", style="yellow")
+        terminal.say(f"warning: Prefect was not told of flow run {flow_run}: {saw}; {remedy}", style="yellow")
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.config.load import load
-from tasks.store.provenance import git_commit
+from tasks.runs.provenance import git_commit
 
 
 def read_preset(path: str) -> dict[str, Any]:

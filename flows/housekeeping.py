@@ -11,9 +11,9 @@ from pydantic import Field
 
 from flows.maintenance import back_up, make_room
 from infra import logs
-from tasks.pages.words import kilobytes
-from tasks.store.gc import size
-from tasks.store.home import find_home
+from tasks.display.words import kilobytes
+from tasks.runs.collection import size
+from tasks.runs.home import find_home
 
 Count = Annotated[int, Field(ge=1)]
 

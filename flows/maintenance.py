@@ -9,9 +9,9 @@ from pathlib import Path
 from infra import backup as backups
 from infra import databases, orchestration
 from infra.stack import Stack
-from tasks import console
-from tasks.store.gc import Dropped, collect, wanted_by_releases
-from tasks.store.home import Home
+from tasks.display import terminal
+from tasks.runs.collection import Dropped, collect, wanted_by_releases
+from tasks.runs.home import Home
 
 
 def back_up(home: Home, folder: Path, keep: int | None) -> Path:
@@ -30,8 +30,8 @@ def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dr
         return dropped
     before = datetime.now(UTC) - timedelta(days=days)
     if home.has_registry():
+        from tasks.registry.registry import answering
         from tasks.tracking.pruning import prune
-        from tasks.tracking.registry import answering
 
         with answering(home.mlflow_uri):
             found = prune(home.mlflow_uri, before, dry_run)
@@ -39,7 +39,7 @@ def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dr
     stack = Stack(home.root)
     if stack.layout is None or "prefect" not in stack.living():
         if os.environ.get("PREFECT_API_URL") is None:
-            console.say("Prefect's history stays: its server is down (millrace up)")
+            terminal.say("Prefect's history stays: its server is down (millrace up)")
         return dropped
     runs = orchestration.prune(stack.layout, before, dry_run)
     return [*dropped, *(Dropped(f"Prefect's run {name}", home.prefect, 0) for name in runs)]

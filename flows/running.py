@@ -14,14 +14,14 @@ from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import answers_to, spoken, suspend
-from tasks import notify, showing
-from tasks.attempt import Ticket as Ticket
-from tasks.attempt import attempt_run
 from tasks.config import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
-from tasks.store.home import find_home
-from tasks.store.runs import find_runs
+from tasks.runs.home import find_home
+from tasks.runs.runs import find_runs
+from tasks.stage.attempt import Ticket as Ticket
+from tasks.stage.attempt import attempt_run
+from tasks.tracking import notifications, prefect_page
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
@@ -46,7 +46,7 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
             return _ended_by(stop, deployed)
         finally:
             if mine.run is not None:
-                showing.description(mine.run)
+                prefect_page.description(mine.run)
         assert mine.run is not None
         if deployed and mine.asks is not None:
             suspend(mine.run, mine.asks)
@@ -72,7 +72,7 @@ def tell_of_a_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
             if run.record["status"] == "running":
                 rule, remedy = "a run's process lives until its end", "run it again: it goes on from what is finished"
                 run.end(1, "failed", Failed(flow_run.name, state.message or "its process died", rule, remedy).as_json())
-                notify.tell(run)
+                notifications.tell(run)
             return
 
 

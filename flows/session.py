@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from infra.services import QUIET
 from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
-from tasks.store.home import Home
+from tasks.runs.home import Home
 from tasks.store.lock import locked
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def import_what_a_run_needs() -> None:
     from tasks.tracking import shipping
 
     shipping.set_environment()
-    import tasks.tracking.registry  # noqa: F401
+    import tasks.registry.registry  # noqa: F401
 
     gc.freeze()
     gc.enable()
@@ -150,12 +150,12 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
     if not home.has_registry():
         rule = "a decision is written into MLflow's registry"
         raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or mend MILLRACE_HOME")
-    from tasks import console
+    from tasks.display import terminal
     from tasks.tracking import shipping
 
     shipping.set_environment()
-    from tasks.tracking import registry
+    from tasks.registry import registry
     from tasks.tracking.runs import connect
 
-    with locked(home.root / ".registry.lock", console.say), registry.answering(home.mlflow_uri):
+    with locked(home.root / ".registry.lock", terminal.say), registry.answering(home.mlflow_uri):
         yield connect(home.mlflow_uri)

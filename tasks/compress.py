@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks import identities
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.stage import measure_stage, parent_of, run_stage, verb
+from tasks.stage import identities
+from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
 @verb

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks import identities
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.stage import run_stage, store_of_run, verb
+from tasks.stage import identities
+from tasks.stage.stages import run_stage, store_of_run, verb
 
 
 @verb

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks import identities
 from tasks.artifacts import Export, Model, Snapshot, Variant
 from tasks.config import ExportConfig
-from tasks.stage import parent_of, run_stage, verb
+from tasks.stage import identities
+from tasks.stage.stages import parent_of, run_stage, verb
 
 
 @verb

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks import identities
 from tasks.artifacts import Records, Snapshot
 from tasks.config import SnapshotConfig
-from tasks.stage import run_stage, verb
+from tasks.stage import identities
+from tasks.stage.stages import run_stage, verb
 
 
 @verb

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks import identities
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig
-from tasks.stage import model_of_store, run_stage, verb
+from tasks.stage import identities
+from tasks.stage.stages import model_of_store, run_stage, verb
 
 
 @verb

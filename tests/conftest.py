@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tasks import runtime
 from tasks.artifacts import Artifact, Model, Records, Snapshot
 from tasks.data.features import Example, Feature
 from tasks.data.sources import Item, Source, Unreadable
+from tasks.processes import threads
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
-from tasks.workbench import Outcome, Workbench
 from tests.homes import CommandHome, finished_home
 from tests.shops import Shop
 from tests.stacks import Up, free_ports
@@ -122,7 +122,7 @@ def workbench(root: Path) -> Workbench:
 def pinned() -> None:
     """Threads cannot be pinned any more once TensorFlow has computed, so where it is loaded that comes first."""
     if "tensorflow" in sys.modules:
-        runtime.pin(2)
+        threads.pin(2)
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +130,7 @@ def tf() -> Any:
     """TensorFlow, with its threads pinned, for tests that have it compute before any stage does."""
     import tensorflow
 
-    runtime.pin(2)
+    threads.pin(2)
     return tensorflow
 
 

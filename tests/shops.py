@@ -7,15 +7,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tasks import releasing
 from tasks.artifacts import Export, Records, Report
 from tasks.config import PromoteConfig
 from tasks.config.load import load
-from tasks.store.audit import Answer, Audit
+from tasks.registry import registry
+from tasks.runs.audit import Answer, Audit
+from tasks.runs.home import Home
+from tasks.runs.runs import Run, opened
+from tasks.stage import releasing
 from tasks.store.files import pretty, write
-from tasks.store.home import Home
-from tasks.store.runs import Run, opened
-from tasks.tracking import registry
 from tasks.tracking.runs import connect
 from tests.homes import DIGITS
 

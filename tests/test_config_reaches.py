@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tasks import identities
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import Config, identity
 from tasks.config.reference import _sections
+from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 

@@ -16,7 +16,7 @@ from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SklearnSource
 from tasks.data.reading import RecordsReader
 from tasks.data.records import build
-from tasks.workbench import Outcome, Workbench
+from tasks.processes.workbench import Outcome, Workbench
 
 CONFIG = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 

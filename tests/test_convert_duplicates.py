@@ -16,8 +16,8 @@ from tasks.data.reading import RecordsReader
 from tasks.data.records import build, convert
 from tasks.data.sources import Item, open_source
 from tasks.data.split import Handling, plan
-from tasks.pages.words import describe
-from tasks.workbench import Workbench
+from tasks.display.words import describe
+from tasks.processes.workbench import Workbench
 from tests.test_convert_faults import png
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}

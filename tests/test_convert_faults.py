@@ -20,8 +20,8 @@ from tasks.data.records import build, convert
 from tasks.data.sources import Item, fingerprint
 from tasks.data.sources.sklearn import Digits
 from tasks.errors import Failed
+from tasks.processes.workbench import Workbench
 from tasks.store.files import sums
-from tasks.workbench import Workbench
 
 CONFIG = RecordsConfig(shards=2)
 

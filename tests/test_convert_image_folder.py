@@ -18,7 +18,7 @@ from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint
 from tasks.errors import Failed, Refused
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
 SIDE = 16

@@ -19,9 +19,9 @@ from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint
 from tasks.data.sources.files import pattern
 from tasks.data.text import raw_bytes, raw_lengths
+from tasks.display.words import describe
 from tasks.errors import Failed, Refused
-from tasks.pages.words import describe
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 from tests.told import page_of
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=2)

@@ -21,7 +21,7 @@ from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint, open_source
 from tasks.errors import Failed, Refused
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1)
 

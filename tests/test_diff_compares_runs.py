@@ -19,8 +19,8 @@ from tasks.evaluation.metrics import Metric, mean
 from tasks.evaluation.paired import change, mcnemar
 from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
-from tasks.store.differences import keys
-from tasks.store.history import between_commits, short
+from tasks.runs.differences import keys
+from tasks.runs.history import between_commits, short
 from tests.homes import DIGITS, ROOT
 from tests.told import run_of
 

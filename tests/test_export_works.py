@@ -24,9 +24,9 @@ from tasks.errors import Failed
 from tasks.exporting import verify
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
+from tasks.processes.workbench import Workbench
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
-from tasks.workbench import Workbench
 from tests.shops import Shop
 
 CHAIN = """
@@ -43,7 +43,7 @@ from tasks.models.keras_file import architecture, load, save
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
 from tasks.store.staging import Staging
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 root = Path(sys.argv[1])
 model, snapshot, records = pickle.loads((root.parent / "handles").read_bytes())

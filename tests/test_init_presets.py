@@ -21,7 +21,7 @@ from tasks.data.guess import look
 from tasks.data.sources import open_source
 from tasks.data.split import bounds, split_of
 from tasks.errors import Refused
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 from tests.homes import MILLRACE, ROOT, Answer, CommandHome
 from tests.test_docs_are_true import blocks
 

@@ -17,11 +17,11 @@ import pytest
 
 from tasks.config import Config
 from tasks.config.load import load
+from tasks.display.words import figure, score, span
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
-from tasks.pages.words import figure, score, span
-from tasks.store.home import Home
-from tasks.store.runs import find_runs, opened
+from tasks.runs.home import Home
+from tasks.runs.runs import find_runs, opened
 from tests.homes import ROOT, CommandHome
 
 STAGES = ["convert", "snapshot", "train", "evaluate", "compress", "export", "promote"]

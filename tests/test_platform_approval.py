@@ -33,7 +33,7 @@ def version_of(stack: Up, run: str) -> str:
 
 
 def tags(stack: Up, version: str) -> dict[str, str]:
-    from tasks.tracking import registry
+    from tasks.registry import registry
     from tasks.tracking.runs import connect
 
     found = registry.version(connect(f"sqlite:///{stack.root}/mlflow.db"), "digits", version)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.tracking.journal import read
+from tasks.runs.journal import read
 from tests.homes import DIGITS, compute_processes
 from tests.stacks import Up, wait
 from tests.test_run_notifies import Webhook, serving

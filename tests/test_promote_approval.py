@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from tasks import approval
 from tasks.errors import Refused
-from tasks.rollback import roll_back
-from tasks.store.runs import Run
-from tasks.tracking import registry
+from tasks.registry import approval, registry
+from tasks.registry.rollback import roll_back
+from tasks.runs.runs import Run
 from tests.shops import NO, YES, Shop
 
 

@@ -12,8 +12,8 @@ from mlflow.tracking import MlflowClient
 
 from tasks.config.load import load
 from tasks.errors import Failed, Lost
+from tasks.registry import registry
 from tasks.store.store import Store
-from tasks.tracking import registry
 from tasks.tracking.runs import connect
 from tests.homes import DIGITS, SMALL, CommandHome
 
@@ -48,8 +48,9 @@ def test_what_the_registry_refuses_is_not_tried_again(tmp_path: Path) -> None:
 def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks import console, releasing
-    from tasks.attempt import Ticket, attempt_run, current
+    from tasks.display import terminal
+    from tasks.stage import releasing
+    from tasks.stage.attempt import Ticket, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
@@ -57,7 +58,7 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     monkeypatch.setattr(releasing, "PATIENCE", 6.0)
 
     def body() -> None:
-        with console.stage("promote", "digits") as shown:
+        with terminal.stage("promote", "digits") as shown:
             releasing._reached(current.get(), shown)
 
     with pytest.raises(Failed) as failed:
@@ -72,14 +73,15 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
 def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks import console, releasing
-    from tasks.attempt import Ticket, attempt_run, current
+    from tasks.display import terminal
+    from tasks.stage import releasing
+    from tasks.stage.attempt import Ticket, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")
 
     def body() -> None:
-        with console.stage("promote", "digits") as shown:
+        with terminal.stage("promote", "digits") as shown:
             releasing._reached(current.get(), shown)
 
     with pytest.raises(Failed, match="^experiment digits: its files lie in file:///elsewhere/.* another name$"):

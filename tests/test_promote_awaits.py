@@ -29,7 +29,7 @@ def rows(home: CommandHome) -> list[dict[str, str]]:
 
 
 def champion(home: CommandHome) -> str:
-    from tasks.tracking import registry
+    from tasks.registry import registry
     from tasks.tracking.runs import connect
 
     found = registry.aliased(connect(f"sqlite:///{home.root}/mlflow.db"), "digits", "champion")

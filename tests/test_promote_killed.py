@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks import approval
-from tasks.rollback import roll_back
-from tasks.store.audit import Answer, Audit
-from tasks.store.runs import Run
-from tasks.tracking import registry
+from tasks.registry import approval, registry
+from tasks.registry.rollback import roll_back
+from tasks.runs.audit import Answer, Audit
+from tasks.runs.runs import Run
 from tests.shops import NO, YES, Shop
 
 

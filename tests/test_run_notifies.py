@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks import notify
 from tasks.config.load import load
 from tasks.errors import Refused
-from tasks.store.home import Home
-from tasks.store.runs import find_runs
+from tasks.runs.home import Home
+from tasks.runs.runs import find_runs
+from tasks.tracking import notifications
 from tests.homes import DIGITS, SMALL, CommandHome
 
 
@@ -73,8 +73,8 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
     with serving(Webhook) as web, serving(Mail) as smtp:
         monkeypatch.setenv("HOOK", f"http://127.0.0.1:{web}/T0PS3CRET")
         (tmp_path / "server").write_text(f"smtp://127.0.0.1:{smtp}/\n")
-        flags = ["--notify.webhook", "env:HOOK", "--notify.mail_server", f"file:{tmp_path / 'server'}"]
-        flags += ["--notify.mail_to", "[team@example.org]"]
+        flags = ["--notifications.webhook", "env:HOOK", "--notifications.mail_server", f"file:{tmp_path / 'server'}"]
+        flags += ["--notifications.mail_to", "[team@example.org]"]
         preset = tmp_path / "texts.yaml"
         source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
         preset.write_text(f"name: texts\nsource: {source}\nsnapshot: {{kind: tokens}}\ntrain: {{steps: 1}}\n")
@@ -99,7 +99,7 @@ def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
     config = run.record["config"]
     for reference, saw in (("env:HOOK", "URLError"), ("env:NO_SUCH", "empty or not set")):
         run.record["config"] = {**config, "notify": {"webhook": reference}}
-        notify.tell(run)
+        notifications.tell(run)
         told = capfd.readouterr().err
         assert f"notify.webhook ({reference}) was not reached: {saw}" in told and "T0PS3CRET" not in told
 
@@ -127,7 +127,7 @@ def test_what_no_library_takes_for_an_address_is_a_warning_too(
     run.record["config"] = {**run.record["config"], "notify": {"webhook": "env:HOOK"}}
     with serving(Banner) as port:
         monkeypatch.setenv("HOOK", address.format(banner=port))
-        notify.tell(run)
+        notifications.tell(run)
     told = capfd.readouterr().err
     assert "notify.webhook (env:HOOK) was not reached" in told and "T0PS3CRET" not in told
 
@@ -136,20 +136,20 @@ def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path:
     home, secret = finished.copied_to(tmp_path / "home"), tmp_path / "secret"
     (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and one to be told of
     secret.write_text(NO_RECEIVERS[0])
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--notifications.webhook", f"file:{secret}", "--json")
     assert answer.code == 0, answer.stderr
-    assert f"warning: notify.webhook (file:{secret}) was not reached: InvalidURL" in answer.stderr
+    assert f"warning: notifications.webhook (file:{secret}) was not reached: InvalidURL" in answer.stderr
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
 
 
 def test_only_what_was_asked_for_is_told(finished: CommandHome) -> None:
     [run] = find_runs(Home(finished.root))
-    assert notify.event_of(run) == "champion"
+    assert notifications.event_of(run) == "champion"
     run.record["stages"]["promote"][0]["cached"] = True
-    assert notify.event_of(run) == "completed"
+    assert notifications.event_of(run) == "completed"
     run.record["status"] = "failed"
-    assert notify.event_of(run) == "failed"
+    assert notifications.event_of(run) == "failed"
 
 
 @pytest.mark.parametrize(

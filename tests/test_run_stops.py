@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tasks.config import TextFilesSource
-from tasks.tracking.journal import read
+from tasks.runs.journal import read
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.kills import stop
 
@@ -67,9 +67,9 @@ def wait_for_a_lock(folder: Path) -> None:
 def test_what_the_flows_own_process_does_is_left_at_once(
     busy: Callable[[Path], None], number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.attempt import Ticket, attempt_run
     from tasks.config.load import load
     from tasks.errors import Stopped
+    from tasks.stage.attempt import Ticket, attempt_run
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
     (tmp_path / "source").mkdir()
@@ -110,14 +110,14 @@ class Locked(logging.Handler):
 def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
     at_work: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.attempt import Ticket, attempt_run, current
     from tasks.config.load import load
     from tasks.errors import Stopped
+    from tasks.stage.attempt import Ticket, attempt_run, current
 
     def body() -> None:
         attempt = current.get()
         attempt.signals.working = at_work
-        logging.getLogger("tasks.children").info("step 10: checkpoint")
+        logging.getLogger("tasks.processes.crew").info("step 10: checkpoint")
         attempt.raise_if_stopped()
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.children import Crew, Limits
 from tasks.config.load import load
 from tasks.errors import Failed
-from tasks.fork_server import fork_server
-from tasks.workbench import Workbench
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.fork_server import fork_server
+from tasks.processes.workbench import Workbench
 from tests.homes import DIGITS, SMALL, CommandHome
 
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]

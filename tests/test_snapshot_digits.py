@@ -21,7 +21,7 @@ from tasks.data.features import Feature
 from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=8, width=8, channels=1, shards=3)

@@ -15,7 +15,7 @@ import pytest
 from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
 from tasks.data import records, snapshots
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
@@ -84,7 +84,7 @@ from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
 from tasks.data import records, snapshots
 from tasks.store.staging import Staging
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 def bench(root):
     root.mkdir(parents=True)

@@ -10,7 +10,7 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config import MlpModel, RecordsConfig, SklearnSource, TableSnapshot
 from tasks.data import open_snapshot, records, snapshots
 from tasks.models import build
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 
 def test_mean_and_variance_are_those_of_the_train_split(benches: Callable[[str], Workbench], publish: Callable) -> None:

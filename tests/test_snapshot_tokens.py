@@ -23,7 +23,7 @@ from tasks.data.snapshots.tokens import _sample, lineage
 from tasks.data.sources import open_source
 from tasks.data.text import Codec, document_of_targets, fit, raw_lengths, read_layout
 from tasks.errors import Failed
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 from tests.homes import CommandHome
 from tests.test_convert_text_files import ODD
 from tests.test_snapshot_repeats import contents

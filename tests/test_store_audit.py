@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import Failed
-from tasks.store.audit import Answer, Audit, Entry
-from tasks.store.home import Home
+from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.home import Home
 
 
 @pytest.fixture

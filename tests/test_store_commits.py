@@ -10,8 +10,8 @@ import pytest
 
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.errors import Damaged, Failed, Refused, Superseded
+from tasks.processes.workbench import Workbench
 from tasks.store.store import Store, digest_of
-from tasks.workbench import Workbench
 
 INPUTS = {"kind": "records", "format": 1, "config": {"a": 1}, "parents": {}, "sources": [], "code": {"version": 1}}
 

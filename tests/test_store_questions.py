@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.store.home import Home
-from tasks.store.runs import find_runs
+from tasks.runs.home import Home
+from tasks.runs.runs import find_runs
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.test_page_tells_the_run import Loads
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.tracking.journal import read
+from tasks.runs.journal import read
 from tests.homes import DIGITS, CommandHome
 
 FLAGS = ["--train.steps", "3000", "--train.log_every", "20", "--train.evaluate_every", "500"]

@@ -19,7 +19,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra.services import Layout, mlflow_server, surroundings
-from tasks.tracking.journal import Point, read
+from tasks.runs.journal import Point, read
 from tests.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
 from tests.stacks import free_ports, wait
 from tests.test_run_meets_trouble import disk as disk

@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.children import Crew, Limits
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
 from tasks.config.train import Adam, EarlyStopping, Mirrored, Schedule, Sgd
 from tasks.data import open_snapshot
 from tasks.errors import Refused, Stopped
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
+from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import STATE, unpack
-from tasks.training.choice import Choice
 from tasks.training.continuing import check_base
+from tasks.training.engines.tensorflow.objectives import class_weights, make_objective
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, Sums
-from tasks.training.objectives import class_weights, make_objective
 from tasks.training.plan import Plan, make_plan, share
-from tasks.workbench import Workbench
 from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 

@@ -14,10 +14,10 @@ from tasks.config import MlpModel
 from tasks.config.train import CheckpointConfig, Schedule, Sgd
 from tasks.data.order import batch_rows
 from tasks.errors import Failed, Stopped
+from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, hash_of, prove
-from tasks.workbench import Workbench
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
 

@@ -96,7 +96,7 @@ def test_saved_model_and_litert_take_any_batch_and_length(model, tmp_path):
 
 def test_embeddings_do_not_decay_but_matrices_do(model):
     from tasks.config.train import AdamW
-    from tasks.training.optimizers import make_optimizer
+    from tasks.training.engines.tensorflow.optimizers import make_optimizer
 
     optimizer = make_optimizer(AdamW(weight_decay=0.1), model)
     decayed = {v.path for v in model.trainable_variables if optimizer._use_weight_decay(v)}

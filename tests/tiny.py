@@ -10,8 +10,8 @@ import numpy as np
 from tasks.artifacts import Outcome
 from tasks.config import MlpModel, TrainConfig
 from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.processes.workbench import Workbench
 from tasks.training.ledger import LEDGER
-from tasks.workbench import Workbench
 
 STEPS = 7
 MODEL = MlpModel(units=(8, 8), dropout=0.5)

@@ -10,8 +10,8 @@ from pathlib import Path
 from tasks.artifacts import Artifact
 from tasks.config import Config
 from tasks.pages import run_page
-from tasks.store.home import Home
-from tasks.store.runs import Run, opened
+from tasks.runs.home import Home
+from tasks.runs.runs import Run, opened
 from tasks.store.store import digest_of
 
 

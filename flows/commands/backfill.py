@@ -14,7 +14,7 @@ from infra import orchestration
 from infra.stack import Stack
 from tasks.config.records import UNITS
 from tasks.errors import Failed, Refused
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 MOST = 1000
 """Spans of one backfill."""

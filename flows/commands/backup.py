@@ -9,9 +9,9 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from flows.maintenance import back_up
-from tasks.pages.words import kilobytes
-from tasks.store.gc import size
-from tasks.store.home import find_home
+from tasks.display.words import kilobytes
+from tasks.runs.collection import size
+from tasks.runs.home import find_home
 
 Folder = Annotated[Path, typer.Argument(help="Where backups lie; each gets a folder of its own there.")]
 

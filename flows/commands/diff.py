@@ -9,9 +9,9 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from tasks.errors import Refused
+from tasks.runs.home import find_home
+from tasks.runs.runs import resolve_run
 from tasks.store.files import write
-from tasks.store.home import find_home
-from tasks.store.runs import resolve_run
 
 
 def diff(

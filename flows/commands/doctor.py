@@ -6,7 +6,7 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from infra import health
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 

@@ -6,7 +6,7 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from infra.stack import Stack, alone
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 
 def down(as_json: AsJson = False) -> None:

@@ -9,8 +9,8 @@ import typer
 from flows.commands.reply import AsJson, replying
 from flows.maintenance import make_room
 from flows.session import use_stack
-from tasks.pages.words import kilobytes
-from tasks.store.home import find_home
+from tasks.display.words import kilobytes
+from tasks.runs.home import find_home
 
 Days = Annotated[
     int | None,

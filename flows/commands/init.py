@@ -11,8 +11,8 @@ import typer
 import yaml
 
 from flows.commands.reply import AsJson, replying
+from tasks.display.words import kilobytes
 from tasks.errors import Refused
-from tasks.pages.words import kilobytes
 
 if TYPE_CHECKING:
     from tasks.data.guess import Guess

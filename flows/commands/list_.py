@@ -8,9 +8,9 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from tasks.artifacts import KINDS
+from tasks.display.words import describe, kilobytes
 from tasks.errors import Refused
-from tasks.pages.words import describe, kilobytes
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 from tasks.store.store import Store
 
 

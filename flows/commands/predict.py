@@ -11,7 +11,7 @@ from flows.commands.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.artifacts import Export
 from tasks.errors import Failed, Refused
-from tasks.store.home import Home, find_home
+from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
 
 
@@ -71,7 +71,7 @@ def _released(home: Home, store: Store, reference: str) -> Path:
     from tasks.tracking import shipping
 
     shipping.set_environment()
-    from tasks.tracking import registry
+    from tasks.registry import registry
     from tasks.tracking.runs import connect
 
     with registry.answering(home.mlflow_uri):
@@ -84,7 +84,7 @@ def _released(home: Home, store: Store, reference: str) -> Path:
 
 def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:
     """In a process of its own: this one does without TensorFlow."""
-    from tasks.children import Crew, Limits
+    from tasks.processes.crew import Crew, Limits
 
     logs = home.root / "logs"
     with Crew(logs, threads=1).gang("predict") as gang:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from tasks.errors import Failed, Refused, Stopped, UserError, of_the_machine
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
 

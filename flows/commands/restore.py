@@ -12,7 +12,7 @@ from infra import backup as backups
 from infra import databases
 from infra.stack import Stack
 from tasks.errors import Refused
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 Database = Annotated[
     str | None, typer.Option("--database-url", help="The empty database for a backup that was made of PostgreSQL.")

@@ -9,8 +9,8 @@ import typer
 from flows.commands.reply import AsJson, replying
 from flows.decisions import Reason, account, checked
 from flows.session import registry_of
-from tasks.store.audit import Answer
-from tasks.store.home import find_home
+from tasks.runs.audit import Answer
+from tasks.runs.home import find_home
 
 
 def rollback(
@@ -26,7 +26,7 @@ def rollback(
     with replying("rollback", as_json) as reply:
         because = checked(reason)
         home = find_home().readable()
-        from tasks.rollback import roll_back
+        from tasks.registry.rollback import roll_back
 
         with registry_of(home) as client:
             moved = roll_back(client, home, name, to, Answer.of_user(True, because, account()))

@@ -15,7 +15,7 @@ from flows.commands.flags import from_flags, read_flags
 from flows.commands.reply import AsJson, Reply, replying
 from flows.session import behind, check_addresses, prepare, reach_prefect, use_stack
 from tasks.errors import Refused
-from tasks.store.home import Home, find_home
+from tasks.runs.home import Home, find_home
 
 FLOWS = ("pipeline", "dataset", "training", "release")
 
@@ -32,11 +32,11 @@ def run(
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
         gc.disable()  # until all is imported: a fifth of that time would be spent looking for garbage
-        from tasks import console
-        from tasks.attempt import start_fork_server
         from tasks.config.load import load, validate
+        from tasks.display import terminal
+        from tasks.stage.attempt import start_fork_server
 
-        config = load(preset, flags, console.say) if preset else validate(from_flags(flags))
+        config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
         home = find_home().readable()
         check_release(name, config.release.model, home)
         check_source(name, config)
@@ -44,9 +44,9 @@ def run(
         home.make()
         use_stack(home)
         prepare(home)
-        console.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
+        terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         server = os.environ.get("PREFECT_API_URL")
-        console.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
+        terminal.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
         reach_prefect(home, lambda: start_fork_server(home, name, config))
         from flows.running import Ticket, ticket
 
@@ -60,7 +60,7 @@ def run(
                 raise
             raise found from error
         finally:
-            console.settle()
+            terminal.settle()
             ticket.reset(token)
             if mine.run is not None:
                 summarise(reply, mine.run, as_json)

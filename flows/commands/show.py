@@ -10,10 +10,10 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from tasks.artifacts import STAGES, Artifact
+from tasks.display.words import describe, kilobytes, seconds
 from tasks.errors import Refused
-from tasks.pages.words import describe, kilobytes, seconds
-from tasks.store.home import find_home
-from tasks.store.runs import Run, find_runs, resolve_run
+from tasks.runs.home import find_home
+from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
 
 

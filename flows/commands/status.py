@@ -8,7 +8,7 @@ from flows.commands.reply import AsJson, Reply, replying, when
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack
-from tasks.store.home import find_home
+from tasks.runs.home import find_home
 
 
 def status(as_json: AsJson = False) -> None:

@@ -17,9 +17,9 @@ from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, alone, bindable
-from tasks import console
+from tasks.display import terminal
 from tasks.errors import Refused, Stopped
-from tasks.store.home import Home, find_home, find_project
+from tasks.runs.home import Home, find_home, find_project
 from tasks.store.lock import locked
 
 PrefectPort = Annotated[
@@ -73,8 +73,8 @@ def up(
             make_database(home, layout)
             stack = Stack(home.root)  # as it is, now that nobody else changes it
             logs.rotate(home.root / "logs")
-            fresh = stack.up(layout, console.say)
-            orchestration.install(layout, console.say)
+            fresh = stack.up(layout, terminal.say)
+            orchestration.install(layout, terminal.say)
             found = orchestration.verify(layout)
         reply.add(**stack.facts(), deployments=orchestration.planned(found))
         if not as_json:
@@ -161,8 +161,8 @@ def stay(home: Path) -> None:
                 if stack.layout is None or not stack.started:
                     return
                 logs.rotate(home / "logs")
-                for name in stack.up(stack.layout, console.say):
-                    console.say(f"{name} was gone and is started anew", style="yellow")
+                for name in stack.up(stack.layout, terminal.say):
+                    terminal.say(f"{name} was gone and is started anew", style="yellow")
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import typer
 
 from flows.commands.reply import AsJson, replying
 from tasks.errors import Refused
-from tasks.store.audit import Audit
-from tasks.store.home import find_home
+from tasks.runs.audit import Audit
+from tasks.runs.home import find_home
 from tasks.store.store import Store
 
 

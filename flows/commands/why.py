@@ -12,8 +12,8 @@ from flows.commands.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
 from tasks.config import Config
 from tasks.errors import Refused
-from tasks.store.differences import PlannedArtifact, nearest
-from tasks.store.home import find_home
+from tasks.runs.differences import PlannedArtifact, nearest
+from tasks.runs.home import find_home
 from tasks.store.store import Store
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
@@ -31,10 +31,10 @@ def why(
     with replying("why", as_json) as reply:
         if stage not in STAGES:
             raise Refused("STAGE", stage, f"must be one of {', '.join(STAGES)}", "promote always runs")
-        from tasks import console
         from tasks.config.load import load
+        from tasks.display import terminal
 
-        config = load(preset, read_flags(context.args), console.say)
+        config = load(preset, read_flags(context.args), terminal.say)
         store = Store(find_home().readable().store)
         answers = []
         for wanted in plan(store, config)[stage]:
@@ -69,7 +69,7 @@ def tell(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, diff
 def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
     """What each stage of the pipeline would be asked for: the flow itself, run by a runner that makes nothing."""
     from flows.pipeline import pipeline
-    from tasks.looking import looking
+    from tasks.stage.looking import looking
 
     with looking(store, config) as looker:
         pipeline.fn.__wrapped__(config)  # type: ignore[attr-defined]

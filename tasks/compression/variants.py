@@ -18,9 +18,9 @@ from tasks.exporting.export import write_arrays
 from tasks.exporting.run import open_variant
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
-from tasks.runtime import pin
+from tasks.processes.threads import pin
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
-from tasks.workbench import Outcome, Workbench
 
 SPLIT = "test"
 PROBED = 1 << 26

@@ -21,8 +21,8 @@ from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.wire import Frames, Offsets, RecordWriter, encode
 from tasks.errors import Failed
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import canonical
-from tasks.workbench import Outcome, Workbench
 
 RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")

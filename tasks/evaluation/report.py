@@ -13,9 +13,9 @@ from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
 from tasks.evaluation.judging import Judge, SnapshotSplit, ask, judge
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
-from tasks.runtime import pin
+from tasks.processes.threads import pin
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
-from tasks.workbench import Outcome, Workbench
 
 SPLITS = ("validation", "test")
 PICTURED = "test"

@@ -25,10 +25,10 @@ from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
 from tasks.models.forward import predict
 from tasks.models.keras_file import EPOCH, architecture, load
-from tasks.runtime import pin
+from tasks.processes.threads import pin
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
-from tasks.workbench import Outcome, Workbench
 
 GOLDEN = "golden.npz"
 SPLIT = "test"

@@ -18,8 +18,8 @@ from tasks.data import open_snapshot
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.run import Runner, open_variant
 from tasks.models.features import TOKENS, fed
-from tasks.runtime import pin
-from tasks.workbench import Workbench
+from tasks.processes.threads import pin
+from tasks.processes.workbench import Workbench
 
 BATCHES = (1, 32)
 TOKENS_AT_ONCE = 256

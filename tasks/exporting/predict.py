@@ -18,7 +18,7 @@ from tasks.exporting.raw import TextSplit, answers_of
 from tasks.exporting.run import Runner, float_model
 from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import batched
-from tasks.workbench import Workbench
+from tasks.processes.workbench import Workbench
 
 TOP = 3
 CONTINUED, TEMPERATURE = 60, 0.7

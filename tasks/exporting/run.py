@@ -17,7 +17,7 @@ Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
 def open_variant(folder: Path, form: str, threads: int = 1) -> Runner:
     """Load the variant of this format in `folder`.
 
-    `threads` is for LiteRT; a SavedModel runs with the threads of the process (`tasks.runtime.pin`).
+    `threads` is for LiteRT; a SavedModel runs with the threads of the process (`tasks.processes.threads.pin`).
     """
     path = folder / FILES[form]
     return LiteRT(path, threads) if form == LITERT else SavedModel(path)

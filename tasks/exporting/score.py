@@ -19,8 +19,8 @@ from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
 from tasks.models.features import LABEL, TARGET
-from tasks.runtime import pin
-from tasks.workbench import Workbench
+from tasks.processes.threads import pin
+from tasks.processes.workbench import Workbench
 
 
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from tasks.artifacts import Artifact
+from tasks.display.words import figure
 from tasks.pages import results, sections
 from tasks.pages.facts import Facts
 from tasks.pages.results import Examples, Pair, Row
-from tasks.pages.words import figure
-from tasks.store.differences import Difference, Keys, between, keys
-from tasks.store.history import History, between_commits, short
-from tasks.store.runs import Run
+from tasks.runs.differences import Difference, Keys, between, keys
+from tasks.runs.history import History, between_commits, short
+from tasks.runs.runs import Run
 
 MOST = 20
 """Lines of a part that the text shows; the page and `--json` have all."""

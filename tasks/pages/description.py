@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from tasks.display.words import INPUTS
 from tasks.evaluation import gates
 from tasks.pages.facts import Facts
-from tasks.pages.words import INPUTS
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
+from tasks.display.words import MODELS, baselines, describe, kilobytes, noun, one, score, standing
 from tasks.evaluation import FEWEST, primary
-from tasks.pages.words import MODELS, baselines, describe, kilobytes, noun, one, score, standing
-from tasks.store.runs import Run
+from tasks.runs.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
 """In the order they run; run.json, being JSON, knows no order."""

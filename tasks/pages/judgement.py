@@ -13,10 +13,10 @@ from PIL import Image
 
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
+from tasks.display.words import span
 from tasks.evaluation import FEWEST, TASKS
 from tasks.models.features import TOKENS, model_input
 from tasks.pages.facts import Facts
-from tasks.pages.words import span
 
 PICTURES = {
     "confusion": "Rows are labels, columns what the model said.",

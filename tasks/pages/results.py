@@ -16,10 +16,10 @@ import numpy as np
 from tasks.artifacts import Artifact
 from tasks.config import EvaluateConfig
 from tasks.data.reading import RecordsReader
+from tasks.display.words import figure, interval, kilobytes
 from tasks.errors import Failed
 from tasks.evaluation import FEWEST, TASKS, paired
 from tasks.pages.facts import Facts
-from tasks.pages.words import figure, interval, kilobytes
 
 SPLITS = ("test", "validation")
 

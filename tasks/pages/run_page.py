@@ -7,8 +7,8 @@ from pathlib import Path
 from tasks.pages import judgement, sections, templates
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
+from tasks.runs.runs import Run
 from tasks.store.files import write
-from tasks.store.runs import Run
 
 
 def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:

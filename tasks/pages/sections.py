@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from tasks.artifacts import Artifact, Model
+from tasks.display.words import figure, kilobytes, seconds, span, standing
 from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
-from tasks.pages.words import figure, kilobytes, seconds, span, standing
-from tasks.store.provenance import git_commit, packages
+from tasks.runs.provenance import git_commit, packages
 
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tasks.display.words import INPUTS, kilobytes, seconds, span, standing
 from tasks.pages.facts import Facts
-from tasks.pages.words import INPUTS, kilobytes, seconds, span, standing
-from tasks.store.runs import Run
+from tasks.runs.runs import Run
 
 SAMPLE_LINES = 12
 """Of a generated text that the summary shows; the page has it whole."""

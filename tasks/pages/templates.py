@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tasks.pages.words import one, seconds
+from tasks.display.words import one, seconds
 
 
 def page(template: str, **values: Any) -> str:

@@ -23,10 +23,10 @@ from tasks.artifacts import Artifact
 from tasks.config.templates import copy_template, keep_template
 from tasks.errors import Failed
 from tasks.pages.description import MODE, STORY
-from tasks.store.history import short
-from tasks.store.provenance import git_commit
-from tasks.store.runs import Run
-from tasks.tracking.journal import Point
+from tasks.runs.history import short
+from tasks.runs.journal import Point
+from tasks.runs.provenance import git_commit
+from tasks.runs.runs import Run
 
 BATCH = 1000
 """MLflow takes at most this many metrics in one call."""

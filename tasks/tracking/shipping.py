@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks import console
 from tasks.artifacts import Artifact
+from tasks.display import terminal
 from tasks.errors import Failed
+from tasks.runs.journal import JournalFile, read
+from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
-from tasks.store.runs import Run
-from tasks.tracking import chosen
-from tasks.tracking.journal import JournalFile, read
+from tasks.tracking import tracked
 from tasks.tracking.outage import ours, reason
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Shipper:
 
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         """What a stage handed on: its metrics by way of the journal, its digest and lineage as they are."""
-        self.metrics(chosen.of_stage(self.run.config.model.task, stage, artifact, seconds, cached))
+        self.metrics(tracked.of_stage(self.run.config.model.task, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -95,7 +95,7 @@ class Shipper:
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
         """The run's last words: what was timed, files for its artifact viewer, its description, its status."""
-        self.metrics(chosen.of_measurements(self.run.measurements()))
+        self.metrics(tracked.of_measurements(self.run.measurements()))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
             from tasks.tracking import runs
@@ -137,12 +137,12 @@ class Shipper:
         left = sum(len(point.metrics) for point in read(self.journal, state["offset"]))
         if state["late"]:
             self.run.measure("tracking/late_points", state["late"])
-            console.say(
+            terminal.say(
                 f"  tracking: {state['late']:,} of {state['points']:,} points reached MLflow late", style="yellow"
             )
         if left or self._thread.is_alive() or not self._ready.is_set():
             why = f" ({reason(self.fault)})" if self.fault and not self._told else ""
-            console.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")
+            terminal.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")
 
     def _go(self) -> None:
         while True:
@@ -157,7 +157,7 @@ class Shipper:
                 if self._faults == TELLING and not ending:
                     self._told = True
                     where = self.run.home.mlflow_uri
-                    console.say(f"warning: tracking at {where}: {reason(error)}; metrics wait", style="yellow")
+                    terminal.say(f"warning: tracking at {where}: {reason(error)}; metrics wait", style="yellow")
             if ending:
                 return
             self._ending.wait(EVERY)

@@ -10,12 +10,12 @@ from typing import Any
 
 from tasks.data.pipeline import SnapshotReader, batches
 from tasks.errors import Failed
+from tasks.processes.workbench import Journal
+from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import StagedCheckpoints
-from tasks.training.choice import Choice
-from tasks.training.engine import Engine
+from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
-from tasks.workbench import Journal
 
 log = logging.getLogger(__name__)
 """A process's own log, whose lines the run's log has, too."""

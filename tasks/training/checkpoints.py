@@ -18,8 +18,8 @@ import numpy as np
 
 from tasks.store.files import canonical
 from tasks.store.staging import PASSING, Staging
-from tasks.training.choice import Choice
-from tasks.training.engine import Arrays, Engine
+from tasks.training.best_weights import Choice
+from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
 
 log = logging.getLogger(__name__)

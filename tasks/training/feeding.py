@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.data.order import batch_rows
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engine import Arrays
+from tasks.training.engines import Arrays
 from tasks.training.plan import Plan
 
 

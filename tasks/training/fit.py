@@ -11,15 +11,15 @@ from tasks.config.train import Mirrored
 from tasks.data import open_snapshot
 from tasks.errors import Stopped
 from tasks.evaluation import primary
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
+from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.choice import Choice
 from tasks.training.feeding import Feed
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
-from tasks.workbench import Outcome, Workbench
 
 POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -49,20 +49,20 @@ def fit(
 
     Raises `Stopped` after a signal, the state saved; `Failed` on a loss that is not finite.
     """
-    from tasks import runtime
-    from tasks.training.strategies import split_cpu
+    from tasks.processes import threads
+    from tasks.training.engines.tensorflow.strategies import split_cpu
 
-    runtime.pin(bench.threads)
+    threads.pin(bench.threads)
     split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
 
     from tasks.models import build, keras_file
     from tasks.models.features import outputs_of
     from tasks.models.forward import at_once
-    from tasks.training.objectives import make_objective, rightness
-    from tasks.training.optimizers import make_optimizer
-    from tasks.training.step import Step
-    from tasks.training.strategies import make_strategy
-    from tasks.training.tensorflow_engine import TensorFlowEngine, first_copy
+    from tasks.training.engines.tensorflow.engine import TensorFlowEngine, first_copy
+    from tasks.training.engines.tensorflow.objectives import make_objective, rightness
+    from tasks.training.engines.tensorflow.optimizers import make_optimizer
+    from tasks.training.engines.tensorflow.step import Step
+    from tasks.training.engines.tensorflow.strategies import make_strategy
 
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)

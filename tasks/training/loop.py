@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tasks.training.engine import Engine
+from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
 

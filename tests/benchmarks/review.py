@@ -24,9 +24,9 @@ from urllib.parse import quote
 from playwright.sync_api import Page, Request
 
 from infra.services import Layout, mlflow_server
-from tasks.store.home import Home
-from tasks.store.runs import Run, find_runs, opened
-from tasks.tracking.journal import JournalFile, read
+from tasks.runs.home import Home
+from tasks.runs.journal import JournalFile, read
+from tasks.runs.runs import Run, find_runs, opened
 from tasks.tracking.shipping import set_environment
 from tests.browser import browsing
 from tests.stacks import free_ports

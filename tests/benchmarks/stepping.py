@@ -10,21 +10,21 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks import runtime
 from tasks.config import ConvnetModel, TrainConfig
 from tasks.config.train import Adam, Schedule
 from tasks.data import open_snapshot
 from tasks.models import build
+from tasks.processes import threads
 from tasks.training.actions import Guard, Log, Progress
+from tasks.training.engines.tensorflow.engine import TensorFlowEngine
+from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.engines.tensorflow.optimizers import make_optimizer
+from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
 from tasks.training.feeding import Feed
 from tasks.training.loop import train
 from tasks.training.meter import Meter
-from tasks.training.objectives import make_objective
-from tasks.training.optimizers import make_optimizer
 from tasks.training.plan import make_plan
-from tasks.training.step import Step
-from tasks.training.strategies import OneDeviceStrategy
-from tasks.training.tensorflow_engine import TensorFlowEngine
 from tests.benchmarks.pairs import compare
 
 STEPS, CALL, BATCH = 200, 20, 64
@@ -50,7 +50,7 @@ class NoJournal:
 
 def main() -> None:
     """On the digits preset's model and synthetic images of its size."""
-    runtime.pin(2)
+    threads.pin(2)
     with tempfile.TemporaryDirectory() as name:
         snapshot = open_snapshot(synthetic(Path(name)))
         features = snapshot.features
@@ -108,8 +108,8 @@ def checkpoint(engine: TensorFlowEngine) -> None:
 
     from tasks.store.files import sums
     from tasks.store.staging import Staging
+    from tasks.training.best_weights import Choice
     from tasks.training.checkpoints import StagedCheckpoints, pack
-    from tasks.training.choice import Choice
 
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "staging"

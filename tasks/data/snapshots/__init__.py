@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Records
 from tasks.config import SnapshotConfig
 from tasks.data.arrays import ArrayWriter
-from tasks.workbench import Outcome, Workbench
+from tasks.processes.workbench import Outcome, Workbench
 
 KINDS = {
     "image": "tasks.data.snapshots.image",

@@ -13,8 +13,8 @@ from tasks.data.features import Feature
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import lineage_of, parts_of, write_array
 from tasks.errors import Failed
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
-from tasks.workbench import Outcome, Workbench
 
 NUMBERS, TARGET, LABEL = "numbers", "target", "label"
 TRAIN = "train"

@@ -21,9 +21,9 @@ from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, parts_of, write_array
 from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
 from tasks.errors import Failed
+from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import PASSING
-from tasks.workbench import Outcome, Workbench
 
 TRAIN = "train"
 CHUNK_BYTES = 4 << 20

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tasks.training.engine import Arrays
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.strategies import Strategy
 from tasks.training.feeding import Feed
 from tasks.training.meter import Sums
-from tasks.training.step import Step
-from tasks.training.strategies import Strategy
 
 
 class TensorFlowEngine:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from tasks.errors import Failed, Lost, Stopped
-from tasks.fork_server import fork_server
+from tasks.processes.fork_server import fork_server
 from tasks.store.staging import Staging
 
 HANG_UP = 10.0

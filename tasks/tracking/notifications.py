@@ -9,12 +9,12 @@ import urllib.request
 from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
-from tasks import console
 from tasks.config import NotifyConfig
 from tasks.config.secrets import Missing, resolve
+from tasks.display import terminal
 from tasks.pages.description import links
 from tasks.pages.facts import Facts
-from tasks.store.runs import Run
+from tasks.runs.runs import Run
 
 PATIENCE = 10.0
 """Seconds that a receiver may take."""
@@ -34,7 +34,7 @@ def tell(run: Run) -> None:
         except Exception as error:
             # of an address only the reference is named: it may hold a password, and a library's words the address
             saw = error.saw if isinstance(error, Missing) else type(error).__name__
-            console.say(f"warning: notify.{name} ({reference}) was not reached: {saw}", style="yellow")
+            terminal.say(f"warning: notify.{name} ({reference}) was not reached: {saw}", style="yellow")
 
 
 def event_of(run: Run) -> str:

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tasks.errors import Failed
+from tasks.runs.home import Home
 from tasks.store.files import canonical, pretty, sync, write
-from tasks.store.home import Home
 
 START = "0" * 64
 """What the first line follows."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.errors import Refused
-from tasks.store.audit import Answer, Audit, Entry
-from tasks.store.home import Home
+from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.home import Home
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from tasks.tracking.registry import Registered
+    from tasks.registry.registry import Registered
 
 
 class Rollback(NamedTuple):
@@ -34,7 +34,7 @@ def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given
     Raises:
         Refused: there is no champion, none was before it, or `to` never was champion.
     """
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     audit = Audit(home)
     registry.finish(client, audit)

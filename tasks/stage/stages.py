@@ -13,16 +13,17 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas import State
 from prefect.states import Completed
 
-from tasks import console, showing
 from tasks.artifacts import Artifact, Model
-from tasks.attempt import current, machine_errors
 from tasks.config import Config, ReleaseConfig
+from tasks.display import terminal
+from tasks.display.words import told
 from tasks.errors import Failed, Lost, Refused
-from tasks.identities import Identity
-from tasks.looking import looker
-from tasks.pages.words import told
+from tasks.stage.attempt import current, machine_errors
+from tasks.stage.identities import Identity
+from tasks.stage.looking import looker
 from tasks.store.files import write
 from tasks.store.store import Store, digest_of
+from tasks.tracking import prefect_page
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")
@@ -64,7 +65,7 @@ def _may_mend(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
     """Whether trying again can help: never after a wrong config or a bad input."""
     error = state.data
     if isinstance(error, Lost):
-        console.say(f"  … {stage.name:<9} {error.field}: {error.saw}; trying again soon", style="yellow")
+        terminal.say(f"  … {stage.name:<9} {error.field}: {error.saw}; trying again soon", style="yellow")
     return isinstance(error, Lost)
 
 
@@ -92,8 +93,8 @@ def run_stage(
     attempt, started = current.get(), time.monotonic()
     attempt.raise_if_stopped()
     with (
-        console.stage(stage, name) as shown,
-        showing.progress(stage, shown.progress) as heard,
+        terminal.stage(stage, name) as shown,
+        prefect_page.progress(stage, shown.progress) as heard,
         machine_errors(f"stage {stage}", attempt.run.home.root),
     ):
         inputs = identity.inputs(kind)
@@ -110,7 +111,7 @@ def run_stage(
         shown.done(found, cached, seconds)
     attempt.run.made(stage, found, seconds, cached=cached)
     attempt.shipper.record(stage, found, cached, seconds)
-    showing.table(stage, found, cached, seconds)
+    prefect_page.table(stage, found, cached, seconds)
     if keep is not None:  # where people look for it
         write(attempt.run.folder / Path(keep).name, (found.path / keep).read_bytes())
     return found
@@ -179,5 +180,5 @@ def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: 
     if not always and all(row["cached"] for row in attempt.run.record["stages"][stage]):
         return {}
     attempt.raise_if_stopped()
-    with console.stage(stage, "latency") as shown:
+    with terminal.stage(stage, "latency") as shown:
         return attempt.work(stage, work, None, arguments, heard=shown.progress)

@@ -10,27 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks import console, notify
-from tasks.children import Crew, Limits
 from tasks.config import Config
+from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Stopped, UserError
-from tasks.fork_server import fork_server
 from tasks.pages import run_page
-from tasks.runtime import available_threads
-from tasks.signals import Signals
-from tasks.store.audit import Answer
-from tasks.store.home import Home, find_home
-from tasks.store.provenance import produced_by
-from tasks.store.runs import Run, finished_before, opened
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.fork_server import fork_server
+from tasks.processes.threads import available_threads
+from tasks.runs.audit import Answer
+from tasks.runs.home import Home, find_home
+from tasks.runs.provenance import produced_by
+from tasks.runs.runs import Run, finished_before, opened
+from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
 from tasks.store.store import Store
+from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper
 
 PATIENCE, HASTE = 60.0, 5.0
 """Seconds in which MLflow may take what is left at a run's end, and after a signal."""
 
 
-log = logging.getLogger("tasks.children")
+log = logging.getLogger("tasks.processes.crew")
 """The lines of the compute processes' logs, by stage and rank, for the run's log."""
 
 
@@ -81,7 +82,7 @@ class Attempt:
 
         def stop() -> int:
             if self.signals.number:
-                console.say("  … saving, then stopping")
+                terminal.say("  … saving, then stopping")
             return self.signals.number
 
         resources = self.config.resources
@@ -97,7 +98,7 @@ class Attempt:
                     limits=Limits(*resources.limit(stage), resources.grace),
                     hear=hear,
                     stop=stop,
-                    say=lambda line: console.say(f"  … {stage:<9} {line}"),
+                    say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
                 )
         finally:
             self.signals.working = False
@@ -139,7 +140,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
     home = find_home()
     start_fork_server(home, flow, config)
     signals = Signals()
-    begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=console.say)
+    begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=terminal.say)
     with machine_errors("the run", home.root), signals.handled(), begun as run:
         attempt = None
         try:
@@ -147,7 +148,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             attempt = Attempt(run, ticket.answered, signals)
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
-                    console.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
+                    terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
                 result = _with_one_repair(body)
                 run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
                 ticket.asks = attempt.asks
@@ -165,10 +166,10 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
         finally:
             signals.release()
             if attempt is not None:
-                console.wait("writing the run's page, sending the rest to MLflow")
+                terminal.wait("writing the run's page, sending the rest to MLflow")
                 _publish_page(attempt)
                 attempt.shipper.close(HASTE if signals.number else PATIENCE)
-                notify.tell(run)
+                notifications.tell(run)
 
 
 @contextmanager
@@ -198,7 +199,7 @@ def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) ->
     try:
         run.end(exit_code, status, error)
     except OSError as full:
-        console.say(f"warning: {run.folder / 'run.json'}: {full.strerror}; it does not tell this end", style="yellow")
+        terminal.say(f"warning: {run.folder / 'run.json'}: {full.strerror}; it does not tell this end", style="yellow")
 
 
 def _publish_page(attempt: Attempt) -> None:
@@ -206,7 +207,7 @@ def _publish_page(attempt: Attempt) -> None:
     try:
         pages, description = run_page.publish(attempt.run)
     except Exception as error:
-        console.say(f"warning: the run's page could not be made: {type(error).__name__}: {error}", style="yellow")
+        terminal.say(f"warning: the run's page could not be made: {type(error).__name__}: {error}", style="yellow")
         pages, description = [], attempt.run.record["status"]
     attempt.shipper.end(pages, description)
 
@@ -215,6 +216,6 @@ def _with_one_repair(body: Callable[[], Any]) -> Any:
     try:
         return body()
     except Damaged as damage:
-        console.say(f"warning: {damage}", style="yellow")
-        console.say("  … starting once more from the top")
+        terminal.say(f"warning: {damage}", style="yellow")
+        terminal.say("  … starting once more from the top")
         return body()

@@ -18,10 +18,10 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from tasks import console
 from tasks.artifacts import Artifact
-from tasks.pages.words import describe
-from tasks.store.runs import Run
+from tasks.display import terminal
+from tasks.display.words import describe
+from tasks.runs.runs import Run
 
 Tell = Callable[[int, int, str, dict[str, Any]], None]
 
@@ -44,7 +44,7 @@ class Progress:
 
     def tell(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
         """`done` of `total` units."""
-        words = " · ".join([f"{unit} {done:,}/{total:,}", *console.spell(figures)])
+        words = " · ".join([f"{unit} {done:,}/{total:,}", *terminal.spell(figures)])
         self._latest = (100.0 * done / max(total, 1), words)
 
     def renew(self) -> None:
@@ -73,7 +73,7 @@ class Progress:
             self._shown = latest
         except Exception:
             return
-        console.log.info("%s: %s", self.stage, words)
+        terminal.log.info("%s: %s", self.stage, words)
 
 
 @contextmanager
@@ -125,4 +125,4 @@ def _tell(what: str, create: Callable[[], Any]) -> None:
     try:
         create()
     except Exception as error:
-        console.say(f"warning: Prefect did not take {what}: {error}", style="yellow")
+        terminal.say(f"warning: Prefect did not take {what}: {error}", style="yellow")

@@ -11,7 +11,7 @@ from tasks.store.staging import Staging
 
 
 class Journal(Protocol):
-    """Where metrics by step go (`tasks.tracking.journal`)."""
+    """Where metrics by step go (`tasks.runs.journal`)."""
 
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.store.home import Home
-from tasks.store.runs import FINISHED, Run, find_runs
+from tasks.runs.home import Home
+from tasks.runs.runs import FINISHED, Run, find_runs
 from tasks.store.store import Store, read_manifest
 
 

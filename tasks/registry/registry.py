@@ -19,11 +19,11 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_
 from mlflow.tracking import MlflowClient
 from mlflow.types.schema import Schema, TensorSpec
 
-from tasks import console
 from tasks.artifacts import Export
+from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
-from tasks.store.audit import Audit, Entry
-from tasks.store.provenance import packages
+from tasks.runs.audit import Audit, Entry
+from tasks.runs.provenance import packages
 from tasks.store.store import Store
 from tasks.tracking.outage import ours, reason
 
@@ -195,7 +195,7 @@ def finish(client: MlflowClient, audit: Audit) -> bool:
     alike = meant is not None and meant.export == entry["export"]
     if not alike or (now.version if now else None) not in (entry["before"], entry["after"]):
         what = f"{entry['action']} {entry['model']} version {entry['version']}"
-        console.say(f"warning: {what} was begun, and the registry changed before it ended: dropped", style="yellow")
+        terminal.say(f"warning: {what} was begun, and the registry changed before it ended: dropped", style="yellow")
         audit.drop()
         return False
     apply(client, Change(**change))
@@ -250,7 +250,7 @@ def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> E
         if (lying := store.find(Export, found.export, "export")) is not None:
             return lying
     except Damaged as damage:
-        console.say(f"warning: {damage}; the registry has another copy", style="yellow")
+        terminal.say(f"warning: {damage}; the registry has another copy", style="yellow")
     with store.claim(Export, found.export, "export") as claim:
         if (lying := claim.published()) is not None:  # by whom we waited for
             return lying

@@ -17,8 +17,8 @@ from typing import Any
 from tasks.artifacts import Artifact, Release
 from tasks.config import Config
 from tasks.errors import Failed, Refused, Stopped
+from tasks.runs.home import Home
 from tasks.store.files import pretty, write
-from tasks.store.home import Home
 from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from tasks.config import TrainConfig
-from tasks.training.engine import Arrays, Engine
+from tasks.training.engines import Arrays, Engine
 
 
 @dataclass

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks.artifacts import Artifact
-from tasks.pages.words import describe, seconds
+from tasks.display.words import describe, seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
@@ -29,7 +29,7 @@ BAR = 14
 BESIDES = BAR + 22
 """Columns that a stage's line takes besides its figures."""
 
-log = logging.getLogger("tasks.console")
+log = logging.getLogger("tasks.display.terminal")
 """What is said here is in the run's log, too: Prefect keeps what loggers below `tasks` are told."""
 
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)

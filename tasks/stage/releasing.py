@@ -8,14 +8,15 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tasks import approval, console
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.attempt import Attempt, current, machine_errors
 from tasks.config import PromoteConfig
+from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary
 from tasks.evaluation.gates import Champion, promotion
-from tasks.store.audit import Audit
+from tasks.registry import approval
+from tasks.runs.audit import Audit
+from tasks.stage.attempt import Attempt, current, machine_errors
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
 from tasks.tracking.outage import ours, reason
@@ -23,7 +24,7 @@ from tasks.tracking.outage import ours, reason
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from tasks.tracking.registry import Registered
+    from tasks.registry.registry import Registered
 
 PATIENCE = 120.0
 """Seconds to wait for the registry."""
@@ -34,9 +35,9 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
     attempt, started = current.get(), time.monotonic()
     attempt.raise_if_stopped()
     run, name = attempt.run, attempt.config.name
-    with console.stage("promote", name) as shown, machine_errors("stage promote", run.home.root):
+    with terminal.stage("promote", name) as shown, machine_errors("stage promote", run.home.root):
         client, mlflow_id = _reached(attempt, shown)
-        from tasks.tracking import registry
+        from tasks.registry import registry
 
         lock = locked(run.home.root / ".registry.lock", shown.say, attempt.raise_if_stopped)
         try:
@@ -55,7 +56,7 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
     return made
 
 
-def _reached(attempt: Attempt, shown: console.Stage) -> tuple[MlflowClient, str]:
+def _reached(attempt: Attempt, shown: terminal.Stage) -> tuple[MlflowClient, str]:
     """The registry, and the MLflow run to register from; a server that is away is waited for, aloud."""
     uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=PATIENCE)
     said: list[str] = []
@@ -89,7 +90,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     run, name = attempt.run, attempt.config.name
     registry.finish(client, Audit(run.home))
@@ -134,7 +135,7 @@ def _present(attempt: Attempt, client: MlflowClient, champion: Registered, recor
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
     """The champion's score on these test records, raw input to prediction; NaN where it cannot be had."""
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     try:
         attempt.run.use(Export.kind, champion.export)
@@ -144,5 +145,5 @@ def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, r
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's
             raise
-        console.say(f"warning: champion version {champion.version}: {error}", style="yellow")
+        terminal.say(f"warning: champion version {champion.version}: {error}", style="yellow")
         return math.nan

@@ -13,14 +13,14 @@ from tasks.evaluation import primary
 from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
-from tasks.store.audit import Answer, Audit, Entry
+from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
-from tasks.store.runs import Run
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from tasks.tracking.registry import Registered
+    from tasks.registry.registry import Registered
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
@@ -119,7 +119,7 @@ def carry_out(client: MlflowClient, run: Run, found: Registered, ruling: Ruling)
 
     The caller holds the registry's lock.
     """
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     name, version = run.record["name"], found.version
     now = {alias: registry.aliased(client, name, alias) for alias in (CHAMPION, CANDIDATE)}
@@ -167,7 +167,7 @@ def settle(client: MlflowClient, run: Run, answer: Answer) -> Release:
         Refused: the run awaits nothing, its version is gone, or its score and the new champion's are of other records
             or by another metric.
     """
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     registry.finish(client, Audit(run.home))
     found = _waiting(client, run, answer)
@@ -187,7 +187,7 @@ def settle(client: MlflowClient, run: Run, answer: Answer) -> Release:
 
 def _waiting(client: MlflowClient, run: Run, answer: Answer) -> Registered:
     """The version that awaits this run's approval, or whose approval was decided without the run being told."""
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     verb, name, status = "approve" if answer.accepted else "reject", run.record["name"], run.record["status"]
     rule, path = f"{verb} answers a run that awaits approval", run.folder / "release.json"
@@ -215,7 +215,7 @@ def _waiting(client: MlflowClient, run: Run, answer: Answer) -> Registered:
 
 def _compare(client: MlflowClient, run: Run, found: Registered, answer: Answer) -> Promotion:
     """What the gate said, or, to an approval, says now that another version is champion."""
-    from tasks.tracking import registry
+    from tasks.registry import registry
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
     now, asked = (champion.version if champion else "none"), found.tags["millrace.against"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from tasks.training.objectives import Batch, Objective
+from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.train import Mirrored
-from tasks.training.engine import Arrays
-from tasks.training.step import Step
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.step import Step
 
 Sums = dict[str, Any]
 Run = Callable[[Arrays, np.ndarray], Sums]

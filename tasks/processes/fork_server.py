@@ -32,7 +32,7 @@ from typing import Any
 
 from tasks.errors import Failed
 
-CHILD = "tasks.child"
+CHILD = "tasks.processes.child"
 """Whose `serve` a forked process runs; above this module, so that it is imported by name."""
 
 PRELOADED = ("numpy", "tensorflow", "keras", "sklearn.metrics", CHILD)
@@ -135,7 +135,7 @@ class ForkServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tasks.fork_server", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from tasks.artifacts import Artifact
 from tasks.config import Config
-from tasks.identities import Identity
-from tasks.store.differences import PlannedArtifact
+from tasks.runs.differences import PlannedArtifact
+from tasks.stage.identities import Identity
 from tasks.store.store import Store, handle
 
 Made = TypeVar("Made")

@@ -19,15 +19,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Stopped, UserError, of_the_machine
-from tasks.tracking.journal import JournalFile
-from tasks.workbench import Silence, Workbench
+from tasks.processes.workbench import Silence, Workbench
+from tasks.runs.journal import JournalFile
 
 if TYPE_CHECKING:
-    from tasks.children import Request
+    from tasks.processes.crew import Request
 
 
 class Child:
-    """Answers the requests of `tasks.children.Gang`."""
+    """Answers the requests of `tasks.processes.crew.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -1,0 +1,1 @@
+"""Model versions and aliases: release, approval, rollback."""

@@ -1,0 +1,1 @@
+"""The one way a stage runs, and the life of an attempt."""

@@ -1,0 +1,1 @@
+"""The TensorFlow engine: step, objectives, optimizers, strategies."""
