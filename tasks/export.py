@@ -22,4 +22,5 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
         identities.export(model, examples, variants, config),
         work="tasks.exporting.export:build",
         arguments=(model, examples, variants, config),
+        threads=1,  # the golden outputs are the same whatever the machine's cores
     )

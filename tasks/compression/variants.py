@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.artifacts import Model, Records, Snapshot, Variant
+from tasks.artifacts import Model, Outcome, Records, Snapshot, Variant
 from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
@@ -18,9 +18,10 @@ from tasks.exporting.export import write_arrays
 from tasks.exporting.run import open_variant
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
-from tasks.processes.threads import pin
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 SPLIT = "test"
 PROBED = 1 << 26
@@ -44,7 +45,6 @@ def build(
     whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is made all the same.
     A float form also keeps what Keras answered (`reference.npz`), so that Keras is asked once for all made from it.
     """
-    pin(bench.threads)
     bench.staging.reserve(model.bytes)
     network = load(model.path)
     plan = architecture(model.path)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.data import tfds
 from tasks.data.duplicates import Copy, Duplicates
@@ -21,8 +22,10 @@ from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.wire import Frames, Offsets, RecordWriter, encode
 from tasks.errors import Failed
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import canonical
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.artifacts import Model, Records, Snapshot
+from tasks.artifacts import Model, Outcome, Records, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.evaluation import REPORT_VERSION, chosen, primary
 from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
 from tasks.evaluation.judging import Judge, SnapshotSplit, ask, judge
 from tasks.models.forward import caller
 from tasks.models.keras_file import architecture, load
-from tasks.processes.threads import pin
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 SPLITS = ("validation", "test")
 PICTURED = "test"
@@ -33,7 +34,6 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     Raises:
         Failed: a split is empty, or the model's outputs are not finite.
     """
-    pin(bench.threads)
     plan = architecture(model.path)
     task, loss = plan["model"]["task"], plan["loss"]
     call = caller(load(model.path))

@@ -10,12 +10,12 @@ import sysconfig
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tasks.artifacts import Artifact, Model, Snapshot, Variant
+from tasks.artifacts import Artifact, Model, Outcome, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
@@ -25,10 +25,11 @@ from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
 from tasks.models.forward import predict
 from tasks.models.keras_file import EPOCH, architecture, load
-from tasks.processes.threads import pin
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 GOLDEN = "golden.npz"
 SPLIT = "test"
@@ -42,13 +43,12 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     """Collect the accepted variants and prove that they answer as Keras does.
 
     Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 of the Keras model),
-    `transform/` and `README.md`. Needs a fresh process: it runs on one thread, so that the golden outputs are the
-    same whatever the machine's cores.
+    `transform/` and `README.md`. Runs on one thread, so that the golden outputs are the same whatever the machine's
+    cores.
 
     Raises:
         Failed: no SavedModel among the variants, or a float variant differs here by more than its parity gate allows.
     """
-    pin(1)
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"

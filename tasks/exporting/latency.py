@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,9 @@ from tasks.data import open_snapshot
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.run import Runner, open_variant
 from tasks.models.features import TOKENS, fed
-from tasks.processes.threads import pin
-from tasks.processes.workbench import Workbench
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 BATCHES = (1, 32)
 TOKENS_AT_ONCE = 256
@@ -40,7 +41,6 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
         "milliseconds": {variant: ms}}, "32": ...}}`. Ratios are medians over rounds against the float LiteRT file;
         `litert_again` is that file against itself. `{}` where there is no float LiteRT file.
     """
-    pin(bench.threads)
     formats = {variant.name: variant.manifest["statistics"]["format"] for variant in variants}
     folders = {variant.name: variant.path for variant in variants}
     if LITERT not in formats:

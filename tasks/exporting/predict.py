@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ from tasks.exporting.raw import TextSplit, answers_of
 from tasks.exporting.run import Runner, float_model
 from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import batched
-from tasks.processes.workbench import Workbench
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 TOP = 3
 CONTINUED, TEMPERATURE = 60, 0.7

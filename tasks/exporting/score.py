@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,9 @@ from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
 from tasks.models.features import LABEL, TARGET
-from tasks.processes.threads import pin
-from tasks.processes.workbench import Workbench
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
@@ -36,7 +37,6 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
         Failed: the records have no examples of that split, an image cannot be decoded, or the export does not know
             a class of theirs.
     """
-    pin(bench.threads)
     transform, reader = read_transform(export), RecordsReader(records)
     if not reader.counts.get(split, 0):
         raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")

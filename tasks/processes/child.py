@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Stopped, UserError, of_the_machine
+from tasks.processes import threads
 from tasks.processes.workbench import Silence, Workbench
 from tasks.runs.journal import JournalFile
 
@@ -62,6 +63,7 @@ class Child:
                 rank=request.rank,
                 peers=request.peers,
             )
+            threads.pin(request.threads)
             outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
             self.working = False
             self._say("done", outcome)

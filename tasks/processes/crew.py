@@ -132,8 +132,11 @@ class Gang:
         hear: Hear,
         stop: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda line: None,
+        threads: int | None = None,
     ) -> Any:
         """Have `module:function` done by every process, and return what the chief's returns.
+
+        TensorFlow uses the threads of the crew there, or as many as are given.
 
         Raises what the work raised; `Lost` when a process was killed; `Failed` when one crashed or the time-out has
         passed; `Stopped` after a signal (`stop()` gives its number), once the processes have saved and left or
@@ -146,7 +149,7 @@ class Gang:
                     work,
                     staging if chief else None,
                     journal if chief else None,
-                    process.threads,
+                    threads or process.threads,
                     arguments,
                     role,
                     process.rank,

@@ -69,6 +69,7 @@ class Attempt:
         arguments: tuple[Any, ...],
         *,
         heard: Callable[..., None] = lambda *progress: None,
+        threads: int | None = None,
     ) -> Any:
         """Have `module:function` done in a compute process; measurements go to the run, progress to `heard`."""
 
@@ -99,6 +100,7 @@ class Attempt:
                     hear=hear,
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
+                    threads=threads,
                 )
         finally:
             self.signals.working = False

@@ -79,12 +79,13 @@ def run_stage(
     name: str | None = None,
     check: Callable[[], None] = lambda: None,
     keep: str | None = None,
+    threads: int | None = None,
 ) -> Kind:
     """The artifact of this identity: from the store, or made now by `work` in a compute process.
 
     `work` is `module:function`, called as `function(bench, *arguments)` in a process in which nothing has been
     computed before. `check` is called first, and may refuse the parents; a copy of the artifact's file `keep` is put
-    into the run's folder. Raises what the work raises, and `Failed` for an error of the machine.
+    into the run's folder; `threads` are as many as the bytes are defined by. Raises what the work raises, and `Failed` for an error of the machine.
     """
     name = name or kind.kind
     if (looks := looker()) is not None:
@@ -104,7 +105,7 @@ def run_stage(
             found = claim.published()
             cached = found is not None
             if found is None:
-                outcome = attempt.work(stage, work, claim.staging, arguments, heard=heard)
+                outcome = attempt.work(stage, work, claim.staging, arguments, heard=heard, threads=threads)
                 identity.check_sources(inputs)
                 found = claim.publish(inputs, outcome, attempt.produced_by())
         seconds = time.monotonic() - started

@@ -6,16 +6,18 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.data.pipeline import SnapshotReader, batches
 from tasks.errors import Failed
-from tasks.processes.workbench import Journal
 from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Journal
 
 log = logging.getLogger(__name__)
 """A process's own log, whose lines the run's log has, too."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from tasks.artifacts import Model, Snapshot
+from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import ModelConfig, TrainConfig
 from tasks.config.train import Mirrored
 from tasks.data import open_snapshot
 from tasks.errors import Stopped
 from tasks.evaluation import primary
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import STATE, StagedCheckpoints
@@ -20,6 +20,9 @@ from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -49,10 +52,8 @@ def fit(
 
     Raises `Stopped` after a signal, the state saved; `Failed` on a loss that is not finite.
     """
-    from tasks.processes import threads
     from tasks.training.engines.tensorflow.strategies import split_cpu
 
-    threads.pin(bench.threads)
     split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
 
     from tasks.models import build, keras_file

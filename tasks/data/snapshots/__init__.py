@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Records
+from tasks.artifacts import Outcome, Records
 from tasks.config import SnapshotConfig
 from tasks.data.arrays import ArrayWriter
-from tasks.processes.workbench import Outcome, Workbench
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 KINDS = {
     "image": "tasks.data.snapshots.image",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Records
+from tasks.artifacts import Outcome, Records
 from tasks.config import ImageSnapshot
 from tasks.data.arrays import ArrayWriter
 from tasks.data.features import Feature
@@ -18,12 +18,12 @@ from tasks.data.images import decode, prepare, upright
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
 from tasks.errors import Failed
-from tasks.processes import threads
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from tasks.processes.workbench import Workbench
 
 BATCH = 64
 """Records of one Python call, and examples of one write."""
@@ -55,7 +55,6 @@ def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
     `origin` and `pieces` say so. Raises `Failed` for records without an image or with one that TensorFlow cannot
     decode.
     """
-    threads.pin(bench.threads)
     reader = RecordsReader(records.path)
     columns = columns_of(reader.features, config)
     bench.staging.reserve(sum(reader.counts.values()) * config.height * config.width * config.channels)

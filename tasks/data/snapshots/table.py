@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Records
+from tasks.artifacts import Outcome, Records
 from tasks.config import TableSnapshot
 from tasks.data.features import Feature
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import lineage_of, parts_of, write_array
 from tasks.errors import Failed
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 NUMBERS, TARGET, LABEL = "numbers", "target", "label"
 TRAIN = "train"

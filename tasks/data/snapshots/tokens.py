@@ -8,12 +8,12 @@ last row is filled up with BOS; so no mask is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.artifacts import Records
+from tasks.artifacts import Outcome, Records
 from tasks.config import TokensSnapshot
 from tasks.data.arrays import ArrayWriter
 from tasks.data.order import permutation
@@ -21,9 +21,11 @@ from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, parts_of, write_array
 from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
 from tasks.errors import Failed
-from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import PASSING
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
 
 TRAIN = "train"
 CHUNK_BYTES = 4 << 20
