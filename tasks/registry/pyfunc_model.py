@@ -23,7 +23,9 @@ class ExportedModel(PythonModel):
         self._input, spec = next(iter(self._serve.structured_input_signature[1].items()))
         self._dtype = spec.dtype.as_numpy_dtype
 
-    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> np.ndarray:
+    _skip_type_hint_validation = True  # arrays are checked by the signature; MLflow would advise other type hints
+
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         """The model's outputs for a batch: float32 logits [batch, classes] for a classifier."""
         import tensorflow as tf
 

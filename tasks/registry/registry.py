@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -14,8 +13,13 @@ import mlflow
 import numpy as np
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.models import ModelSignature
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST, ErrorCode
+from mlflow.models import Model, ModelSignature
+from mlflow.protos.databricks_pb2 import (
+    INVALID_PARAMETER_VALUE,
+    RESOURCE_ALREADY_EXISTS,
+    RESOURCE_DOES_NOT_EXIST,
+    ErrorCode,
+)
 from mlflow.tracking import MlflowClient
 from mlflow.types.schema import Schema, TensorSpec
 
@@ -38,10 +42,6 @@ ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAME
 ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back or that
 awaits approval.
 Each version tells in its description how it was judged, and links to the run that made it."""
-
-
-warnings.filterwarnings("ignore", category=UserWarning, module=r"mlflow\.pyfunc")
-"""Advice on type hints, whichever a model has; for good, since threads undo each other's `catch_warnings`."""
 
 
 @contextmanager
@@ -150,6 +150,15 @@ def versions(client: MlflowClient, name: str) -> list[Registered]:
     return [Registered.of(each) for each in found]
 
 
+class Pyfunc:
+    """MLflow's own flavour, without its trial request: that would load TensorFlow into the flow's process."""
+
+    @staticmethod
+    def save_model(validate_serving_input: bool, **arguments: Any) -> None:
+        """Write the model's files."""
+        mlflow.pyfunc.save_model(**arguments)
+
+
 def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     """Log the export as a pyfunc model of the MLflow run and make it a version; returns the version.
 
@@ -165,15 +174,24 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     versions = packages()
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     with mlflow.start_run(run_id=mlflow_id):
-        logged = mlflow.pyfunc.log_model(
+        logged = Model.log(
+            None,
             name=name,
+            flavor=Pyfunc,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts={"export": str(export)},
             signature=signature,
             input_example=inputs[:2],
+            validate_serving_input=False,  # the export was verified in a fresh process
             pip_requirements=[f"{package}=={versions[package]}" for package in ("mlflow", "numpy", "tensorflow")],
         )
-    made = mlflow.register_model(logged.model_uri, name, tags=tags)
+    client = MlflowClient(uri)
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
+            raise
+    made = client.create_model_version(name, logged.model_uri, mlflow_id, tags=tags, model_id=logged.model_id)
     return str(made.version)
 
 
