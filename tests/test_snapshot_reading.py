@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
+from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource, TrainConfig
 from tasks.data import open_snapshot, records, snapshots
+from tasks.data.arrays import open_array
 from tasks.data.order import batch_rows
-from tasks.data.pipeline import SnapshotReader, batches
+from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Refused
+from tasks.training.feeding import Feed
+from tasks.training.plan import make_plan
 
 Batch = dict[str, np.ndarray]
 
@@ -94,14 +98,14 @@ def test_stored_order_is_one_pass_with_a_short_end(snapshot: SnapshotReader) -> 
 
 
 def test_numpy_batches_are_the_datasets(snapshot: SnapshotReader) -> None:
-    plain = list(batches(snapshot, "train", batch_size=32, seed=3, start=5, stop=30))
+    plain = list(snapshot.reader("train", 32, seed=3).batches(start=5, stop=30))
     assert all(batch.pop("weight").tolist() == [1] * 32 for batch in plain)
     same(plain, served(snapshot, "train", 32, seed=3, start=5, stop=30))
 
 
 def test_numpy_batches_end_full_with_weightless_rows(snapshot: SnapshotReader) -> None:
     count = snapshot.counts["test"]
-    found = list(batches(snapshot, "test", batch_size=50, order="stored"))
+    found = list(snapshot.reader("test", 50, order="stored").batches())
     assert all(len(batch["row"]) == len(batch["weight"]) == 50 for batch in found)
     rows = np.concatenate([batch["row"] for batch in found])
     weights = np.concatenate([batch["weight"] for batch in found])
@@ -111,7 +115,7 @@ def test_numpy_batches_end_full_with_weightless_rows(snapshot: SnapshotReader) -
 
 def test_epochs_show_each_example_as_often(snapshot: SnapshotReader) -> None:
     count = snapshot.counts["validation"]
-    found = list(batches(snapshot, "validation", batch_size=64, seed=2, epochs=3))
+    found = list(snapshot.reader("validation", 64, seed=2, epochs=3).batches())
     seen = np.zeros(count)
     for batch in found:
         np.add.at(seen, batch["row"], batch["weight"])
@@ -120,7 +124,7 @@ def test_epochs_show_each_example_as_often(snapshot: SnapshotReader) -> None:
 
 
 def test_steps_show_each_example_floor_or_ceil_as_often(snapshot: SnapshotReader) -> None:
-    rows = np.concatenate([batch["row"] for batch in islice(batches(snapshot, "train", batch_size=64, seed=2), 50)])
+    rows = np.concatenate([batch["row"] for batch in islice(snapshot.reader("train", 64, seed=2).batches(), 50)])
     assert set(np.bincount(rows)) <= {50 * 64 // snapshot.counts["train"], 50 * 64 // snapshot.counts["train"] + 1}
 
 
@@ -141,3 +145,41 @@ def test_an_unknown_split_and_an_uneven_batch_are_refused(snapshot: SnapshotRead
         snapshot.arrays("dev")
     with pytest.raises(Refused, match="use 30 or 33"):
         snapshot.dataset("train", 32, replicas=3)
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_training_is_fed_the_datasets_batches_by_replica(snapshot: SnapshotReader, replicas: int) -> None:
+    """Call by call as its plan pauses, from any step; in the last epoch with the weights of its end."""
+    plan = make_plan(TrainConfig(epochs=1, batch_size=32), snapshot.counts["train"], [5])
+    whole = list(snapshot.reader("train", 32, seed=6, epochs=1).batches(start=3))
+    parts = []
+    for replica in range(replicas):
+        feed = Feed(snapshot, plan, 6, replica, replicas)
+        feed.seek(3)
+        parts.append([feed.take(stop - start) for start, stop in plan.stops(3)])
+        feed.close()
+    fed = [
+        {name: np.concatenate([part[name][number] for part in call]) for name in call[0]}
+        for call in zip(*parts, strict=True)
+        for number in range(len(call[0]["row"]))
+    ]
+    same(fed, whole)
+    assert 0 < fed[-1]["weight"].sum() < 32
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int64", "float32"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_tensorflow_gathers_from_the_files_own_pages(tmp_path: Path, dtype: str, parts: int) -> None:
+    from tasks.data.tensors import tensor_of
+
+    values = np.random.default_rng(0).integers(0, 200, (10, 3)).astype(dtype)
+    paths = [tmp_path / f"{number}.npy" for number in range(parts)]
+    for path, part in zip(paths, (values[:4], values[4:8], values[8:]) if parts == 3 else (values,), strict=True):
+        np.save(path, part)
+    gather = tensor_of(open_array(paths))
+    rows = np.array([[9, 0], [4, 4], [3, 7]])
+    np.testing.assert_array_equal(gather(rows).numpy(), values[rows])
+    with open(paths[0], "r+b") as file:  # a copy would not see this
+        file.seek(-values[0].nbytes * (4 if parts == 3 else 10), 2)
+        file.write(b"\x01" * values[0].nbytes)
+    assert (gather(rows).numpy()[0, 1].tobytes()) == b"\x01" * values[0].nbytes

@@ -36,13 +36,16 @@ class ArrayWriter:
 
 
 class Shards:
-    """Memory maps in a row as one read-only array: `len`, `shape`, `dtype`, an index, a slice or an array of rows."""
+    """Memory maps in a row as one read-only array: `len`, `shape`, `dtype`, an index, a slice or an array of rows.
+
+    `parts`: the maps, all but the last of `each` rows.
+    """
 
     def __init__(self, paths: list[Path]) -> None:
-        self._maps = [np.load(path, mmap_mode="r") for path in paths]
-        self._each = len(self._maps[0])
-        self.dtype = self._maps[0].dtype
-        self.shape = (sum(len(part) for part in self._maps), *self._maps[0].shape[1:])
+        self.parts = [np.load(path, mmap_mode="r") for path in paths]
+        self.each = len(self.parts[0])
+        self.dtype = self.parts[0].dtype
+        self.shape = (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -55,18 +58,18 @@ class Shards:
         if wanted.size and not (wanted.min() >= 0 and wanted.max() < len(self)):
             raise IndexError(f"rows from {wanted.min()} to {wanted.max()} of {len(self)}")
         # All shards but the last are of equal length, so a division finds the shard.
-        shards, places = np.divmod(wanted, self._each)
+        shards, places = np.divmod(wanted, self.each)
         if wanted.ndim == 0:
-            return np.asarray(self._maps[int(shards)][int(places)])
+            return np.asarray(self.parts[int(shards)][int(places)])
         found = np.empty((*wanted.shape, *self.shape[1:]), self.dtype)
         for number in np.unique(shards):
-            found[shards == number] = self._maps[number][places[shards == number]]
+            found[shards == number] = self.parts[number][places[shards == number]]
         return found
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("several files cannot be one array without a copy")
-        return np.concatenate(self._maps).astype(dtype or self.dtype, copy=False)
+        return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)
 
 
 Array = np.memmap[Any, Any] | Shards

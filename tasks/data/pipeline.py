@@ -6,7 +6,6 @@ Everything here follows `tasks.data.order`: no buffer, no state, any step at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.data.arrays import Array, open_array
-from tasks.data.order import Order, batch_rows, replica_share, steps_of
+from tasks.data.batches import ENDLESS, BatchReader
+from tasks.data.order import Order, Rows
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-Batch = dict[str, NDArray[Any]]
-
-CALL_STEPS = 8
-CALL_BYTES = 64 << 20
-"""Batches of one Python call: as many as these two allow; measured to halve the time of one call per batch."""
-
-ENDLESS = 2**62
+VALID = ".valid"
+"""Beside the features of a batch in stored order, on the way: how many of its rows are not past the end."""
 
 
 class SnapshotReader:
@@ -52,6 +47,10 @@ class SnapshotReader:
         """The examples in stored order, by feature: first axis the row, read-only, nothing loaded before its use."""
         return {name: self._array(split, name) for name in self.features}
 
+    def reader(self, split: str, batch_size: int, **options: Any) -> BatchReader:
+        """The split's batches in numpy, without TensorFlow; `options` are those of `BatchReader`."""
+        return BatchReader(self.arrays(split), split, batch_size, **options)
+
     def dataset(
         self,
         split: str,
@@ -73,42 +72,37 @@ class SnapshotReader:
         """
         import tensorflow as tf
 
-        share = replica_share(batch_size, replicas)
-        arrays = self.arrays(split)
-        count = self.counts[split]
-        epochs = 1 if order == "stored" else None
-        last = _last_step(count, batch_size, stop, epochs)
-        group = _steps_per_call(arrays, share)
+        from tasks.data.tensors import tensor_of
 
-        def gather(step: np.int64) -> list[NDArray[Any]]:
-            steps = min(group, last - int(step))
-            rows, weights = batch_rows(
-                int(step), batch_size, count, seed, split,
-                steps=steps, replica=replica, replicas=replicas, epochs=epochs, order=order,
-            )  # fmt: skip
-            valid = weights.sum(axis=1).astype(np.int64)
-            return [*(array[rows] for array in arrays.values()), rows, valid]
+        options = {"seed": seed, "order": order, "replica": replica, "replicas": replicas}
+        reader = self.reader(split, batch_size, **options)
+        last, group = reader.end(stop), reader.steps_per_call
+        tensors = {name: tensor_of(array) for name, array in reader.arrays.items()}
 
-        types = [*(tf.as_dtype(array.dtype) for array in arrays.values()), tf.int64, tf.int64]
+        def rows_of(step: np.int64) -> tuple[Rows, NDArray[np.int64]]:
+            rows, weights = reader.rows(int(step), min(int(step) + group, last))
+            return rows, weights.sum(axis=1).astype(np.int64)
 
-        def fetch(step: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-            *columns, rows, valid = tf.numpy_function(gather, [step], types, stateful=False)
-            for column, array in zip(columns, arrays.values(), strict=True):
-                column.set_shape([None, share, *array.shape[1:]])
-            rows.set_shape([None, share])
+        def fetch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows, valid = tf.numpy_function(rows_of, [step], [tf.int64, tf.int64], stateful=False)
+            rows.set_shape([None, reader.share])
             valid.set_shape([None])
-            return {**dict(zip(arrays, columns, strict=True)), "row": rows}, valid
+            batches = {**{name: gather(rows) for name, gather in tensors.items()}, "row": rows}
+            return batches if order == "shuffled" else {**batches, VALID: valid}
 
-        dataset = tf.data.Dataset.range(start, max(start, last), group).map(fetch).unbatch()
+        def cut(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            valid = batch.pop(VALID)
+            return {name: values[:valid] for name, values in batch.items()}
+
+        # Ahead by one call, not by batches: its thread is woken once for many of them.
+        dataset = tf.data.Dataset.range(start, max(start, last), group).map(fetch).prefetch(1).unbatch()
         if order == "stored":
-            dataset = dataset.map(lambda batch, valid: {name: values[:valid] for name, values in batch.items()})
-        else:
-            dataset = dataset.map(lambda batch, valid: batch)
+            dataset = dataset.map(cut)
         if last < ENDLESS:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(max(0, last - start)))
-        options = tf.data.Options()
-        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        return dataset.prefetch(2).with_options(options)
+        sharding = tf.data.Options()
+        sharding.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        return dataset.with_options(sharding)
 
     def pieces(self, split: str, row: int) -> NDArray[np.int64]:
         """[pieces, 4]: record, begin, length and column of everything that this row is made of."""
@@ -139,47 +133,3 @@ class SnapshotReader:
             split, _, file = path.partition("/")
             found.setdefault((split, file.rsplit("-", 3)[0]), []).append(self.path / path)
         return found
-
-
-def batches(
-    snapshot: SnapshotReader,
-    split: str,
-    *,
-    batch_size: int,
-    start: int = 0,
-    stop: int | None = None,
-    seed: int = 0,
-    order: Order = "shuffled",
-    replica: int = 0,
-    replicas: int = 1,
-    epochs: int | None = None,
-) -> Iterator[Batch]:
-    """As `SnapshotReader.dataset`, in numpy, with `weight` float32 and every batch full: weight 0 past the end.
-
-    The end is that of `epochs` passes; in stored order there is one pass unless `epochs` says otherwise.
-    """
-    share = replica_share(batch_size, replicas)
-    arrays = snapshot.arrays(split)
-    count = snapshot.counts[split]
-    if order == "stored" and epochs is None:
-        epochs = 1
-    last = _last_step(count, batch_size, stop, epochs)
-    group = _steps_per_call(arrays, share)
-    for first in range(start, last, group):
-        rows, weights = batch_rows(
-            first, batch_size, count, seed, split,
-            steps=min(group, last - first), replica=replica, replicas=replicas, epochs=epochs, order=order,
-        )  # fmt: skip
-        for row, weight in zip(rows, weights, strict=True):
-            yield {**{name: array[row] for name, array in arrays.items()}, "row": row, "weight": weight}
-
-
-def _last_step(count: int, batch_size: int, stop: int | None, epochs: int | None) -> int:
-    """The step to end before: `stop`, but no batch past the last pass."""
-    end = ENDLESS if epochs is None else steps_of(epochs, count, batch_size)
-    return end if stop is None else min(stop, end)
-
-
-def _steps_per_call(arrays: dict[str, Array], share: int) -> int:
-    size = sum(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in arrays.values())
-    return max(1, min(CALL_STEPS, CALL_BYTES // max(1, size * share)))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tasks.data.pipeline import SnapshotReader, batches
+from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
 from tasks.training.best_weights import Choice
 from tasks.training.checkpoints import StagedCheckpoints
@@ -82,7 +82,7 @@ class Evaluate:
     batch_size: int = 256
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        stored = batches(self.snapshot, "validation", batch_size=self.batch_size, order="stored")
+        stored = self.snapshot.reader("validation", self.batch_size, order="stored").batches()
         loss, right = engine.score(stored)
         self.journal.append(step, {"validation/loss": loss, f"validation/{self.right}": right})
         log.info("step %d: validation loss %.4f, %s %.4f", step, loss, self.right.replace("_", " "), right)

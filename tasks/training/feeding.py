@@ -5,22 +5,22 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
 
-import numpy as np
-
-from tasks.data.order import batch_rows
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines import Arrays
 from tasks.training.plan import Plan
 
 
 class Feed:
-    """The train split's examples, call by call: arrays [n, batch_size, ...] with `row` and `weight`."""
+    """The train split's examples, call by call: arrays [n, batch_size / replicas, ...] with `row` and `weight`."""
 
-    def __init__(self, snapshot: SnapshotReader, plan: Plan, seed: int) -> None:
-        self.plan, self.seed = plan, seed
-        self.arrays = snapshot.arrays("train")
+    def __init__(self, snapshot: SnapshotReader, plan: Plan, seed: int, replica: int = 0, replicas: int = 1) -> None:
+        """`replica` of `replicas` is fed its contiguous slice of every global batch."""
+        self.plan = plan
+        self._reader = snapshot.reader(
+            "train", plan.batch_size, seed=seed, epochs=plan.epochs, replica=replica, replicas=replicas
+        )
+        self.arrays = self._reader.arrays
         self.waited = 0.0
         self._queue: queue.Queue[tuple[int, int, Arrays] | BaseException] = queue.Queue(maxsize=2)
         self._stopped = threading.Event()
@@ -61,18 +61,9 @@ class Feed:
         self, step: int, room: queue.Queue[tuple[int, int, Arrays] | BaseException], stop: threading.Event
     ) -> None:
         try:
-            for call in self._calls(step):
-                room.put(call)
+            for first, last in self.plan.stops(step):
+                room.put((first, last, self._reader.read(first, last)))
                 if stop.is_set():
                     return
         except BaseException as error:
             room.put(error)
-
-    def _calls(self, step: int) -> Iterator[tuple[int, int, Arrays]]:
-        plan = self.plan
-        for start, stop in plan.stops(step):
-            rows, weights = batch_rows(
-                start, plan.batch_size, plan.examples, self.seed, steps=stop - start, epochs=plan.epochs
-            )
-            features: Arrays = {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
-            yield start, stop, {**features, "row": rows, "weight": weights}
