@@ -21,6 +21,8 @@ class Outcome:
     statistics: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Any] = field(default_factory=dict)
     """Fields of the manifest that only this kind has (`weights_sha256` and `steps` of a model)."""
+    layouts: list[dict[str, Any]] = field(default_factory=list)
+    """Of a training that went on under another layout: each with the steps `from` and `to` that it computed."""
 
 
 @dataclass(frozen=True)

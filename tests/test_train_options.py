@@ -21,13 +21,13 @@ from tasks.errors import Refused, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
-from tasks.training.best_weights import Choice
+from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.engines.tensorflow.objectives import class_weights, make_objective
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
-from tasks.training.meter import Meter, Sums
+from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan, share
 from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
@@ -280,11 +280,12 @@ def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
 def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
     class Weights:
         def weights(self) -> dict[str, np.ndarray]:
-            return {"w": np.array(len(choice.losses))}
+            return {"w": np.array(len(best.losses))}
 
-    choice = Choice(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}), True)
-    seen = [choice.see(loss, 0.5, Weights()) for loss in (float("nan"), 2.0, float("nan"), 3.0, 2.5)]  # type: ignore[arg-type]
-    assert (choice.losses, choice.watched, choice.best()["w"]) == ([2.0], [2.0], 1)
+    best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}))
+    losses = (float("nan"), 2.0, float("nan"), 3.0, 2.5)
+    seen = [best.see({"loss": loss, "accuracy": 0.5}, Weights()) for loss in losses]  # type: ignore[arg-type]
+    assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
 
 
@@ -355,9 +356,10 @@ def test_validation_knows_no_smoothing_and_no_class_weights(trained: Callable[..
     assert validated("weighted", class_weights={"even": 1.0, "odd": 30.0}) == plain
 
 
-def sums(steps: int, seconds: float) -> Sums:
-    rows = np.zeros(0, np.int64)
-    return Sums(steps, 1.0, 1.0, 1.0, 1.0, 1.0, True, 0.1, seconds, seconds / 4, rows)
+def sums(steps: int, seconds: float) -> StepSums:
+    ones, rows = np.ones(steps), np.zeros(0, np.int64)
+    counted = dict.fromkeys(("loss", "weight", "seen", "accuracy"), ones)
+    return StepSums(counted, ones, ones > 0, ones.astype(np.float32), rows, seconds, seconds / 4)
 
 
 def test_a_step_takes_what_its_calls_take_without_the_first_and_without_what_lies_between() -> None:
@@ -370,7 +372,7 @@ def test_a_step_takes_what_its_calls_take_without_the_first_and_without_what_lie
         meter.add(sums(10, seconds))
         progress(step, meter, None)  # type: ignore[arg-type]
         progress.began = time.monotonic() - 3600  # an hour of validation
-    Log(10, journal, 8, "accuracy")(30, meter, None)  # type: ignore[arg-type]
+    Log(10, journal, 8)(30, meter, None)  # type: ignore[arg-type]
     (_, point), *_ = journal.points
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)
     assert measured["train/examples_per_second"] == point["train/examples_per_second"] == pytest.approx(160 / 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -289,11 +290,19 @@ def environment(facts: Facts) -> dict[str, Any]:
         "host": attempt["host"],
         "threads": layouts[-1]["threads"] if layouts else facts.config.resources.threads or "",
         "strategy": layouts[-1]["strategy"] if layouts else "",
+        "computed under": "; ".join(_spans(layouts)),
         "git commit": git_commit() or "",
         "MLflow run": facts.record["mlflow_run_id"] or "",
         "Prefect flow run": attempt["prefect_flow_run_id"] or "",
     }
     return {"rows": {key: value for key, value in rows.items() if value != ""}, "packages": packages()}
+
+
+def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:
+    """Of a training that went on under another layout: which steps were computed under which."""
+    for steps in (steps for layout in layouts for steps in layout.get("spans", [])):
+        under = ", ".join(f"{name} {value}" for name, value in steps.items() if name not in ("from", "to"))
+        yield f"steps {steps['from']} to {steps['to']}: {under}"
 
 
 def cost(facts: Facts) -> list[dict[str, Any]]:

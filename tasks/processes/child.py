@@ -59,6 +59,7 @@ class Child:
                 measure=lambda name, value: self._say("measure", name, value),
                 stopping=self._stopping,
                 threads=request.threads,
+                layout=request.layout,
                 role=request.role,
                 rank=request.rank,
                 peers=request.peers,

@@ -52,6 +52,7 @@ class Request:
     journal: Path | None
     threads: int
     arguments: tuple[Any, ...]
+    layout: dict[str, Any]
     role: str = "chief"
     rank: int = 0
     peers: tuple[str, ...] = ("chief",)
@@ -133,10 +134,11 @@ class Gang:
         stop: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda line: None,
         threads: int | None = None,
+        layout: dict[str, Any] | None = None,
     ) -> Any:
         """Have `module:function` done by every process, and return what the chief's returns.
 
-        TensorFlow uses the threads of the crew there, or as many as are given.
+        TensorFlow uses the threads of the crew there, or as many as are given; `layout` is what the work may record.
 
         Raises what the work raised; `Lost` when a process was killed; `Failed` when one crashed or the time-out has
         passed; `Stopped` after a signal (`stop()` gives its number), once the processes have saved and left or
@@ -151,6 +153,7 @@ class Gang:
                     journal if chief else None,
                     threads or process.threads,
                     arguments,
+                    layout or {},
                     role,
                     process.rank,
                     self.roles,

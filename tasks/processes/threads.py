@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,15 @@ def pin(threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if tf.config.threading.get_inter_op_parallelism_threads() != 1:
         tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def processor() -> str:
+    """The CPU's model name: another kind may compute other last bits."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
 
 def available_threads() -> int:

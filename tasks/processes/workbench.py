@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tasks.artifacts import Outcome
@@ -44,6 +44,9 @@ class Workbench:
 
     threads: int
     """CPU threads of this process."""
+
+    layout: dict[str, Any] = field(default_factory=dict)
+    """Under what it computes: `threads`, `strategy`, `devices`, `processor`."""
 
     role: str = "chief"
     """What this process is among those of its gang."""

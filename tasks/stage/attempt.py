@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tasks.errors import Damaged, Failed, Stopped, UserError
 from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
-from tasks.processes.threads import available_threads
+from tasks.processes.threads import available_threads, processor
 from tasks.runs.audit import Answer
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
@@ -101,14 +102,21 @@ class Attempt:
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
                     threads=threads,
+                    layout=self.layout,
                 )
         finally:
             self.signals.working = False
 
+    @cached_property
+    def layout(self) -> dict[str, Any]:
+        """Under what is computed here: it decides the last bits of a training, and no digest."""
+        strategy = self.config.train.strategy
+        devices = getattr(strategy, "devices", 1)
+        return {"threads": self.threads, "strategy": strategy.kind, "devices": devices, "processor": processor()}
+
     def produced_by(self) -> dict[str, Any]:
         """The manifest's `produced_by` for whatever is made now."""
-        layout = {"threads": self.threads, "strategy": self.config.train.strategy.kind}
-        return produced_by(self.run.run_id, self.run.attempt, layout)
+        return produced_by(self.run.run_id, self.run.attempt, self.layout)
 
 
 def threads_of(config: Config) -> int:

@@ -85,7 +85,8 @@ def run_stage(
 
     `work` is `module:function`, called as `function(bench, *arguments)` in a process in which nothing has been
     computed before. `check` is called first, and may refuse the parents; a copy of the artifact's file `keep` is put
-    into the run's folder; `threads` are as many as the bytes are defined by. Raises what the work raises, and `Failed` for an error of the machine.
+    into the run's folder; `threads` is given where the bytes are defined by a number of them. Raises what the work
+    raises, and `Failed` for an error of the machine.
     """
     name = name or kind.kind
     if (looks := looker()) is not None:

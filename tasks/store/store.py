@@ -47,6 +47,8 @@ class Claim(Generic[Kind]):
     def publish(self, inputs: dict[str, Any], outcome: Outcome, produced_by: dict[str, Any]) -> Kind:
         """Commit: everything durable, the manifest last, one rename. Already published is a success."""
         rows = self.staging.seal()
+        if outcome.layouts:
+            produced_by = {**produced_by, "layout": {**produced_by["layout"], "spans": outcome.layouts}}
         manifest = {
             **outcome.also,
             "format": FORMAT,

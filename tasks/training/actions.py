@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
-from tasks.training.best_weights import Choice
+from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
@@ -31,10 +33,11 @@ class Guard:
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last = meter.last
-        if last is not None and not last.finite:
+        if last is not None and not last.finite.all():
+            first = step - last.steps + int(np.argmin(last.finite))
             raise Failed(
                 "train.learning_rate",
-                f"a loss or gradient that is not finite between the steps {step - last.steps} and {step}",
+                f"a loss or gradient that is not finite at step {first}",
                 "training needs finite numbers",
                 "lower it, lengthen train.schedule.warmup or set train.clip_norm",
             )
@@ -47,18 +50,14 @@ class Log:
     every: int
     journal: Journal
     batch_size: int
-    right: str
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last = meter.last
-        if last is None or meter.weight == 0:
+        if last is None or not meter.sums.get("weight"):
             return
-        metrics = {
-            "train/loss": meter.loss / meter.weight,
-            f"train/{self.right}": meter.correct / meter.seen,
-            "train/learning_rate": last.rate,
-            "train/gradient_norm": last.gradient_norm,
-        }
+        metrics = {f"train/{name}": value for name, value in meter.means().items()}
+        metrics["train/learning_rate"] = float(last.rates[-1])
+        metrics["train/gradient_norm"] = float(last.gradient_norms[-1])
         if meter.steps and meter.seconds:
             metrics |= {
                 "train/step_ms": 1e3 * meter.seconds / meter.steps,
@@ -76,17 +75,16 @@ class Evaluate:
     every: int
     snapshot: SnapshotReader
     journal: Journal
-    choice: Choice
-    right: str
-    """What rightness is called in this task: `accuracy`, or for regression `squared_error`."""
+    best: BestWeights
     batch_size: int = 256
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         stored = self.snapshot.reader("validation", self.batch_size, order="stored").batches()
-        loss, right = engine.score(stored)
-        self.journal.append(step, {"validation/loss": loss, f"validation/{self.right}": right})
-        log.info("step %d: validation loss %.4f, %s %.4f", step, loss, self.right.replace("_", " "), right)
-        meter.ended = self.choice.see(loss, right, engine)
+        scores = engine.score(stored)
+        self.journal.append(step, {f"validation/{name}": value for name, value in scores.items()})
+        spelled = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
+        log.info("step %d: validation %s", step, spelled)
+        meter.ended = self.best.see(scores, engine)
 
 
 @dataclass
@@ -122,8 +120,8 @@ class Progress:
             return
         self.waited += last.waited
         self.stepping += last.seconds
-        if last.weight:
-            self.loss = last.loss / last.weight
+        if weight := float(last.sums["weight"].sum()):
+            self.loss = float(last.sums["loss"].sum()) / weight
         if self.first is None:  # the first call compiles: speed is counted from its end
             self.first, self.began, self.waited, self.stepping = step, now, 0.0, 0.0
             self.measure("train/first_call_seconds", last.seconds)

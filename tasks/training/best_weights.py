@@ -11,12 +11,10 @@ from tasks.training.engines import Arrays, Engine
 
 
 @dataclass
-class Choice:
+class BestWeights:
     """The best evaluation so far, its weights where they are wanted, and how many came after it."""
 
     config: TrainConfig
-    higher_is_better: bool
-    """Of the primary metric; of the loss, lower is."""
 
     losses: list[float] = field(default_factory=list)
     """The best validation loss so far, as a list of at most one; a NaN is never the best."""
@@ -27,8 +25,9 @@ class Choice:
     weights: Arrays = field(default_factory=dict)
     """`best/...`: the weights at the best validation loss; empty unless `train.select` is best."""
 
-    def see(self, loss: float, primary: float, engine: Engine) -> bool:
-        """Take in an evaluation; whether training should end."""
+    def see(self, scores: dict[str, float], engine: Engine) -> bool:
+        """Take in the scores of an evaluation by name; whether training should end."""
+        loss = scores["loss"]
         if self.config.select == "best" and _better(loss, self.losses):
             self.losses = [loss]
             self.weights = {f"best/{name}": values for name, values in engine.weights().items()}
@@ -37,7 +36,8 @@ class Choice:
             return False
         value = loss
         if stopping.metric == "primary":
-            value = -primary if self.higher_is_better else primary
+            name, higher_is_better = engine.watched
+            value = -scores[name] if higher_is_better else scores[name]
         if _better(value, self.watched, stopping.delta):
             self.watched, self.waited = [value], 0
         else:

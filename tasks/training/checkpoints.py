@@ -18,7 +18,7 @@ import numpy as np
 
 from tasks.store.files import canonical
 from tasks.store.staging import PASSING, Staging
-from tasks.training.best_weights import Choice
+from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
 
@@ -34,14 +34,19 @@ class StagedCheckpoints:
         self,
         staging: Staging,
         keep: int,
-        choice: Choice,
+        best: BestWeights,
         measure: Callable[[str, Any], None] = lambda *timed: None,
         base: Path | None = None,
+        layout: dict[str, Any] | None = None,
     ) -> None:
-        """`base` is the state of a finished training to go on from where there is no checkpoint yet."""
-        self.staging, self.keep, self.choice, self.measure, self.base = staging, keep, choice, measure, base
+        """`base` is the state of a finished training to go on from where there is no checkpoint yet; `layout` is
+        under what this process computes."""
+        self.staging, self.keep, self.best, self.measure, self.base = staging, keep, best, measure, base
         self.spent = 0.0
         self.saved: int | None = None
+        self.layout = layout or {}
+        self.layouts: list[dict[str, Any]] = [{"from": 0, "to": 0, **self.layout}]
+        """Under what the steps so far were computed, each with its first step and the one after its last."""
 
     def restore(self, engine: Engine, meter: Meter) -> int:
         """Load the newest whole checkpoint; returns its step, 0 if there is none."""
@@ -49,34 +54,48 @@ class StagedCheckpoints:
             if self.staging.adopt(name) is None:
                 self.staging.drop(name)
                 continue
-            step = self._load((self.staging.root / name).read_bytes(), engine, meter)
+            step, told = self._load((self.staging.root / name).read_bytes(), engine, meter)
             self.saved = step
             log.info("step %d: going on from its checkpoint", step)
+            self._note_layout(step, told["layouts"])
             return step
         if self.base is None:
             return 0
-        step = self._load(self.base.read_bytes(), engine, meter)
+        step, _ = self._load(self.base.read_bytes(), engine, meter)
+        self.layouts[-1] |= {"from": step, "to": step}
         meter.ended = False
         return step
 
-    def _load(self, content: bytes, engine: Engine, meter: Meter) -> int:
+    def _note_layout(self, step: int, layouts: list[dict[str, Any]]) -> None:
+        """Say where this process computes otherwise than the one before: the result is then equal, not identical."""
+        self.layouts = layouts
+        before = {name: value for name, value in layouts[-1].items() if name not in ("from", "to")}
+        if before == self.layout:
+            return
+        names = sorted(name for name in before | self.layout if before.get(name) != self.layout.get(name))
+        changes = ", ".join(f"{name} {before.get(name)} → {self.layout.get(name)}" for name in names)
+        log.warning("step %d: going on under another layout (%s): no longer bit-identical", step, changes)
+        self.layouts.append({"from": step, "to": step, **self.layout})
+
+    def _load(self, content: bytes, engine: Engine, meter: Meter) -> tuple[int, dict[str, Any]]:
         step, told, state = unpack(content)
-        self.choice.load(told["choice"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
+        self.best.load(told["best"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
         engine.load(state)
         meter.load(told)
-        return step
+        return step, told
 
-    def content(self, engine: Engine, meter: Meter, step: int) -> bytes:
-        """A checkpoint of what is now: engine, sums, ledger, and the best weights so far."""
-        told = {**meter.state(), "choice": self.choice.state()}
-        return pack(step, told, {**engine.state(), **self.choice.weights})
+    def content(self, engine: Engine, meter: Meter, step: int, also: dict[str, Any] | None = None) -> bytes:
+        """A checkpoint of what is now: engine, sums, ledger, the best weights so far, and what is to be kept `also`."""
+        told = {**meter.state(), "best": self.best.state(), **(also or {})}
+        return pack(step, told, {**engine.state(), **self.best.weights})
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
         """Commit the state at `step`, once; then let the oldest go."""
         if step == self.saved:
             return
         started = time.monotonic()
-        content = self.content(engine, meter, step)
+        self.layouts[-1]["to"] = step
+        content = self.content(engine, meter, step, {"layouts": self.layouts})
         self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
         self.saved = step
         log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")

@@ -6,6 +6,8 @@ import queue
 import threading
 import time
 
+import numpy as np
+
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines import Arrays
 from tasks.training.plan import Plan
@@ -22,13 +24,16 @@ class Feed:
         )
         self.arrays = self._reader.arrays
         self.waited = 0.0
-        self._queue: queue.Queue[tuple[int, int, Arrays] | BaseException] = queue.Queue(maxsize=2)
+        self._queue: queue.Queue[Arrays | BaseException] = queue.Queue(maxsize=2)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._rest: Arrays | None = None
+        """Steps that were gathered and not taken."""
 
     def seek(self, step: int) -> None:
         """Begin at this global step: arithmetic, whatever was fed before."""
         self.close()
+        self._rest = None
         self._queue, self._stopped = queue.Queue(maxsize=2), threading.Event()
         arguments = (step, self._queue, self._stopped)
         self._thread = threading.Thread(target=self._fill, args=arguments, name="feed", daemon=True)
@@ -37,13 +42,24 @@ class Feed:
     def take(self, n: int) -> Arrays:
         """The examples of the next n steps; what the wait for them took is added to `waited`."""
         started = time.perf_counter()
-        found = self._queue.get()
+        parts: list[Arrays] = []
+        while n:
+            part = self._rest or self._next()
+            steps = min(n, len(part["weight"]))
+            parts.append({name: values[:steps] for name, values in part.items()})
+            left = {name: values[steps:] for name, values in part.items()}
+            self._rest = left if len(left["weight"]) else None
+            n -= steps
         self.waited += time.perf_counter() - started
-        if isinstance(found, BaseException):
-            raise found
-        start, stop, arrays = found
-        assert stop - start == n, f"the loop asks for {n} steps, the plan gave {start} to {stop}"
-        return arrays
+        if len(parts) == 1:  # as always while calls keep their length, for the thread cuts where the loop will
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _next(self) -> Arrays:
+        gathered = self._queue.get()
+        if isinstance(gathered, BaseException):
+            raise gathered
+        return gathered
 
     def close(self) -> None:
         """Let the thread go."""
@@ -57,13 +73,11 @@ class Feed:
                     self._thread.join(0.01)
             self._thread = None
 
-    def _fill(
-        self, step: int, room: queue.Queue[tuple[int, int, Arrays] | BaseException], stop: threading.Event
-    ) -> None:
+    def _fill(self, step: int, room: queue.Queue[Arrays | BaseException], stopped: threading.Event) -> None:
         try:
-            for first, last in self.plan.stops(step):
-                room.put((first, last, self._reader.read(first, last)))
-                if stop.is_set():
-                    return
+            while step < self.plan.steps and not stopped.is_set():
+                until = self.plan.next_stop(step)
+                room.put(self._reader.read(step, until))
+                step = until
         except BaseException as error:
             room.put(error)

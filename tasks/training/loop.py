@@ -43,7 +43,9 @@ def train(
     engine.seek(step)
     while step < plan.steps and not meter.ended and not stopping():
         until = plan.next_stop(step)  # the nearest step at which an action is due
-        meter.add(engine.step(until - step))  # one compiled call; sums over examples, not means
+        sums = engine.step(until - step)  # one compiled call; sums over examples, not means
+        plan.pace.took(until - step, sums.seconds)
+        meter.add(sums)
         step = until
         for action in actions:
             if step % action.every == 0 or step == plan.steps:

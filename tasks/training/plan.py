@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,26 @@ from numpy.typing import NDArray
 from tasks.config.train import Schedule, TrainConfig
 from tasks.data.order import steps_of
 from tasks.errors import Refused
+
+
+@dataclass
+class Pace:
+    """The longest call: about a second of steps, as measured, for a signal waits for the call that is under way.
+
+    The first call of a process compiles and the second is measured: each is of one step.
+    """
+
+    target: float = 1.0
+    """Seconds that a call may take."""
+    most: int = 50
+    longest: int = 1
+    calls: int = 0
+
+    def took(self, steps: int, seconds: float) -> None:
+        """Take in how long a call lasted."""
+        self.calls += 1
+        if self.calls > 1:
+            self.longest = max(1, min(self.most, int(self.target * steps / max(seconds, 1e-9))))
 
 
 @dataclass(frozen=True)
@@ -39,20 +59,13 @@ class Plan:
     pauses: tuple[int, ...]
     """Intervals at whose multiples the compiled call returns, so that an action can be taken."""
 
-    longest: int = 50
-    """Most steps of one compiled call: what a signal has to wait for."""
+    pace: Pace = field(default_factory=Pace)
+    """How many steps a call may take, by how long they last."""
 
     def next_stop(self, step: int) -> int:
         """The step at which the call that begins at `step` returns."""
-        due = (step - step % every + every for every in (*self.pauses, self.longest))
+        due = (step - step % every + every for every in (*self.pauses, self.pace.longest))
         return min(self.steps, *due)
-
-    def stops(self, step: int) -> Iterator[tuple[int, int]]:
-        """The calls from `step` on, as (from, to)."""
-        while step < self.steps:
-            until = self.next_stop(step)
-            yield step, until
-            step = until
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
         """The learning rates of the steps [start, stop), float32."""

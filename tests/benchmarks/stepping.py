@@ -108,7 +108,7 @@ def checkpoint(engine: TensorFlowEngine) -> None:
 
     from tasks.store.files import sums
     from tasks.store.staging import Staging
-    from tasks.training.best_weights import Choice
+    from tasks.training.best_weights import BestWeights
     from tasks.training.checkpoints import StagedCheckpoints, pack
 
     with tempfile.TemporaryDirectory() as name:
@@ -116,7 +116,7 @@ def checkpoint(engine: TensorFlowEngine) -> None:
         root.mkdir()
         lock = Path(name) / "lock"
         lock.write_text(json.dumps({"token": 1}))
-        saves = StagedCheckpoints(Staging(root, lock, 1), 2, Choice(CONFIG, True))
+        saves = StagedCheckpoints(Staging(root, lock, 1), 2, BestWeights(CONFIG))
         times: dict[str, list[float]] = {"whole": [], "state and bytes": [], "checksums": []}
         for number in range(1, 8):
             began = time.perf_counter()

@@ -1,1 +1,19 @@
 """The TensorFlow engine: step, objectives, optimizers, strategies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tasks.config import ModelConfig, TrainConfig
+
+if TYPE_CHECKING:
+    from tasks.data.pipeline import SnapshotReader
+    from tasks.training.engines import Engine
+    from tasks.training.plan import Plan
+
+
+def build(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int) -> Engine:
+    """The engine of a config (`tasks.training.engines.build`)."""
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.build(config, model, snapshot, plan, seed)

@@ -4,87 +4,85 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tasks.config import ModelConfig, TrainConfig
+from tasks.config.train import Mirrored
+from tasks.data.pipeline import SnapshotReader
+from tasks.models import build as build_model
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.step import Step
-from tasks.training.engines.tensorflow.strategies import Strategy
+from tasks.training.engines.tensorflow.objectives import WATCHED, make_objective
+from tasks.training.engines.tensorflow.optimizers import make_optimizer
+from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
+from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy, split_cpu
 from tasks.training.feeding import Feed
-from tasks.training.meter import Sums
+from tasks.training.meter import Meter, StepSums
+from tasks.training.plan import Plan
+
+POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 class TensorFlowEngine:
-    """As `tasks.training.engine.Engine` says; make it in the strategy's scope."""
+    """As `tasks.training.engines.Engine` says; make it in the strategy's scope."""
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
         self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
+        self.loss, self.watched = step.objective.loss, WATCHED[step.objective.task]
         self.position = 0
         batch = feed.plan.batch_size
         specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
-
-        @tf.function(reduce_retracing=True)
-        def answer(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            return step.model(step.objective.inputs(step.model, batch), training=False)
-
         plain = replace(step.objective, smoothing=0.0, class_weights=None)
 
         @tf.function(reduce_retracing=True)
-        def score(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             outputs = step.model(plain.inputs(step.model, batch), training=False)
-            scored = plain(batch, tf.cast(outputs, tf.float32))
-            weights = scored.weights
-            return (
-                tf.reduce_sum(weights * scored.losses),
-                tf.reduce_sum(weights),
-                tf.reduce_sum(scored.seen * scored.right),
-            )
+            return plain(batch, tf.cast(outputs, tf.float32)).sums()
 
-        self._answer, self._score = answer, score
+        self._score = score
 
     def seek(self, step: int) -> None:
         """Have the examples of global step `step` come next."""
         self.position = step
         self.feed.seek(step)
 
-    def step(self, n: int) -> Sums:
+    def step(self, n: int) -> StepSums:
         """Take n global steps in one call."""
         started, waited = time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
         rates = self.feed.plan.rates(self.position, self.position + n)
         rows, weight = arrays["row"], arrays["weight"]
-        sums = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
+        returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
         self.position += n
-        return Sums(
-            steps=n,
-            loss=float(sums["loss"]),
-            weight=float(sums["weight"]),
-            correct=float(sums["correct"]),
-            seen=float(sums["seen"]),
-            gradient_norm=float(sums["norm"]),
-            finite=bool(sums["finite"]),
-            rate=float(rates[-1]),
+        norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
+        return StepSums(
+            sums={name: values.astype(np.float64) for name, values in returned.items()},
+            gradient_norms=norms,
+            finite=finite,
+            rates=rates,
+            rows=rows[weight > 0],
             seconds=time.perf_counter() - started,
             waited=waited,
-            rows=rows[weight > 0],
         )
 
-    def predict(self, batches: Iterable[Arrays]) -> Iterator[NDArray[np.float32]]:
-        """The model's outputs for batches of features, batch by batch, float32."""
+    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
+        """Means over batches, by name; the sums over batches are taken in float64."""
+        meter = Meter()
         for batch in batches:
-            yield self._answer(tensors(batch)).numpy().astype(np.float32)
+            for name, value in self._score(tensors(batch)).items():
+                meter.sums[name] = meter.sums.get(name, 0.0) + float(value)
+        return meter.means()
 
-    def score(self, batches: Iterable[Arrays]) -> tuple[float, float]:
-        """Mean loss and mean rightness over batches; the sums over batches are taken in float64."""
-        total = sum(np.array([value.numpy() for value in self._score(tensors(batch))], np.float64) for batch in batches)
-        loss, weight, right = np.asarray(total)
-        return float(loss / weight), float(right / weight)
+    def close(self) -> None:
+        """End the thread that gathers batches."""
+        self.feed.close()
 
     def weights(self) -> Arrays:
         """The model's variables, numbered in the order in which Keras holds them."""
@@ -118,6 +116,34 @@ class TensorFlowEngine:
     def _variables(self) -> dict[str, Any]:
         model = {f"model/{i:05d}": variable for i, variable in enumerate(self.model.variables)}
         return model | {f"optimizer/{i:05d}": variable for i, variable in enumerate(self.optimizer.variables)}
+
+
+def build(
+    config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int
+) -> TensorFlowEngine:
+    """The engine of a config; logical devices are cut before TensorFlow computes anything."""
+    split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
+    objective = make_objective(model_config.task, config, snapshot)
+    strategy = make_strategy(config)
+    with strategy.scope():
+        with policy(POLICY[config.precision]):
+            model = build_model(model_config, snapshot.features, seed)
+        optimizer = make_optimizer(config.optimizer, model)
+        step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
+        engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed))
+    engine.part_seeds()
+    return engine
+
+
+@contextmanager
+def policy(name: str) -> Iterator[None]:
+    """Build layers under a dtype policy of Keras'."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def tensors(batch: Arrays) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""What is minimised, by task: losses and weights of everything that is scored in a batch, and whether it was right."""
+"""What is minimised, by task: losses, weights and metrics of every answer of a batch that is scored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from tasks.errors import Failed
 Batch = dict[str, tf.Tensor]
 
 
-def rightness(task: str) -> str:
-    """What the mean of `Scored.right` is called."""
-    return "squared_error" if task == "regression" else "accuracy"
-
-
 @dataclass(frozen=True)
 class Scored:
     """Float32 tensors of one shape, [batch] or [batch, targets]."""
@@ -30,8 +25,31 @@ class Scored:
     """Of the losses: class weights are in them, and 0 for what is not scored."""
     seen: tf.Tensor
     """1 for what is scored, else 0."""
-    right: tf.Tensor
-    """1 where the answer was right; for regression the squared error, whose mean says as much."""
+    metrics: dict[str, tf.Tensor]
+    """What else is known of each answer, by the name of its mean: `accuracy` is 1 where it was right."""
+
+    def sums(self) -> dict[str, tf.Tensor]:
+        """Over all answers: the weighted loss, the weights, how many were scored, and each metric of those."""
+        counted = {name: tf.reduce_sum(self.seen * values) for name, values in self.metrics.items()}
+        loss, weight = tf.reduce_sum(self.weights * self.losses), tf.reduce_sum(self.weights)
+        return {"loss": loss, "weight": weight, "seen": tf.reduce_sum(self.seen), **counted}
+
+
+METRICS = {
+    "classification": ("accuracy",),
+    "multilabel": ("accuracy",),
+    "regression": ("squared_error",),
+    "language_model": ("accuracy",),
+}
+"""By task, what `Objective` puts into `Scored.metrics`."""
+
+WATCHED = {
+    "classification": ("accuracy", True),
+    "multilabel": ("accuracy", True),
+    "regression": ("squared_error", False),
+    "language_model": ("loss", False),
+}
+"""By task, the mean that stands for the primary metric while training, and whether higher is better."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +61,11 @@ class Objective:
     smoothing: float = 0.0
     class_weights: np.ndarray | None = None
     bos: int = 0
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The names of `Scored.sums`, in their order."""
+        return "loss", "weight", "seen", *METRICS[self.task]
 
     def inputs(self, model: Any, batch: Batch) -> Any:
         """The model's inputs by their names; a language model does not see the last token, which it only predicts."""
@@ -65,11 +88,12 @@ class Objective:
         if self.task == "multilabel":
             smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
             losses = tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
-            return Scored(losses, weights, weights, tf.cast((outputs > 0) == (target > 0.5), tf.float32))
+            right = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
+            return Scored(losses, weights, weights, {"accuracy": right})
         target = tf.reshape(target, tf.shape(outputs))
         squared = tf.square(outputs - target)
         losses = squared if self.loss == "squared_error" else tf.abs(outputs - target)
-        return Scored(losses, weights, weights, squared)
+        return Scored(losses, weights, weights, {"squared_error": squared})
 
     def _classes(self, label: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor, seen: tf.Tensor) -> Scored:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
@@ -77,7 +101,7 @@ class Objective:
             even = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
             losses = (1 - self.smoothing) * losses + self.smoothing * even
         right = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
-        return Scored(losses, weights, seen, right)
+        return Scored(losses, weights, seen, {"accuracy": right})
 
     def _of_class(self, label: tf.Tensor) -> tf.Tensor:
         if self.class_weights is None:

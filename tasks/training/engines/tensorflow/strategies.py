@@ -12,11 +12,11 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.train import Mirrored
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
 
 Sums = dict[str, Any]
 Run = Callable[[Arrays, np.ndarray], Sums]
-"""From the batches [n, batch, ...] and rates [n] of n steps to their sums, in numpy."""
+"""From the batches [n, batch, ...] and rates [n] of n steps to what each step returned: numpy, [n] by name."""
 
 
 class Strategy(Protocol):
@@ -41,14 +41,14 @@ class OneDeviceStrategy:
         # one trace for any number of steps: a resumed training cuts its calls elsewhere, and must compute alike
         @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)])
         def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
-            loss, weight, correct, seen, norm, finite = 0.0, 0.0, 0.0, 0.0, 0.0, True
-            for k in tf.range(tf.shape(rates)[0]):
+            names = (*step.objective.sums, NORM, FINITE)
+            n = tf.shape(rates)[0]
+            returned = [tf.TensorArray(tf.float32, n) for _ in names]
+            for k in tf.range(n):
                 step.optimizer.learning_rate.assign(rates[k])
                 sums = step({name: values[k] for name, values in arrays.items()}, lambda tensors: tensors)
-                loss, weight = loss + sums["loss"], weight + sums["weight"]
-                correct, seen = correct + sums["correct"], seen + sums["seen"]
-                norm, finite = sums["norm"], tf.logical_and(finite, sums["finite"])
-            return {"loss": loss, "weight": weight, "correct": correct, "seen": seen, "norm": norm, "finite": finite}
+                returned = [array.write(k, sums[name]) for name, array in zip(names, returned, strict=True)]
+            return {name: array.stack() for name, array in zip(names, returned, strict=True)}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             fed = {name: tf.constant(values) for name, values in arrays.items()}
@@ -88,15 +88,12 @@ class MirroredStrategy:
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
-            total: Sums = {"loss": 0.0, "weight": 0.0, "correct": 0.0, "seen": 0.0, "finite": True}
+            returned: list[Sums] = []
             for k, rate in enumerate(rates):
                 step.optimizer.learning_rate.assign(rate)
                 batch = {name: values[k] for name, values in arrays.items()}
-                sums = {name: value.numpy() for name, value in run(self._slices(batch)).items()}
-                for name in ("loss", "weight", "correct", "seen"):
-                    total[name] = np.float32(total[name]) + sums[name]
-                total |= {"norm": sums["norm"], "finite": total["finite"] and bool(sums["finite"])}
-            return total
+                returned.append({name: value.numpy() for name, value in run(self._slices(batch)).items()})
+            return {name: np.array([sums[name] for sums in returned]) for name in returned[0]}
 
         return call
 
