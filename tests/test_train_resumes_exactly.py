@@ -142,7 +142,7 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
     config = CONFIG.model_copy(update={**steep, "steps": 400})
     bench = benches("nan")
     model = MlpModel(units=(8, 8, 8))
-    with pytest.raises(Failed, match="not finite between the steps"):
+    with pytest.raises(Failed, match="not finite at step"):
         fit(bench, snapshot, model, config, seed=5)
 
 
