@@ -63,7 +63,7 @@ def main() -> None:
         engine = TensorFlowEngine(step, OneDeviceStrategy(), Feed(snapshot, plan, 1))
 
         def ours() -> None:
-            actions = [Guard(), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), BATCH, "accuracy")]
+            actions = [Guard(), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), BATCH)]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
         bare_model = build(ConvnetModel(), features, 1)
