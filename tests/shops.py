@@ -77,7 +77,7 @@ class Shop:
         workbench: Any = None,
     ) -> str:
         """As `promote` does it, by its own decision, with an export that is registered; the run's last status."""
-        metric = "test/" + releasing.primary(run.config.model.task)[0]
+        metric = "test/" + releasing.primary_metric(run.config.model.task)[0]
         if isinstance(records, str):
             records = Records(records, self.home.root, "records")
         self.register(run, number, score, records.digest, metric)

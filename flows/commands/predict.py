@@ -89,7 +89,7 @@ def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]
     logs = home.root / "logs"
     with Crew(logs, threads=1).gang("predict") as gang:
         return gang.call(
-            "tasks.exporting.predict:answer",
+            "tasks.exporting.predict:predict_in_child",
             None,
             logs / "predict.jsonl",
             (folder, inputs),

@@ -1,4 +1,4 @@
-"""Raw examples as a split that can be judged: what serving and a champion's new score have in common."""
+"""Raw examples as a split that can be evaluated: shared by `predict` and by the scoring of a champion."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.data.snapshots.tokens import lineage
-from tasks.evaluation.judging import Call, Documents, Judge, Split, ask, judge
+from tasks.evaluation.judging import Call, Documents, Judge, Split, make_judge, run_models
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 
-JUDGED = EvaluateConfig()
+EVALUATE_CONFIG = EvaluateConfig()
 
 
-def answers_of(split: Split, call: Call) -> Any:
-    """A language model's answers to a split of texts."""
-    found: Judge = judge("language_model", split, JUDGED)
-    return found.answers(ask(found, call).kept[0])
+def predictions_of_texts(split: Split, call: Call) -> Any:
+    """Run a language model on a split of texts and return its `language_model.Predictions`."""
+    judge: Judge = make_judge("language_model", split, EVALUATE_CONFIG)
+    return judge.predictions(run_models(judge, call).kept[0])
 
 
 class RawSplit(Split):
-    """Raw examples of images or rows, prepared as the export's transform says."""
+    """Images or table rows after the export's preprocessing."""
 
     def __init__(self, name: str, features: dict[str, Any], arrays: Mapping[str, Any], transform: Path) -> None:
         self.name, self.features, self.arrays, self.transform = name, features, arrays, transform
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Their places."""
+        """Return the row numbers as strings: raw examples have no keys."""
         return [str(row) for row in rows]
 
 
 class TextSplit(Split):
-    """Raw texts, cut into rows as a snapshot's are."""
+    """Raw texts, encoded and cut into rows of `block` tokens as in a snapshot."""
 
     name = "texts"
 
@@ -63,5 +63,5 @@ class TextSplit(Split):
         self._documents = Documents(of[:, 1:], keys, contents)
 
     def documents(self) -> Documents:
-        """The texts."""
+        """Return the texts and the text of each target."""
         return self._documents

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Release
 from tasks.errors import Refused
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
@@ -233,5 +233,5 @@ def _compare(client: MlflowClient, run: Run, found: Registered, answer: Answer) 
             again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
             raise Refused(run.run_id, saw, "scores compare on the same records", f"{again} compares them anew")
         present = Champion(now, champion.metric, champion.score)
-    _, higher_is_better = primary(run.config.model.task)
+    _, higher_is_better = primary_metric(run.config.model.task)
     return promotion(found.metric, found.score, present, run.config.promote.margin, higher_is_better)

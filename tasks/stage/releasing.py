@@ -12,7 +12,7 @@ from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import PromoteConfig
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.evaluation.gates import Champion, promotion
 from tasks.registry import approval
 from tasks.runs.audit import Audit
@@ -100,7 +100,7 @@ def _decide(
         told = f": {found.gate}" if found.decided(run.run_id) else " is the champion already"
         verdict = f"{name} version {found.version}{told}"
         return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, found.decided(run.run_id))
-    name_of_metric, higher_is_better = primary(attempt.config.model.task)
+    name_of_metric, higher_is_better = primary_metric(attempt.config.model.task)
     metric = f"test/{name_of_metric}"
     score = report.metrics[metric]
     if found is None:

@@ -34,8 +34,8 @@ def fit(
     Raises `Stopped` after a signal, the state saved; `Failed` on a loss that is not finite.
     """
     from tasks.models import build, keras_file
-    from tasks.models.features import outputs_of
-    from tasks.models.forward import at_once
+    from tasks.models.features import output_size
+    from tasks.models.forward import max_batch_size
 
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
@@ -52,7 +52,7 @@ def fit(
         Guard(),
         Progress(plan, bench.progress, bench.measure),
         Log(config.log_every, bench.journal, config.batch_size),
-        Evaluate(config.evaluate_every, snapshot, bench.journal, best, at_once(outputs_of(snapshot.features))),
+        Evaluate(config.evaluate_every, snapshot, bench.journal, best, max_batch_size(output_size(snapshot.features))),
         Save(config.checkpoint.every, checkpoints),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
