@@ -28,7 +28,7 @@ def write(float_file: Path, target: Path) -> None:
 
 
 def with_int8_tables(content: bytes) -> bytes:
-    """Return the `.tflite` model with GATHER's constant float inputs as int8, one scale each, and DEQUANTIZE after it."""
+    """Return the `.tflite` model with constant float inputs of GATHER as int8, one scale each, dequantised after it."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 

@@ -26,7 +26,7 @@ class Input:
 
 
 class Contexts:
-    """Rows of tokens as a language model's inputs: int32 [rows, block], without the last token, which is only a target."""
+    """Rows of tokens as a language model's inputs: int32 [rows, block], without the last token, a target only."""
 
     def __init__(self, tokens: Any) -> None:
         self._tokens = tokens
