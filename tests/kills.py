@@ -69,8 +69,8 @@ def within(home: CommandHome, stage: str, delay: float) -> Callable[[], bool]:
     return due
 
 
-def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | Path) -> None:
-    """Send the signal as soon as `due`, and see the command end as stopped, in time and in order."""
+def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | Path) -> str:
+    """Send the signal as soon as `due`, and see the command end as stopped, in time and in order; its stderr."""
     code = {signal.SIGTERM: 75, signal.SIGINT: 130}[signal.Signals(number)]
     process = home.start(*words)
     deadline = time.monotonic() + 400
@@ -88,6 +88,7 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
     assert "error: " not in stderr
     record = home.newest_run()
     assert (record["status"], record["exit_code"], record["error"]) == ("stopped", code, None)
+    return stderr
 
 
 def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iterable[Sequence[int]]) -> None:

@@ -136,7 +136,7 @@ def test_a_kind_of_one_section_drops_nothing() -> None:
         [("model.units", "[8]"), ("model", "{kind: convnet}")],
         [("records.splits", "{train: 0.6, validation: 0.2, test: 0.2}"), ("records.splits.train", "0.7")],
         [("model", "{kind: mlp}"), ("model.kind", "convnet")],
-        [("train.stop", "null"), ("train", "{steps: 3, stop: {patience: 2}}")],
+        [("train.early_stopping", "null"), ("train", "{steps: 3, early_stopping: {patience: 2}}")],
     ],
 )
 def test_a_typed_flag_is_refused_and_never_dropped(flags: list[tuple[str, str]]) -> None:

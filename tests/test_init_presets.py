@@ -253,6 +253,6 @@ def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], t
 def test_an_image_preset_keeps_the_best_and_stops_early(tmp_path: Path) -> None:
     (tmp_path / "shapes.yaml").write_text(preset_of(look(pictures(tmp_path / "shapes")), Path("shapes.yaml")))
     train = load(tmp_path / "shapes.yaml").train
-    assert train.select == "best" and train.stop is not None
+    assert train.select == "best" and train.early_stopping is not None
     assert train.steps is not None
-    assert train.stop.patience * train.evaluate_every < train.steps / 2
+    assert train.early_stopping.patience * train.evaluate_every < train.steps / 2

@@ -19,7 +19,7 @@ from tasks.runs.journal import read
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.kills import stop
 
-LONG = ["--train.steps", "1500", "--train.checkpoint.every", "500"]
+LONG = ["--train.steps", "800", "--train.checkpoint.every", "200"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
@@ -32,13 +32,15 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_pa
             time.sleep(0.3)  # some steps past the checkpoint
         return seen
 
-    stop(home, due, number, "run", "training", DIGITS, *LONG, "--json")
+    stderr = stop(home, due, number, "run", "training", DIGITS, *LONG, "--json")
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
     [journal] = tmp_path.glob("runs/*/metrics.jsonl")
     assert max(saved) >= max(point.step for point in read(journal)), "what came after the last checkpoint is not saved"
     with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
         (told,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
-    assert told == f"stopped by {signal.Signals(number).name}; a new run with the same values goes on from there"
+    words = f"stopped by {signal.Signals(number).name}; step {max(saved)} is saved"
+    assert told == f"{words}; a new run with the same values goes on from there"
+    assert words in stderr
 
     answer = home("run", "training", DIGITS, *LONG, "--json")
     assert answer.code == 0, answer.stderr

@@ -36,7 +36,7 @@ TEXT_SIZES: tuple[tuple[float, dict[str, int]], ...] = (
     (3e6, {"vocabulary": 1024, "block": 128, "width": 128, "layers": 3, "heads": 4, "hidden": 352}),
     (float("inf"), {"vocabulary": 4096, "block": 256, "width": 256, "layers": 3, "heads": 4, "hidden": 704}),
 )
-"""A model that suits so many bytes of train text at most: steps of about 10, 40 and 200 ms on two cores.
+"""A model that suits so many bytes of train text at most.
 
 LiteRT holds the token table twice in int8, to read and to write by, and once in float: more tokens, or fewer layers
 beside them, and int8 misses its size gate. As they stand the ratio is 0.34, 0.33 and 0.34."""
@@ -208,7 +208,7 @@ train:
   checkpoint: {{every: {every}, keep: 2}}  # where a killed run goes on
   evaluate_every: {every}  # steps between looks at the validation split
   select: best  # of these looks the one with the lowest validation loss gives the model
-  stop: {{metric: loss, patience: {patience}}}  # and so many in a row without a better one end the training
+  early_stopping: {{metric: loss, patience: {patience}}}  # and so many in a row without a better one end the training
 """
 
 TEXT = """\

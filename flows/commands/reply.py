@@ -67,7 +67,7 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
         reply.fail(error)
     except Stopped as stop:
         reply.exit_code, reply.status = stop.exit_code, stop.status
-        print("stopped; run the same command again to go on", file=sys.stderr)
+        print(f"{stop}; run the same command again to go on", file=sys.stderr)
     except Exception as error:
         if (found := of_the_machine(error)) is not None:
             rule, remedy = "the command needs to read and write there", "mend it and run again"

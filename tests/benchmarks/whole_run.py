@@ -1,0 +1,82 @@
+"""The digits preset against the same job written by hand with no promise kept: wall and CPU seconds, whole commands.
+
+    python -m tests.benchmarks.whole_run
+
+In turns, on a machine with nothing else to do: the bare script, `millrace run` in an empty home, the same again with
+every stage from the store, and the commands that only look. The bare script stands twice: its ratio is the noise.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.homes import DIGITS, MILLRACE, ROOT, surroundings
+
+ROUNDS = 5
+BARE = Path(__file__).with_name("bare_digits.py")
+GOALS = {"millrace run": (1.4, 1.6), "from the store": (0.15, None)}
+QUICK = (["--help"], ["list"], ["status"])
+
+
+def timed(command: list[str], home: Path) -> tuple[float, float]:
+    """Wall and CPU seconds of a command and all that it started."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    environment = {**surroundings(), "MILLRACE_HOME": str(home)}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - started
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Five rounds; ratios to the bare script of the same round."""
+    root = Path(tempfile.mkdtemp(prefix="millrace-benchmark-"))
+    run = [str(MILLRACE), "run", "pipeline", str(DIGITS)]
+
+    def bare() -> tuple[float, float]:
+        shutil.rmtree(root / "bare", ignore_errors=True)
+        return timed([sys.executable, str(BARE), str(root / "bare")], root)
+
+    def empty() -> tuple[float, float]:
+        shutil.rmtree(root / "home", ignore_errors=True)
+        return timed(run, root / "home")
+
+    def again() -> tuple[float, float]:
+        return timed(run, root / "home")
+
+    ways: dict[str, Callable[[], tuple[float, float]]] = {
+        "bare": bare,
+        "millrace run": empty,
+        "from the store": again,
+        "bare again": bare,
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    quick: dict[str, list[float]] = {words[0]: [] for words in QUICK}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            taken[name].append(way())
+        for words in QUICK:
+            quick[words[0]].append(timed([str(MILLRACE), *words], root / "home")[0])
+    shutil.rmtree(root)
+    print(f"{os.cpu_count()} cores, {ROUNDS} rounds, medians; ratios to the bare script of the same round [low, high]")
+    for name, rows in taken.items():
+        for place, clock in enumerate(("wall", "CPU")):
+            ratios = [row[place] / base[place] for row, base in zip(rows, taken["bare"], strict=True)]
+            goal = GOALS.get(name, (None, None))[place]
+            spread = f"{statistics.median(ratios):.2f}x [{min(ratios):.2f}, {max(ratios):.2f}]"
+            seconds = statistics.median(row[place] for row in rows)
+            print(f"  {name:<16}{clock:<5}{seconds:>7.1f} s  {spread}{f'  goal {goal}x' if goal else ''}")
+    for word, seconds in quick.items():
+        print(f"  millrace {word:<12}{statistics.median(seconds):>6.2f} s  goal 0.5 s")
+
+
+if __name__ == "__main__":
+    main()

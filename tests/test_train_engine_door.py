@@ -1,0 +1,135 @@
+"""The loop behind whose door any engine fits: one of NumPy alone is resumed, killed and proven like TensorFlow's."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from tasks.errors import Lost, Stopped
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.training.ledger import prove
+from tasks.training.plan import Pace
+from tests.tiny import stopping_after
+from tests.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
+
+WORK = "tests.toys:fit_line"
+
+
+@pytest.fixture
+def unbroken(benches: Callable[[str], Workbench]) -> list[bytes]:
+    bench = benches("unbroken")
+    fit_line(bench)
+    return files(bench)
+
+
+def test_stopped_at_every_step_it_ends_with_the_same_bytes(
+    unbroken: list[bytes], benches: Callable[[str], Workbench]
+) -> None:
+    bench = benches("stopped")
+    for step in range(1, STEPS):
+        with pytest.raises(Stopped) as stopped:
+            fit_line(replace(bench, stopping=stopping_after(1)))  # the first call of a process is of one step
+        assert stopped.value.saved == f"step {step}"
+    fit_line(bench)
+    assert files(bench) == unbroken
+
+
+def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
+    unbroken: list[bytes], bench: Workbench, tmp_path: Path
+) -> None:
+    killed = []
+
+    def hear(kind: str, *values: object) -> None:
+        if kind == "progress" and values[0] == 7 and not killed:
+            [process] = [child for child in psutil.Process().children(True) if child.name() == "millrace train"]
+            process.kill()
+            killed.append(True)
+
+    crew = Crew(tmp_path / "logs", 1)
+    with pytest.raises(Lost), crew.gang("train") as gang:
+        gang.call(WORK, bench.staging, tmp_path / "journal", (0.2, 1), limits=Limits(), hear=hear)
+    with crew.gang("train") as gang:
+        gang.call(WORK, bench.staging, tmp_path / "journal", (), limits=Limits(), hear=hear)
+    assert killed and files(bench) == unbroken
+
+
+def test_its_ledger_is_proven_by_the_order_alone(bench: Workbench, tmp_path: Path) -> None:
+    fit_line(bench)
+    train = {"batch_size": CONFIG.batch_size, "epochs": None, "steps": STEPS}
+    manifest = {"inputs": {"config": {"train": train, "seed": 5}}, "steps": STEPS}
+    (bench.staging.root / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot" / "manifest.json").write_text(json.dumps({"counts": {"train": EXAMPLES}, "features": {}}))
+    proof = prove(bench.staging.root, tmp_path / "snapshot")
+    assert (proof["missing"], proof["repeated"], proof["wrong"]) == (0, 0, [])
+
+
+def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Workbench, tmp_path: Path) -> None:
+    """A step of 5 seconds, longer than the two seconds that a call may last."""
+    begun = time.monotonic()
+
+    def stop() -> int:
+        return 15 if time.monotonic() - begun > 7 else 0  # in the second step
+
+    with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
+        gang.call(WORK, bench.staging, tmp_path / "journal", (5.0,), limits=Limits(), hear=lambda *_: None, stop=stop)
+    saved = {path.stem for path in (bench.staging.root / "checkpoints").glob("*.npz")}
+    assert stopped.value.saved == "step 2" and saved == {"step-000000000002"}
+
+
+def test_a_call_takes_about_a_second() -> None:
+    pace = Pace()
+    lengths = []
+    for seconds_per_step in (30.0, 0.01, 0.01, 0.3, 0.3, 5.0, 5.0, 0.001):
+        lengths.append(pace.longest)
+        pace.took(pace.longest, pace.longest * seconds_per_step)
+    assert lengths == [1, 1, 50, 50, 3, 3, 1, 1] and pace.longest == 50
+
+
+def test_another_layout_is_recorded_span_by_span_and_said(
+    unbroken: list[bytes], bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    two, one = {"threads": 2, "strategy": "one_device"}, {"threads": 1, "strategy": "one_device"}
+    with pytest.raises(Stopped):
+        fit_line(replace(bench, layout=two, stopping=stopping_after(3)))
+    assert not caplog.records or "another layout" not in caplog.text
+    outcome = fit_line(replace(bench, layout=one))
+    assert "threads 2 → 1" in caplog.text
+    first, second = outcome.layouts
+    assert first == {"from": 0, "to": second["from"], **two}
+    assert second == {"from": first["to"], "to": STEPS, **one} and first["to"] > 0
+    assert files(bench) == unbroken, "no layout is in the bytes"
+
+
+def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
+    roles = ("chief", "worker", "worker")
+    with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
+        made = gang.call("tests.toys:who", bench.staging, tmp_path / "journal", (), limits=Limits(), hear=print)
+    assert made == (0, "chief", roles, True)
+    assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
+
+
+def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> None:
+    with (
+        pytest.raises(Lost, match="killed by signal 9"),
+        Crew(tmp_path / "logs", 1).gang("train", ("chief", "worker")) as gang,
+    ):
+        gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), hear=print)
+    assert [process.process.poll() for process in gang.processes] == [-9, -9]
+
+
+def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[str], Workbench]) -> None:
+    points = []
+    for name, most in (("short", 1), ("long", 50)):
+        bench = benches(name)
+        fit_line(bench, most=most)
+        points.append([(s, {n: v for n, v in m.items() if n == "train/loss"}) for s, m in bench.journal.points])  # type: ignore[attr-defined]
+    assert points[0] == points[1] and np.isfinite(points[0][0][1]["train/loss"])

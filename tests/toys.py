@@ -1,0 +1,122 @@
+"""An engine in NumPy alone: the proof that the loop, its checkpoints and its ledger know no framework."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tasks.artifacts import Outcome
+from tasks.config import TrainConfig
+from tasks.config.train import CheckpointConfig, Schedule
+from tasks.data.order import batch_rows
+from tasks.errors import Stopped
+from tasks.processes.workbench import Workbench
+from tasks.training.actions import Guard, Log, Progress, Save
+from tasks.training.best_weights import BestWeights
+from tasks.training.checkpoints import STATE, StagedCheckpoints
+from tasks.training.engines import Arrays
+from tasks.training.ledger import LEDGER
+from tasks.training.loop import train
+from tasks.training.meter import Meter, StepSums
+from tasks.training.plan import Plan, make_plan
+
+EXAMPLES, STEPS = 10, 12
+CONFIG = TrainConfig(
+    steps=STEPS,
+    batch_size=4,
+    learning_rate=0.1,
+    schedule=Schedule(kind="linear"),
+    checkpoint=CheckpointConfig(every=3),
+    log_every=4,
+    evaluate_every=1000,
+)
+
+
+class ToyEngine:
+    """Fits a line to ten points by gradient descent with momentum; a step lasts `seconds`."""
+
+    loss, watched = "squared_error", ("loss", False)
+
+    def __init__(self, plan: Plan, seconds: float = 0.0) -> None:
+        self.plan, self.seconds, self.position = plan, seconds, 0
+        self.values = {"line": np.zeros(2), "momentum": np.zeros(2)}
+
+    def seek(self, step: int) -> None:
+        self.position = step
+
+    def step(self, n: int) -> StepSums:
+        started, losses, norms = time.perf_counter(), [], []
+        rates = self.plan.rates(self.position, self.position + n)
+        rows, _ = batch_rows(self.position, self.plan.batch_size, EXAMPLES, 5, steps=n)
+        for batch, rate in zip(rows, rates, strict=True):
+            time.sleep(self.seconds)
+            inputs = np.stack([batch / EXAMPLES, np.ones(len(batch))], 1)
+            errors = inputs @ self.values["line"] - (3 * batch / EXAMPLES - 1)
+            gradient = inputs.T @ errors / len(batch)
+            self.values["momentum"] = 0.9 * self.values["momentum"] + gradient
+            self.values["line"] = self.values["line"] - float(rate) * self.values["momentum"]
+            losses.append(float((errors**2).sum()))
+            norms.append(float(np.linalg.norm(gradient)))
+        self.position += n
+        seen = np.full(n, float(self.plan.batch_size))
+        sums = {"loss": np.array(losses), "weight": seen, "seen": seen}
+        taken = time.perf_counter() - started
+        return StepSums(sums, np.array(norms), np.isfinite(norms), rates, rows.ravel(), taken, 0.0)
+
+    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
+        return {"loss": float(np.abs(self.values["line"] - [3, -1]).sum())}
+
+    def weights(self) -> Arrays:
+        return {"line": self.values["line"].copy()}
+
+    def state(self) -> Arrays:
+        return {name: values.copy() for name, values in self.values.items()}
+
+    def load(self, state: Arrays) -> None:
+        self.values = {name: state[name].copy() for name in self.values}
+
+    def close(self) -> None:
+        pass
+
+
+def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
+    """As `tasks.training.fit` does it, with the toy for an engine."""
+    plan = make_plan(CONFIG, EXAMPLES, (CONFIG.log_every, CONFIG.checkpoint.every))
+    plan.pace.most = most
+    engine = ToyEngine(plan, seconds)
+    checkpoints = StagedCheckpoints(bench.staging, 2, BestWeights(CONFIG), layout=bench.layout)
+    meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
+    actions: list[Any] = [Guard(), progress, Log(CONFIG.log_every, bench.journal, 4), Save(3, checkpoints)]
+    step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
+    engine.close()
+    if step < plan.steps:
+        raise Stopped(bench.stopping(), saved=f"step {step}")
+    meter.clear()
+    bench.staging.put(STATE, checkpoints.content(engine, meter, step))
+    bench.staging.put(LEDGER, meter.ledger.text())
+    return Outcome(counts={"steps": step}, layouts=checkpoints.layouts)
+
+
+def files(bench: Workbench) -> list[bytes]:
+    return [(bench.staging.root / name).read_bytes() for name in (STATE, LEDGER)]
+
+
+def stopping(bench: Workbench, after: Callable[[], int]) -> Workbench:
+    return replace(bench, stopping=after)
+
+
+def who(bench: Workbench) -> tuple[int, str, tuple[str, ...], bool]:
+    """What a process of a gang knows of itself; the last one of three ends without an answer where it is told to."""
+    return bench.rank, bench.role, bench.peers, bench.staging is not None
+
+
+def fall(bench: Workbench, rank: int) -> None:
+    """The process of this rank dies, the others would work for ever."""
+    if bench.rank == rank:
+        os.kill(os.getpid(), 9)
+    time.sleep(600)
