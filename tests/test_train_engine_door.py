@@ -90,7 +90,7 @@ def test_a_call_takes_about_a_second() -> None:
     lengths = []
     for seconds_per_step in (30.0, 0.01, 0.01, 0.3, 0.3, 5.0, 5.0, 0.001):
         lengths.append(pace.longest)
-        pace.took(pace.longest, pace.longest * seconds_per_step)
+        pace.update(pace.longest, pace.longest * seconds_per_step)
     assert lengths == [1, 1, 50, 50, 3, 3, 1, 1] and pace.longest == 50
 
 

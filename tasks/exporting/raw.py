@@ -41,19 +41,24 @@ class TextSplit(Split):
     name = "texts"
 
     def __init__(self, export: Path, transform: dict[str, Any], keys: list[str], contents: list[bytes]) -> None:
-        found, block = codec(export), int(transform["block"])
+        tokenizer, block = codec(export), int(transform["block"])
         self.transform = export / "transform"
         documents = [
-            np.concatenate([[found.bos], tokens]).astype(found.dtype)
-            for tokens in found.encode([content.decode() for content in contents])
+            np.concatenate([[tokenizer.bos], tokens]).astype(tokenizer.dtype)
+            for tokens in tokenizer.encode([content.decode() for content in contents])
         ]
         stream = np.concatenate(documents)
         lengths = np.array([len(document) for document in documents])
         rows = max(1, -(-(len(stream) - 1) // block))
-        padded = np.full(rows * block + 1, found.bos, found.dtype)
+        padded = np.full(rows * block + 1, tokenizer.bos, tokenizer.dtype)
         padded[: len(stream)] = stream
         self.arrays = {TOKENS: np.lib.stride_tricks.sliding_window_view(padded, block + 1)[::block]}
-        shape = {"dtype": found.dtype, "shape": [block + 1], "vocabulary": found.vocabulary, "bos": found.bos}
+        shape = {
+            "dtype": tokenizer.dtype,
+            "shape": [block + 1],
+            "vocabulary": tokenizer.vocabulary,
+            "bos": tokenizer.bos,
+        }
         self.features = {TOKENS: shape}
         origin, pieces = lineage(lengths, block, rows)
         of = np.full((rows, block + 1), -1, np.int64)

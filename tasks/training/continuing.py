@@ -51,30 +51,30 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any]) -> Non
     _check_evaluations(config, base_config["train"], done_steps, count)
 
 
-def _check_equal(ours: dict[str, Any], base_config: dict[str, Any]) -> None:
+def _check_equal(own: dict[str, Any], base_config: dict[str, Any]) -> None:
     """Raise `Refused` for the first setting that decides the result and differs."""
     for section in ("model", "seed", "train"):
-        mine, other = ours[section], base_config[section]
-        if not isinstance(mine, dict):
-            mine, other = {"": mine}, {"": other}
-        for name in sorted(mine.keys() | other.keys()):
-            if name not in MAY_DIFFER and mine.get(name) != other.get(name):
+        own_section, other = own[section], base_config[section]
+        if not isinstance(own_section, dict):
+            own_section, other = {"": own_section}, {"": other}
+        for name in sorted(own_section.keys() | other.keys()):
+            if name not in MAY_DIFFER and own_section.get(name) != other.get(name):
                 field, rule = f"{section}.{name}".rstrip("."), f"the model that is continued has {other.get(name)}"
-                raise Refused(field, mine.get(name), rule, f"use the same, or {RETRAIN}")
+                raise Refused(field, own_section.get(name), rule, f"use the same, or {RETRAIN}")
 
 
 def _check_evaluations(config: TrainConfig, base_config: dict[str, Any], done_steps: int, count: int) -> None:
     """Raise `Refused` where `select` or early stopping depends on evaluations that the base did not make."""
-    ours = identity(config)
+    own = identity(config)
     for name in ("select", "early_stopping"):
-        if ours.get(name) is not None and ours[name] != base_config.get(name):
+        if own.get(name) is not None and own[name] != base_config.get(name):
             rule = f"the model that is continued has {base_config.get(name)}, and remembers no evaluations for it"
-            raise Refused(f"train.{name}", ours[name], rule, f"leave it out, or {RETRAIN}")
-    if "evaluate_every" not in ours:
+            raise Refused(f"train.{name}", own[name], rule, f"leave it out, or {RETRAIN}")
+    if "evaluate_every" not in own:
         return
-    if ours["evaluate_every"] != base_config.get("evaluate_every"):
+    if own["evaluate_every"] != base_config.get("evaluate_every"):
         rule = f"the model that is continued was evaluated every {base_config.get('evaluate_every')} steps"
-        raise Refused("train.evaluate_every", ours["evaluate_every"], rule, f"use the same, or {RETRAIN}")
+        raise Refused("train.evaluate_every", own["evaluate_every"], rule, f"use the same, or {RETRAIN}")
     planned = (
         base_config["steps"]
         if base_config["steps"] is not None
