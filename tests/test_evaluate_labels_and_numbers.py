@@ -32,9 +32,9 @@ from tasks.exporting.score import score
 from tasks.models import build as build_model
 from tasks.training.fit import fit
 from tests.homes import CommandHome
+from tests.pages import page_of
 from tests.test_export_works import CHAIN
 from tests.test_page_tells_the_run import Loads
-from tests.told import page_of
 
 SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
 TRAIN = TrainConfig(

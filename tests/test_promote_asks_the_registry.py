@@ -50,7 +50,7 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
 ) -> None:
     from tasks.display import terminal
     from tasks.stage import releasing
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
@@ -62,7 +62,7 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
             releasing._reached(current.get(), shown)
 
     with pytest.raises(Failed) as failed:
-        attempt_run("release", load(DIGITS), body, Ticket(), None)
+        attempt_run("release", load(DIGITS), body, RunRequest(), None)
     assert str(failed.value).startswith(f"{DEAD}: connection refused; a release needs the registry; run again")
     told = capsys.readouterr().err.splitlines()
     assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in told) == 1
@@ -75,7 +75,7 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
 ) -> None:
     from tasks.display import terminal
     from tasks.stage import releasing
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")
@@ -85,7 +85,7 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
             releasing._reached(current.get(), shown)
 
     with pytest.raises(Failed, match="^experiment digits: its files lie in file:///elsewhere/.* another name$"):
-        attempt_run("release", load(DIGITS), body, Ticket(), None)
+        attempt_run("release", load(DIGITS), body, RunRequest(), None)
 
 
 def versions(client: MlflowClient, count: int) -> None:

@@ -72,7 +72,7 @@ def apart(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Pat
                 tmp_path / f"{name}.jsonl",
                 (snapshot, model, CONFIG.model_copy(update=options), 5),
                 limits=Limits("resources.timeout", 120),
-                hear=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
+                on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
             )
         return bench

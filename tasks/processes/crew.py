@@ -19,16 +19,16 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import fork_server
 from tasks.store.staging import Staging
 
-HANG_UP = 10.0
+CLOSE_SECONDS = 10.0
 """Seconds that an idle process may take to leave once its parent has closed the connection."""
 
-REMINDER = 10.0
+REMIND_EVERY = 10.0
 """Seconds between two lines about a step that is waited for after a signal."""
 
-CHATTER = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
+TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
 """How TensorFlow's C++ begins lines that nobody needs to read; they stay in the log file."""
 
-Hear = Callable[..., None]
+OnReport = Callable[..., None]
 """Called with what a process reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
 
 
@@ -63,15 +63,15 @@ class Process:
     """A compute process and the connection to it."""
 
     def __init__(self, stage: str, log: Path, threads: int, rank: int = 0) -> None:
-        ours, theirs = Pipe()
-        self.connection: Connection = ours
+        parent_end, child_end = Pipe()
+        self.connection: Connection = parent_end
         self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
         server = fork_server(threads, log.with_name("fork-server.log"))
         with open(log, "ab") as output:
             self._read_to = output.tell()
-            self.process = server.fork(stage, theirs.fileno(), output.fileno())
-        theirs.close()
+            self.process = server.fork(stage, child_end.fileno(), output.fileno())
+        child_end.close()
 
     def kill(self) -> None:
         """End the process and whatever it has started."""
@@ -87,7 +87,7 @@ class Process:
     def close(self) -> None:
         """Close the connection; an idle process leaves by itself."""
         self.connection.close()
-        if self.process.wait(HANG_UP) is None:
+        if self.process.wait(CLOSE_SECONDS) is None:
             self.kill()
 
     def lines(self) -> Iterator[str]:
@@ -101,7 +101,7 @@ class Process:
                     return
                 self._read_to += len(line)
                 text = line.decode(errors="replace").rstrip()
-                if text and not CHATTER.match(text):
+                if text and not TENSORFLOW_LOG.match(text):
                     yield text
 
     def death(self, work: str) -> Failed:
@@ -130,7 +130,7 @@ class Gang:
         arguments: tuple[Any, ...],
         *,
         limits: Limits,
-        hear: Hear,
+        on_report: OnReport,
         stop: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda line: None,
         threads: int | None = None,
@@ -165,7 +165,7 @@ class Gang:
             ready = wait(list(working), 0.1)
             for process in self.processes:
                 for line in process.lines():
-                    hear("log", process.rank, line)
+                    on_report("log", process.rank, line)
             for connection in ready:
                 process = working[connection]  # type: ignore[index]
                 kind, *values = self._receive(process, work)
@@ -173,14 +173,14 @@ class Gang:
                     del working[process.connection]
                     outcome = values[0] if process.rank == 0 else outcome
                 else:
-                    self._heard(process, work, kind, values, hear)
+                    self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
             if self._reason is None and (number := stop()):
-                self._ask(number, Stopped(number), limits)
+                self._request_stop(number, Stopped(number), limits)
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
-                self._ask(signal.SIGTERM, _late(work, limits), limits)
-            if isinstance(self._reason, Stopped) and now - reminded > REMINDER:
+                self._request_stop(signal.SIGTERM, _late(work, limits), limits)
+            if isinstance(self._reason, Stopped) and now - reminded > REMIND_EVERY:
                 left = self._deadline - now
                 say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
                 reminded = now
@@ -199,7 +199,7 @@ class Gang:
         for process in self.processes:
             process.close()
 
-    def _ask(self, number: int, reason: BaseException, limits: Limits) -> None:
+    def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
         """Have all processes save and leave."""
         self._reason, self._deadline = reason, time.monotonic() + limits.grace
         for process in self.processes:
@@ -211,7 +211,7 @@ class Gang:
         except (EOFError, ConnectionResetError):
             raise self._reason or process.death(work) from None
 
-    def _heard(self, process: Process, work: str, kind: str, values: list[Any], hear: Hear) -> None:
+    def _handle(self, process: Process, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
         if kind == "stopped":
             stopped: Stopped = values[0]
             if isinstance(self._reason, Stopped) or self._reason is None:
@@ -221,7 +221,7 @@ class Gang:
             raise values[0]
         if kind == "crash":
             raise Failed(work, values[0], "this is a bug of ours", f"report it with {process.log}")
-        hear(kind, *values)
+        on_report(kind, *values)
 
 
 def _late(work: str, limits: Limits) -> Failed:

@@ -29,7 +29,7 @@ from tasks.errors import Damaged, Failed, Lost
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.provenance import packages
 from tasks.store.store import Store
-from tasks.tracking.outage import ours, reason
+from tasks.tracking.outage import machine_error, reason
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
@@ -45,7 +45,7 @@ Each version tells in its description how it was judged, and links to the run th
 
 
 @contextmanager
-def answering(uri: str) -> Iterator[None]:
+def user_errors(uri: str) -> Iterator[None]:
     """A registry that stops answering is the user's to mend: one line, and nothing is decided without it.
 
     Raises `Lost` where it did not answer or failed in itself, `Failed` where it refused.
@@ -53,7 +53,7 @@ def answering(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        if (found := ours(uri, error)) is not None:
+        if (found := machine_error(uri, error)) is not None:
             raise found from error
         rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
         refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500

@@ -18,7 +18,7 @@ from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
 from tasks.processes.threads import available_threads, processor
-from tasks.runs.audit import Answer
+from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
@@ -28,7 +28,7 @@ from tasks.store.store import Store
 from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper
 
-PATIENCE, HASTE = 60.0, 5.0
+FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds in which MLflow may take what is left at a run's end, and after a signal."""
 
 
@@ -39,10 +39,10 @@ log = logging.getLogger("tasks.processes.crew")
 class Attempt:
     """What the stages of a flow run share."""
 
-    def __init__(self, run: Run, answered: Callable[[str], Answer | None], signals: Signals) -> None:
+    def __init__(self, run: Run, decision_on: Callable[[str], Decision | None], signals: Signals) -> None:
         self.run = run
         self.signals = signals
-        self.answered = answered
+        self.decision_on = decision_on
         """What a person has said to this run about an export, by its digest: whether it may be champion."""
         self.store: Store = run.store
         self.config = run.config
@@ -51,7 +51,7 @@ class Attempt:
         self.shipper = Shipper(run)
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
-        self.asks: str | None = None
+        self.awaiting_export: str | None = None
 
     @property
     def journal(self) -> Path:
@@ -69,18 +69,18 @@ class Attempt:
         staging: Staging | None,
         arguments: tuple[Any, ...],
         *,
-        heard: Callable[..., None] = lambda *progress: None,
+        on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
     ) -> Any:
         """Have `module:function` done in a compute process; measurements go to the run, progress to `heard`."""
 
-        def hear(kind: str, *values: Any) -> None:
+        def on_report(kind: str, *values: Any) -> None:
             if kind == "measure":
                 self.run.measure(*values)
             elif kind == "log":
                 log.info("[%s %d] %s", stage, *values)
             else:
-                heard(*values)
+                on_progress(*values)
 
         def stop() -> int:
             if self.signals.number:
@@ -98,7 +98,7 @@ class Attempt:
                     self.journal,
                     arguments,
                     limits=Limits(*resources.limit(stage), resources.grace),
-                    hear=hear,
+                    on_report=on_report,
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
                     threads=threads,
@@ -131,13 +131,13 @@ def start_fork_server(home: Home, flow: str, config: Config) -> None:
 
 
 @dataclass
-class Ticket:
+class RunRequest:
     """What a run is asked for by whoever starts its flow, and where that finds it afterwards."""
 
     new: bool = False
-    answered: Callable[[str], Answer | None] = lambda export: None
+    decision_on: Callable[[str], Decision | None] = lambda export: None
     run: Run | None = None
-    asks: str | None = None
+    awaiting_export: str | None = None
     """The export of which the run has asked whether it may be champion."""
 
 
@@ -145,23 +145,23 @@ current: ContextVar[Attempt] = ContextVar("attempt")
 """The attempt that this flow is."""
 
 
-def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Ticket, prefect_id: str | None) -> Any:
+def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: RunRequest, prefect_id: str | None) -> Any:
     """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
     home = find_home()
     start_fork_server(home, flow, config)
     signals = Signals()
-    begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=terminal.say)
-    with machine_errors("the run", home.root), signals.handled(), begun as run:
+    opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
+    with machine_errors("the run", home.root), signals.handled(), opened_run as run:
         attempt = None
         try:
-            ticket.run = run
-            attempt = Attempt(run, ticket.answered, signals)
+            request.run = run
+            attempt = Attempt(run, request.decision_on, signals)
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
                 result = _with_one_repair(body)
                 run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
-                ticket.asks = attempt.asks
+                request.awaiting_export = attempt.awaiting_export
             return result
         except Stopped as stop:
             _end(run, stop.exit_code, stop.status, None)
@@ -178,8 +178,8 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             if attempt is not None:
                 terminal.wait("writing the run's page, sending the rest to MLflow")
                 _publish_page(attempt)
-                attempt.shipper.close(HASTE if signals.number else PATIENCE)
-                notifications.tell(run)
+                attempt.shipper.close(FLUSH_SECONDS_AFTER_SIGNAL if signals.number else FLUSH_SECONDS)
+                notifications.notify(run)
 
 
 @contextmanager

@@ -123,5 +123,5 @@ def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], 
     """Of an export: the accepted variants and what is checked."""
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
-    parents = {"model": trained, "snapshot": examples, **{found.name: found for found in variants}}
+    parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}
     return Identity({"export": config}, parents, Code(EXPORT_VERSION, EXPORT_LIBRARIES))

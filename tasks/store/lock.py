@@ -55,7 +55,7 @@ class Lock:
 
 @contextmanager
 def locked(
-    path: Path, waiting: Callable[[str], None] = lambda line: None, heed: Callable[[], None] = lambda: None
+    path: Path, waiting: Callable[[str], None] = lambda line: None, raise_if_stopped: Callable[[], None] = lambda: None
 ) -> Iterator[Lock]:
     """Hold the lock; wait for a living holder, end one on this host that shows no beat, name one elsewhere.
 
@@ -63,7 +63,7 @@ def locked(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-        _acquire(file.fileno(), path, waiting, heed)
+        _acquire(file.fileno(), path, waiting, raise_if_stopped)
         token = _last_token(path) + 1
         me = psutil.Process()
         _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=socket.gethostname())
@@ -79,7 +79,7 @@ def locked(
                 _sign(file.fileno(), token=token)
 
 
-def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: Callable[[], None]) -> None:
+def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], raise_if_stopped: Callable[[], None]) -> None:
     watch: Watch | None = None
     while True:
         try:
@@ -92,7 +92,7 @@ def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: 
                 waiting(f"waiting for {name}, which works on the same")
             elif watch.look() > SILENCE:
                 _end(watch, waiting)
-            heed()
+            raise_if_stopped()
             time.sleep(LOOK)
 
 

@@ -118,16 +118,16 @@ class Store:
         digest: str,
         name: str,
         waiting: Callable[[str], None] = lambda line: None,
-        heed: Callable[[], None] = lambda: None,
+        raise_if_stopped: Callable[[], None] = lambda: None,
     ) -> Iterator[Claim[Kind]]:
         """Be the one writer of this digest, with the finished pieces of earlier attempts in the staging."""
-        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, heed) as lock:
+        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, raise_if_stopped) as lock:
             root = self.root / ".staging" / kind.kind / digest
             root.mkdir(parents=True, exist_ok=True)
             yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
             shutil.rmtree(root, ignore_errors=True)
 
-    def lying(self, kind: str | None = None) -> list[Path]:
+    def published(self, kind: str | None = None) -> list[Path]:
         """The folders of what is published; raises `OSError` where they cannot be listed."""
         folders = [self.root / name for name in ([kind] if kind else KINDS)]
         found = [path for folder in folders if folder.exists() for path in sorted(folder.iterdir())]
@@ -135,7 +135,7 @@ class Store:
 
     def artifacts(self, kind: str | None = None) -> list[Artifact]:
         """What is published, newest last."""
-        found = [handle(path) for path in self.lying(kind)]
+        found = [handle(path) for path in self.published(kind)]
         return sorted(found, key=lambda artifact: (artifact.manifest["created"], artifact.digest))
 
     def resolve(self, reference: str, kind: str | None = None) -> Artifact:
@@ -143,7 +143,7 @@ class Store:
         given, _, prefix = reference.rpartition("/")
         if given and given not in KINDS:
             raise Refused(reference, given, f"a kind is one of {', '.join(KINDS)}", "see `millrace list`")
-        found = [path for path in self.lying(given or kind) if prefix and path.name.startswith(prefix)]
+        found = [path for path in self.published(given or kind) if prefix and path.name.startswith(prefix)]
         if len(found) != 1:
             saw = "no such artifact" if not found else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in found)
             rule = "an artifact is kind/digest or an unambiguous digest prefix"

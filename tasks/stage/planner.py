@@ -15,11 +15,11 @@ from tasks.store.store import Store, handle
 
 Made = TypeVar("Made")
 
-UNPLANNED = ("promote",)
+NOT_PLANNED = ("promote",)
 """Stages that always run: what they make does not lie in the store."""
 
 
-class Looker:
+class Planner:
     """Plans the stages of a flow over a store."""
 
     def __init__(self, store: Store, config: Config) -> None:
@@ -29,7 +29,7 @@ class Looker:
 
     def call(self, stage: str, body: Callable[..., Made], *args: Any, **kwargs: Any) -> Made | None:
         """A verb's body, without Prefect; None for a stage that always runs."""
-        return None if stage in UNPLANNED else body(*args, **kwargs)
+        return None if stage in NOT_PLANNED else body(*args, **kwargs)
 
     def plan(self, stage: str, kind: type[Artifact], identity: Identity, name: str) -> Artifact:
         """The artifact that a stage would make, whether or not it is made."""
@@ -48,20 +48,20 @@ class Looker:
         return handle(self.store.path(kind, digest))
 
 
-_looking: ContextVar[Looker | None] = ContextVar("looking", default=None)
+_planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 
-def looker() -> Looker | None:
+def planner() -> Planner | None:
     """The runner that only looks, while there is one."""
-    return _looking.get()
+    return _planner.get()
 
 
 @contextmanager
-def looking(store: Store, config: Config) -> Iterator[Looker]:
+def planning(store: Store, config: Config) -> Iterator[Planner]:
     """Have stages planned instead of run."""
-    runner = Looker(store, config)
-    token = _looking.set(runner)
+    runner = Planner(store, config)
+    token = _planner.set(runner)
     try:
         yield runner
     finally:
-        _looking.reset(token)
+        _planner.reset(token)
