@@ -12,7 +12,7 @@ import pytest
 from infra import orchestration
 from infra.embedded import EmbeddedServer
 from infra.services import Layout, ask
-from tasks.tracking.pruning import GONE, prune
+from tasks.tracking.pruning import DELETED_TAG, prune
 from tests.homes import ROOT
 from tests.registries import RegistryHome
 
@@ -59,7 +59,7 @@ def test_an_old_run_in_mlflow_loses_its_files_and_keeps_its_figures(registry_hom
 
     for run in (old, killed):
         assert registry_home.client.list_artifacts(run) == []
-        assert GONE in registry_home.client.get_run(run).data.tags
+        assert DELETED_TAG in registry_home.client.get_run(run).data.tags
     for run in (young, again, foreign, released):
         assert [item.path for item in registry_home.client.list_artifacts(run, "pages")] == ["pages/page.html"]
     for run in (old, killed, young, again, foreign, released):

@@ -77,7 +77,7 @@ def test_a_second_run_of_what_waits_points_to_the_run_that_asked(registry_home: 
     first, second = registry_home.run(1), registry_home.run(1)
     assert registry_home.promote(first, 1, 0.8) == "awaiting_approval"
     found = registry_home.register(second, 1, 0.8)
-    assert approval.asked_by(found, second) == first.run_id
+    assert approval.awaited_run(found, second) == first.run_id
     assert registry_home.promote(registry_home.run(2), 2, 0.8) == "awaiting_approval"
     assert registry_home.promote(second, 1, 0.8) == "awaiting_approval"
     assert [row["action"] for row in registry_home.audit.rows()] == ["await", "await"] and registry_home.at(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tasks.store.files import canonical
-from tasks.store.staging import PASSING, Staging
+from tasks.store.staging import TEMPORARY, Staging
 from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
@@ -57,7 +57,7 @@ class StagedCheckpoints:
 
     def restore(self, engine: Engine, meter: Meter) -> int:
         """Restore the newest complete checkpoint, or the base; return its step, 0 where there is neither."""
-        for name in reversed(list(self.staging.pieces(PASSING))):
+        for name in reversed(list(self.staging.pieces(TEMPORARY))):
             if self.staging.adopt(name) is None:
                 self.staging.drop(name)
                 continue
@@ -103,10 +103,10 @@ class StagedCheckpoints:
         started = time.monotonic()
         self.layouts[-1]["to"] = step
         content = self.content(engine, meter, step, {"layouts": self.layouts})
-        self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
+        self.staging.put(f"{TEMPORARY}step-{step:012d}.npz", content, step=step)
         self.saved = step
         log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")
-        for name in list(self.staging.pieces(PASSING))[: -self.keep]:
+        for name in list(self.staging.pieces(TEMPORARY))[: -self.keep]:
             self.staging.drop(name)
         self.spent += time.monotonic() - started
         self.measure("train/checkpoint_seconds", self.spent)

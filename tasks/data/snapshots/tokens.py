@@ -22,7 +22,7 @@ from tasks.data.snapshots import Part, parts_of, write_array
 from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
 from tasks.errors import Failed
 from tasks.store.files import pretty
-from tasks.store.staging import PASSING
+from tasks.store.staging import TEMPORARY
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -130,7 +130,7 @@ def _encode_split(
     lengths: list[int] = []
     size = 0
     for number, (start, stop) in enumerate(_chunks(reader.sizes(split))):
-        name = f"{PASSING}{split}-{number:05d}.npy"
+        name = f"{TEMPORARY}{split}-{number:05d}.npy"
         note = bench.staging.adopt(name)
         if note is None:
             texts = [text_of(reader, split, index) for index in range(start, stop)]
