@@ -105,6 +105,7 @@ class Pages:
 
 def workbench(root: Path) -> Workbench:
     """A workbench whose staging is `root`, held by attempt token 1."""
+    threads.pin(2)  # as a compute process does before it works
     root.mkdir(parents=True, exist_ok=True)
     lock = root.with_name(f"{root.name}.lock")
     lock.write_text(json.dumps({"token": 1}))

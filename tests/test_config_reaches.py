@@ -54,6 +54,7 @@ LISTED = {
     "notify.mail_server": "who is told (test_run_notifies)",
     "notify.mail_from": "who is told (test_run_notifies)",
     "resources.threads": "what the machine gives",
+    "resources.grace": "what the machine gives",
     "resources.timeout": "what the machine gives",
     **{f"resources.timeouts.{stage}": "what the machine gives" for stage in get_args(Literal["convert", "snapshot"])},
     **{f"resources.timeouts.{stage}": "what the machine gives" for stage in ("train", "evaluate", "compress")},
@@ -61,7 +62,7 @@ LISTED = {
 }
 
 CANDIDATES: list[Any] = [
-    *(True, False, 1, 2, 3, 5, 7, 64, 257, 0.1, 0.25, 0.5, 2.5, None),
+    *(True, False, 1, 2, 3, 5, 7, 64, 257, 2_000_000, 0.1, 0.25, 0.5, 2.5, None),
     *("other", "adam", "sgd", "skip", "linear", "env:SECRET", "3d", "smtp", "balanced", "**/*.md"),
     *([], ["other"], [2, 3], ["loss"], ["r2"], ["failed"], ["a@b.c"]),
     *({"train": 0.5, "validation": 0.25, "test": 0.25}, {"odd": 2.0}),

@@ -52,7 +52,7 @@ def text(tf, tmp_path_factory, workbench_at, publish):
     root = tmp_path_factory.mktemp("text")
     bench = workbench_at(root / "records")
     source = TextFilesSource(path="stdlib:", glob="email/*.py")
-    made = publish(Records, bench, records.build(bench, source, RecordsConfig(splits=SPLITS)))
+    made = publish(Records, bench, records.build(bench, source, RecordsConfig(splits=SPLITS, duplicates="keep")))
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, TokensSnapshot(vocabulary=400, block=32)))
     features = snapshot.manifest["features"]

@@ -35,7 +35,7 @@ def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
 
 
 def test_one_changed_value_runs_the_stages_that_depend_on_it(second: CommandHome) -> None:
-    answer = second("run", "pipeline", DIGITS, *SMALL, "--evaluate.bins", "10", "--json")
+    answer = second("run", "pipeline", DIGITS, *SMALL, "--evaluate.most_wrong", "3", "--json")
     assert answer.code == 0, answer.stderr
     ran = {stage for stage, rows in answer.json["artifacts"].items() if not all(row["cached"] for row in rows)}
     assert ran == {"evaluate"}

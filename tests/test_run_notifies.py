@@ -73,8 +73,8 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
     with serving(Webhook) as web, serving(Mail) as smtp:
         monkeypatch.setenv("HOOK", f"http://127.0.0.1:{web}/T0PS3CRET")
         (tmp_path / "server").write_text(f"smtp://127.0.0.1:{smtp}/\n")
-        flags = ["--notifications.webhook", "env:HOOK", "--notifications.mail_server", f"file:{tmp_path / 'server'}"]
-        flags += ["--notifications.mail_to", "[team@example.org]"]
+        flags = ["--notify.webhook", "env:HOOK", "--notify.mail_server", f"file:{tmp_path / 'server'}"]
+        flags += ["--notify.mail_to", "[team@example.org]"]
         preset = tmp_path / "texts.yaml"
         source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
         preset.write_text(f"name: texts\nsource: {source}\nsnapshot: {{kind: tokens}}\ntrain: {{steps: 1}}\n")
@@ -136,9 +136,9 @@ def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path:
     home, secret = finished.copied_to(tmp_path / "home"), tmp_path / "secret"
     (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and one to be told of
     secret.write_text(NO_RECEIVERS[0])
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--notifications.webhook", f"file:{secret}", "--json")
+    answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
     assert answer.code == 0, answer.stderr
-    assert f"warning: notifications.webhook (file:{secret}) was not reached: InvalidURL" in answer.stderr
+    assert f"warning: notify.webhook (file:{secret}) was not reached: InvalidURL" in answer.stderr
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
 

@@ -57,22 +57,17 @@ def make_database(file: Path) -> None:
 
     A copy of the template, which the first call makes.
     """
-    if not copy_template("mlflow", file):
-        _migrate(file)
-        keep_template("mlflow", file)
-    artifacts = f"{file.parent / 'mlartifacts'}/0"  # of the default experiment, which MLflow makes with its tables
-    with contextlib.closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = 0", [artifacts])
-
-
-def _migrate(file: Path) -> None:
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    draft = file.with_name(f"{file.name}.draft")
+    draft, artifacts = file.with_name(f"{file.name}.draft"), str(file.parent / "mlartifacts")
     for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
         leftover.unlink(missing_ok=True)
-    store = SqlAlchemyStore(f"{SQLITE}{draft}", str(file.parent / "mlartifacts"))
-    store.engine.dispose()
+    if not copy_template("mlflow", draft):
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        SqlAlchemyStore(f"{SQLITE}{draft}", artifacts).engine.dispose()
+        keep_template("mlflow", draft)
+    with contextlib.closing(sqlite3.connect(draft)) as database, database:
+        # of the default experiment, which MLflow makes with its tables
+        database.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = 0", [f"{artifacts}/0"])
     os.rename(draft, file)
 
 
