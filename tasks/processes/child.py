@@ -1,7 +1,7 @@
-"""The far end of a compute process: does the work that its parent asks for, and answers with the outcome.
+"""The child's side of a compute process: receives a request, runs the work, and sends the outcome to its parent.
 
-It stays in the parent's process group and ends with the parent. On SIGTERM or SIGINT it lets work that asks
-`stopping()` save at its next step; any other work is left at once, for its finished pieces are safe.
+It ends with its parent. On SIGTERM or SIGINT, work that calls `stopping()` saves at its next step; any other work is
+interrupted at once, as its finished pieces are safe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """Answers the requests of `tasks.processes.crew.Gang`."""
+    """Serves the requests of `tasks.processes.crew.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -38,7 +38,7 @@ class Child:
         self._mutex = threading.Lock()
 
     def serve(self) -> None:
-        """Work until the parent closes the connection."""
+        """Serve requests until the parent closes the connection."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
         while True:
@@ -75,7 +75,7 @@ class Child:
         except MemoryError:
             self._send("crash", "MemoryError: out of memory")
         except Exception as error:
-            with contextlib.suppress(OSError):  # the log may lie on the disk that is full
+            with contextlib.suppress(OSError):  # the disk of the log may be full
                 traceback.print_exc()
             plain = _sendable(error)
             self._send("crash" if isinstance(plain, str) else "error", plain)
@@ -100,7 +100,7 @@ class Child:
 
 
 def _sendable(error: Exception) -> OSError | str:
-    """An error of the machine (disk full, no permission) is an OSError with a number; all else is our bug."""
+    """Return an error of the machine (disk full, no permission) as an OSError, any other error as text."""
     of_machine = error if isinstance(error, OSError) and error.errno else of_the_machine(error)
     if of_machine is not None and of_machine.errno is not None:
         names = [str(of_machine.filename)] if of_machine.filename else []
@@ -109,7 +109,7 @@ def _sendable(error: Exception) -> OSError | str:
 
 
 def serve(connection: Connection) -> None:
-    """Serve a parent, in a process that was forked for it."""
+    """Run a forked compute process."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("tasks").setLevel(logging.INFO)
     Child(connection).serve()

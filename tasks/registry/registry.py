@@ -265,13 +265,13 @@ def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> E
     if not found.export:
         raise Failed(which, "no tag millrace.export", "it was not registered by Millrace", "load it by MLflow itself")
     try:
-        if (lying := store.find(Export, found.export, "export")) is not None:
-            return lying
+        if (published := store.find(Export, found.export, "export")) is not None:
+            return published
     except Damaged as damage:
         terminal.say(f"warning: {damage}; the registry has another copy", style="yellow")
     with store.claim(Export, found.export, "export") as claim:
-        if (lying := claim.published()) is not None:  # by whom we waited for
-            return lying
+        if (published := claim.published()) is not None:  # by whom we waited for
+            return published
         folder = download(client, name, found.version, claim.staging.scratch("fetched"))
         if (fault := claim.fault(folder)) is not None:
             rule, remedy = "a registered export is what its manifest says", "run the pipeline again, which remakes it"

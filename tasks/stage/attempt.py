@@ -1,4 +1,4 @@
-"""One process life of a run: its processes, its journal on the way to MLflow, its signals, its end."""
+"""An attempt of a run: its compute processes, tracking, signals, and recorded end."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper
 
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
-"""Seconds in which MLflow may take what is left at a run's end, and after a signal."""
+"""Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
 
 log = logging.getLogger("tasks.processes.crew")
-"""The lines of the compute processes' logs, by stage and rank, for the run's log."""
+"""Receives the log lines of the compute processes, with stage and rank."""
 
 
 class Attempt:
-    """What the stages of a flow run share."""
+    """The state that the stages of a flow run share."""
 
     def __init__(self, run: Run, decision_on: Callable[[str], Decision | None], signals: Signals) -> None:
         self.run = run
         self.signals = signals
         self.decision_on = decision_on
-        """What a person has said to this run about an export, by its digest: whether it may be champion."""
+        """Returns a person's decision on whether an export, by its digest, may be champion; None if there is none."""
         self.store: Store = run.store
         self.config = run.config
         self.threads = threads_of(self.config)
@@ -59,7 +59,7 @@ class Attempt:
         return self.run.folder / "metrics.jsonl"
 
     def raise_if_stopped(self) -> None:
-        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library swallowed."""
+        """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
         self.signals.raise_if_stopped()
 
     def work(
@@ -72,7 +72,7 @@ class Attempt:
         on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
     ) -> Any:
-        """Have `module:function` done in a compute process; measurements go to the run, progress to `heard`."""
+        """Call `module:function` in a compute process; measurements go to the run, progress to `on_progress`."""
 
         def on_report(kind: str, *values: Any) -> None:
             if kind == "measure":
@@ -109,44 +109,44 @@ class Attempt:
 
     @cached_property
     def layout(self) -> dict[str, Any]:
-        """Under what is computed here: it decides the last bits of a training, and no digest."""
+        """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
         strategy = self.config.train.strategy
         devices = getattr(strategy, "devices", 1)
         return {"threads": self.threads, "strategy": strategy.kind, "devices": devices, "processor": processor()}
 
     def produced_by(self) -> dict[str, Any]:
-        """The manifest's `produced_by` for whatever is made now."""
+        """Return `produced_by` for a manifest written now."""
         return produced_by(self.run.run_id, self.run.attempt, self.layout)
 
 
 def threads_of(config: Config) -> int:
-    """The threads of a compute process."""
+    """Return the number of threads of a compute process."""
     return config.resources.threads or available_threads()
 
 
 def start_fork_server(home: Home, flow: str, config: Config) -> None:
-    """Have TensorFlow imported while the run begins; not where the same run has finished: all is in the store then."""
+    """Start importing TensorFlow, unless the same run has finished before, when all artifacts are in the store."""
     if not finished_before(home, flow, config):
         fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
 
 
 @dataclass
 class RunRequest:
-    """What a run is asked for by whoever starts its flow, and where that finds it afterwards."""
+    """Options of a run from the caller of its flow, and the resulting run."""
 
     new: bool = False
     decision_on: Callable[[str], Decision | None] = lambda export: None
     run: Run | None = None
     awaiting_export: str | None = None
-    """The export of which the run has asked whether it may be champion."""
+    """The digest of the export that awaits a person's approval."""
 
 
 current: ContextVar[Attempt] = ContextVar("attempt")
-"""The attempt that this flow is."""
+"""The attempt of the running flow."""
 
 
 def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: RunRequest, prefect_id: str | None) -> Any:
-    """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
+    """Run a flow's body as an attempt, a second time after a damaged artifact, and record its end."""
     home = find_home()
     start_fork_server(home, flow, config)
     signals = Signals()
@@ -184,7 +184,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
 
 @contextmanager
 def as_current(attempt: Attempt) -> Iterator[None]:
-    """Have the stages of the flow find this attempt."""
+    """Set the current attempt within the block."""
     token = current.set(attempt)
     try:
         yield
@@ -194,7 +194,7 @@ def as_current(attempt: Attempt) -> Iterator[None]:
 
 @contextmanager
 def machine_errors(who: str, home: Path) -> Iterator[None]:
-    """An error of the machine (disk full, no permission) is the user's to mend: one line, nothing half-published."""
+    """Convert an error of the machine (disk full, no permission) to `Failed`."""
     try:
         yield
     except OSError as error:
@@ -205,7 +205,7 @@ def machine_errors(who: str, home: Path) -> Iterator[None]:
 
 
 def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) -> None:
-    """Record the end; where the disk does not take it, the run counts as unfinished, which it is."""
+    """Record the end; where that cannot be written, print a warning, and the run counts as unfinished."""
     try:
         run.end(exit_code, status, error)
     except OSError as full:
@@ -213,7 +213,7 @@ def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) ->
 
 
 def _publish_page(attempt: Attempt) -> None:
-    """The run's page, also of a failed run, on the disk and in MLflow; a page that fails is a warning."""
+    """Write the run's page, also of a failed run, and send it to MLflow; an error becomes a warning."""
     try:
         pages, description = run_page.publish(attempt.run)
     except Exception as error:

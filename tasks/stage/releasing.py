@@ -1,4 +1,4 @@
-"""The one stage whose result does not lie in the store but in the registry: idempotent, judged, fenced."""
+"""The stage `promote`, whose result is in the model registry: idempotent, gated, and protected by locks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONNECT_SECONDS = 120.0
 
 
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
-    """Register the export where it is not yet, hold it against the champion, move the alias."""
+    """Register the export unless it is registered, compare it with the champion, and move the alias."""
     attempt, started = current.get(), time.monotonic()
     attempt.raise_if_stopped()
     run, name = attempt.run, attempt.config.name
@@ -44,7 +44,7 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
             with lock, registry.user_errors(run.home.mlflow_uri):
                 made = _decide(attempt, client, mlflow_id, exported, report, records, config)
         except Lost:
-            attempt.shipper.reconnect()  # the next try waits until it answers
+            attempt.shipper.reconnect()  # the retry waits for the server
             raise
         run.made("promote", made, time.monotonic() - started)
         line.finish(made.verdict, cached=not made.changed, took=time.monotonic() - started)
@@ -57,7 +57,7 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
 
 
 def _connect(attempt: Attempt, line: terminal.Stage) -> tuple[MlflowClient, str]:
-    """The registry, and the MLflow run to register from; a server that is away is waited for, aloud."""
+    """Return the registry's client and the id of the MLflow run; wait for an unreachable server, with a message."""
     uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=CONNECT_SECONDS)
     announced: list[str] = []
 
@@ -130,7 +130,7 @@ def _decide(
 def _champion_on(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
 ) -> Champion:
-    """The present champion with its score on these records: as it was registered, or taken again on others."""
+    """Return the champion with its score on these records: the registered one, or a new one for other records."""
     score = champion.score
     if champion.metric == metric and champion.records != records.digest:
         score = _score_again(attempt, client, champion, records, metric.removeprefix("test/"))
@@ -138,7 +138,7 @@ def _champion_on(
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
-    """The champion's score on these test records, raw input to prediction; NaN where it cannot be had."""
+    """Score the champion's export on these test records; return NaN where that is not possible."""
     from tasks.registry import registry
 
     try:

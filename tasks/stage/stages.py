@@ -1,4 +1,4 @@
-"""The one way a stage runs: digest, look up, lock, work, commit, report. No verb does any of this by itself."""
+"""Running a stage: digest, look-up, lock, work, commit and tracking, the same for all verbs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ P = ParamSpec("P")
 Made = TypeVar("Made")
 
 RETRY_DELAYS = [5.0, 20.0]
-"""Seconds before each further try of a stage whose process or server was lost; what it had finished is kept."""
+"""Seconds before each retry of a stage whose process or server was lost; finished pieces are kept."""
 
 
 def verb(body: Callable[P, Made]) -> Callable[P, Made]:
-    """A stage as a task of Prefect's: under the stage's own name, never from Prefect's cache, its state in words."""
+    """Decorate a verb as a Prefect task with the stage's name, without Prefect's cache; the state has a message."""
     stage = body.__name__
 
     @functools.wraps(body)
@@ -62,7 +62,7 @@ def verb(body: Callable[P, Made]) -> Callable[P, Made]:
 
 
 def _may_retry(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
-    """Whether trying again can help: never after a wrong config or a bad input."""
+    """Return whether to retry: only after `Lost`, not after a wrong config or a bad input."""
     error = state.data
     if isinstance(error, Lost):
         terminal.say(f"  … {stage.name:<9} {error.field}: {error.saw}; trying again soon", style="yellow")
@@ -81,12 +81,16 @@ def run_stage(
     keep: str | None = None,
     threads: int | None = None,
 ) -> Kind:
-    """The artifact of this identity: from the store, or made now by `work` in a compute process.
+    """Return the artifact of an identity from the store, or make it with `work` in a compute process.
 
-    `work` is `module:function`, called as `function(bench, *arguments)` in a process in which nothing has been
-    computed before. `check` is called first, and may refuse the parents; a copy of the artifact's file `keep` is put
-    into the run's folder; `threads` is given where the bytes are defined by a number of them. Raises what the work
-    raises, and `Failed` for an error of the machine.
+    Args:
+        work: `module:function`, called as `function(bench, *arguments)` in a new process.
+        check: called first; may raise `Refused`.
+        keep: file of the artifact that is copied to the run's folder.
+        threads: number of threads where it decides the bytes; None for that of the run.
+
+    Raises:
+        Failed: an error of the machine; errors raised by the work are raised again.
     """
     name = name or kind.kind
     if (dry_run := planner()) is not None:
@@ -114,13 +118,13 @@ def run_stage(
     attempt.run.made(stage, published, seconds, cached=cached)
     attempt.shipper.record(stage, published, cached, seconds)
     prefect_page.table(stage, published, cached, seconds)
-    if keep is not None:  # where people look for it
+    if keep is not None:  # where users look for it
         write(attempt.run.folder / Path(keep).name, (published.path / keep).read_bytes())
     return published
 
 
 def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
-    """The artifact that this one was made from, checked like any other before its use."""
+    """Return the artifact that this one was made from, checked; raises `Failed` where it is not in the store."""
     digest = artifact.manifest["parents"][name]
     if (dry_run := planner()) is not None:
         return cast(Kind, dry_run.find(kind.kind, digest))
@@ -135,7 +139,7 @@ def parent_of(artifact: Artifact, name: str, kind: type[Kind]) -> Kind:
 
 
 def store_of_run() -> Store:
-    """The store that the running flow, or the runner that only looks, works on."""
+    """Return the store of the running flow, or of the planner."""
     dry_run = planner()
     return current.get().store if dry_run is None else dry_run.store
 
@@ -146,7 +150,7 @@ def _config_of_run() -> Config:
 
 
 def chosen_model(config: ReleaseConfig) -> Model:
-    """The model that `release.model` names, from the store."""
+    """Return the model of `release.model`; raises `Refused` where there is none, or for another task."""
     if config.model is None:
         raise Refused(
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
@@ -160,7 +164,7 @@ def chosen_model(config: ReleaseConfig) -> Model:
 
 
 def model_of_store(reference: str, field: str) -> Model:
-    """The model that a field of the config names, checked before its use."""
+    """Return the model that a field of the config names, checked; raises `Refused` where there is none."""
     try:
         model = store_of_run().resolve(reference, "model")
     except Refused as unknown:
@@ -175,7 +179,7 @@ def model_of_store(reference: str, field: str) -> Model:
 
 
 def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: bool) -> dict[str, Any]:
-    """Time what a stage made, in a run that made any of it, or `always`; the figures go to the measurements."""
+    """Run a measurement of a stage's artifacts, if this run made one of them, or `always`; return its result."""
     if planner() is not None:
         return {}
     attempt = current.get()
