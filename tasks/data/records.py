@@ -184,10 +184,10 @@ def _write(
                 if number % REPORT_EVERY == 0:
                     progress(number)
         size = len(writer.offsets) - 1, int(writer.offsets[-1])
-        found = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
-        piece.note.update(vars(found))
+        result = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
+        piece.note.update(vars(result))
     _write_index(bench, path, writer.offsets, shard)
-    return found
+    return result
 
 
 def _plan_digest(shard: Shard, duplicates: Duplicates) -> str:

@@ -90,17 +90,17 @@ class Audit:
         """The line and the change of what was begun and not struck off."""
         if not self._begun.exists():
             return None
-        found = json.loads(self._begun.read_bytes())
-        return found["entry"], found["change"]
+        pending = json.loads(self._begun.read_bytes())
+        return pending["entry"], pending["change"]
 
     def close(self) -> None:
         """Write the line of what was begun, unless a killed process has, and strike it off."""
-        found = self.begun()
-        assert found is not None
+        pending = self.begun()
+        assert pending is not None
         whole = self._whole()
         last = whole[:-1].rpartition(b"\n")[2]
-        if _entry_of(last) != found[0]:
-            self._append(whole, {**found[0], "previous": hashlib.sha256(last).hexdigest() if last else START})
+        if _entry_of(last) != pending[0]:
+            self._append(whole, {**pending[0], "previous": hashlib.sha256(last).hexdigest() if last else START})
         self.drop()
 
     def drop(self) -> None:
@@ -117,20 +117,20 @@ class Audit:
 
     def champions(self, model: str) -> list[str]:
         """The versions that were champion, the present one last, without those that were rolled back."""
-        found: list[str] = []
+        versions: list[str] = []
         for row in self.rows():
             before, after = row["before"], row["after"]
             if row["model"] != model or row["alias"] != "champion" or before == after:
                 continue
-            if before is not None and found[-1:] != [before]:  # moved by hand, or from another home
-                found.append(before)
+            if before is not None and versions[-1:] != [before]:  # moved by hand, or from another home
+                versions.append(before)
             if row["action"] == "rollback":
-                found.pop()
-                while after in found and found[-1] != after:
-                    found.pop()
-            if found[-1:] != [after]:
-                found.append(after)
-        return found
+                versions.pop()
+                while after in versions and versions[-1] != after:
+                    versions.pop()
+            if versions[-1:] != [after]:
+                versions.append(after)
+        return versions
 
     def ever_champion(self, model: str) -> set[str]:
         """The versions that were champion at any time."""

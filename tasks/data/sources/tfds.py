@@ -169,7 +169,7 @@ class Prepared:
         return shards_by_split
 
     def _single_feature(self, kind: str, given: str | None) -> str | None:
-        names = sorted(name for name, found in self._kinds.items() if found == kind)
+        names = sorted(name for name, kind_of in self._kinds.items() if kind_of == kind)
         if given is not None:
             if given not in names:
                 raise self._unknown("label", given, NOUNS[kind])
@@ -196,10 +196,10 @@ class Prepared:
 class Tfds(Source):
     """Has the features `image` or `text`, as prepared, and `label` where there is one; others are not read."""
 
-    def __init__(self, config: TfdsSource, memory: Path | None, found: Prepared | None = None) -> None:
+    def __init__(self, config: TfdsSource, memory: Path | None, prepared_folder: Prepared | None = None) -> None:
         self._config, self._memory = config, memory
-        if found is not None:
-            self._prepared = found
+        if prepared_folder is not None:
+            self._prepared = prepared_folder
 
     @property
     def ready(self) -> bool:
@@ -303,8 +303,8 @@ def _info(folder: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return found
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return content
     except (OSError, ValueError) as error:
         rule = "a prepared data set holds it"
         raise Refused(
