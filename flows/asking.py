@@ -21,7 +21,7 @@ from prefect.states import Completed
 from pydantic import ConfigDict, StringConstraints
 
 from infra.automations import LEFT
-from tasks.runs.audit import REASON, Answer
+from tasks.runs.audit import REASON, Decision
 from tasks.runs.runs import Run
 
 PATIENCE = 30 * 24 * 3600
@@ -53,8 +53,8 @@ class Approval(RunInput):
 
 def suspend(run: Run, export: str) -> None:
     """End this process until somebody answers whether an export may be champion: the flow then starts from the top."""
-    told = run.folder / "description.md"
-    form = Approval.with_initial_data(description=told.read_text() if told.exists() else None)
+    description = run.folder / "description.md"
+    form = Approval.with_initial_data(description=description.read_text() if description.exists() else None)
     atexit.register(_leave, str(run.record["attempts"][-1]["prefect_flow_run_id"]))
     suspend_flow_run(wait_for_input=form, timeout=PATIENCE, key=f"{_key(export)}{run.attempt}")
 
@@ -67,22 +67,22 @@ def _leave(flow_run: str) -> None:
         client.request("POST", "/events", json=[event.model_dump(mode="json")])
 
 
-def answers_to(flow_run: str) -> Callable[[str], Answer | None]:
+def decisions_on(flow_run: str) -> Callable[[str], Decision | None]:
     """What has been answered to this flow run about an export."""
 
-    def answered(export: str) -> Answer | None:
+    def decision_on(export: str) -> Decision | None:
         with get_client(sync_client=True) as client:
-            found = client.filter_flow_run_input(UUID(flow_run), f"suspended-{_key(export)}", MOST, set())
-        given = [each for each in found if each.key.endswith("-response")]
+            inputs = client.filter_flow_run_input(UUID(flow_run), f"suspended-{_key(export)}", MOST, set())
+        given = [each for each in inputs if each.key.endswith("-response")]
         if not given:
             return None
-        told = Approval(**orjson.loads(max(given, key=lambda each: str(each.created)).value))
-        return Answer.stated(told.decision == "accept", told.name, told.reason, account())
+        response = Approval(**orjson.loads(max(given, key=lambda each: str(each.created)).value))
+        return Decision.stated(response.decision == "accept", response.name, response.reason, account())
 
-    return answered
+    return decision_on
 
 
-def tell(flow_run: str, answer: Answer, run: Run, verdict: str) -> str | None:
+def finish_flow_run(flow_run: str, decision: Decision, run: Run, verdict: str) -> str | None:
     """Have a flow run end in Prefect as its run has ended: one that is suspended goes on, one that waited is renamed.
 
     Returns `resumed`, `renamed`, or None where this server does not know it or it has ended otherwise.
@@ -93,8 +93,8 @@ def tell(flow_run: str, answer: Answer, run: Run, verdict: str) -> str | None:
         except ObjectNotFound:
             return None
         if state is not None and state.is_paused():
-            decision = "accept" if answer.accepted else "reject"
-            given = {"decision": decision, "name": answer.who, "reason": answer.reason}
+            choice = "accept" if decision.accepted else "reject"
+            given = {"decision": choice, "name": decision.who, "reason": decision.reason}
             done = client.resume_flow_run(UUID(flow_run), run_input=given)
             if done.status != SetStateStatus.ACCEPT:
                 raise RuntimeError(str(getattr(done.details, "reason", None) or done.status.value))

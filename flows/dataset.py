@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.running import as_run, run_name, tell_of_a_crash
+from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Snapshot
 from tasks.config import Config
 from tasks.convert import convert
 from tasks.snapshot import snapshot
 
 
-@flow(name="dataset", flow_run_name=run_name, on_crashed=[tell_of_a_crash])
+@flow(name="dataset", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def dataset(config: Config) -> Snapshot:
     """Raw data to a snapshot: convert, snapshot."""

@@ -11,7 +11,7 @@ from flows.commands.reply import Reply
 from flows.session import check_server, prepare, registry_of
 from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused
-from tasks.runs.audit import REASON, Answer
+from tasks.runs.audit import REASON, Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, resolve_run
 from tasks.store.lock import locked
@@ -25,7 +25,7 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id or an un
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the registry and the log.")]
 
 
-def answer(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
+def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
     """Settle what a run awaits: in the registry and the audit log, in its folder, in MLflow and in Prefect."""
     from tasks.display import terminal
     from tasks.registry import approval
@@ -33,17 +33,17 @@ def answer(reply: Reply, reference: str, accepted: bool, reason: str, as_json: b
     home = find_home().readable()
     folder = resolve_run(home, reference).folder
     with locked(folder / "lock", terminal.say), registry_of(home) as client:
-        run, given = Run(home, folder), Answer.of_user(accepted, reason, account())
-        made = approval.settle(client, run, given)
+        run, decision = Run(home, folder), Decision.of_user(accepted, reason, account())
+        made = approval.settle(client, run, decision)
         publish(client, run)
-    told = tell_prefect(home, run, given, made)
+    prefect_result = finish_in_prefect(home, run, decision, made)
     reply.add(run_id=run.run_id, model=made.name, version=made.version, alias=made.alias, verdict=made.verdict)
-    reply.add(prefect=told)
-    if given.accepted and made.alias != "champion":  # another champion has come meanwhile, and it is better
+    reply.add(prefect=prefect_result)
+    if decision.accepted and made.alias != "champion":  # another champion has come meanwhile, and it is better
         reply.exit_code = 3
     if not as_json:
         typer.echo(made.verdict)
-        if told == "resumed":
+        if prefect_result == "resumed":
             typer.echo("its flow run goes on in Prefect, and ends there as decided here")
 
 
@@ -70,12 +70,12 @@ def publish(client: MlflowClient, run: Run) -> None:
     try:
         pages, description = run_page.publish(run)
         if run.record["mlflow_run_id"]:
-            runs.tell(client, run.record["mlflow_run_id"], run, pages, description)
+            runs.log_result(client, run.record["mlflow_run_id"], run, pages, description)
     except Exception as error:
         terminal.say(f"warning: the run's page was not made anew: {type(error).__name__}: {error}", style="yellow")
 
 
-def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | None:
+def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -> str | None:
     """Have the flow run end in Prefect too, where its server is up; else somebody resumes it there, with any answer."""
     flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
     if not server or not flow_run:
@@ -85,9 +85,9 @@ def tell_prefect(home: Home, run: Run, given: Answer, made: Release) -> str | No
     prepare(home)
     try:
         check_server(server)
-        from flows.asking import tell
+        from flows.asking import finish_flow_run
 
-        return tell(flow_run, given, run, made.verdict)
+        return finish_flow_run(flow_run, decision, run, made.verdict)
     except Exception as error:
         saw = error.saw if isinstance(error, Failed) else " ".join(str(error).split())[:160]
         remedy = "if it is suspended, resume it in its pages: it ends as decided here"

@@ -10,7 +10,7 @@ from infra import backup as backups
 from infra import databases, orchestration
 from infra.stack import Stack
 from tasks.display import terminal
-from tasks.runs.collection import Dropped, collect, wanted_by_releases
+from tasks.runs.collection import Dropped, collect, needed_by_releases
 from tasks.runs.home import Home
 
 
@@ -18,7 +18,7 @@ def back_up(home: Home, folder: Path, keep: int | None) -> Path:
     """A backup of this home, read again and found to be what its manifest says."""
     layout = Stack(home.root).layout
     address = databases.address_of(layout.database) if layout is not None and layout.database else None
-    made = backups.back_up(home.root, folder.expanduser().absolute(), wanted_by_releases(home), address, keep)
+    made = backups.back_up(home.root, folder.expanduser().absolute(), needed_by_releases(home), address, keep)
     backups.verify(made)
     return made
 
@@ -30,10 +30,10 @@ def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dr
         return dropped
     before = datetime.now(UTC) - timedelta(days=days)
     if home.has_registry():
-        from tasks.registry.registry import answering
+        from tasks.registry.registry import user_errors
         from tasks.tracking.pruning import prune
 
-        with answering(home.mlflow_uri):
+        with user_errors(home.mlflow_uri):
             found = prune(home.mlflow_uri, before, dry_run)
         dropped += [Dropped(f"files in MLflow of {run.name}", home.mlartifacts, run.bytes) for run in found]
     stack = Stack(home.root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.running import as_run, run_name, tell_of_a_crash
+from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Release
 from tasks.compress import compress
 from tasks.config import Config
@@ -16,7 +16,7 @@ from tasks.snapshot import snapshot
 from tasks.train import train
 
 
-@flow(name="pipeline", flow_run_name=run_name, on_crashed=[tell_of_a_crash])
+@flow(name="pipeline", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def pipeline(config: Config) -> Release:
     """Raw data to a release: convert, snapshot, train, evaluate, compress, export, promote."""

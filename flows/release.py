@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.running import as_run, run_name, tell_of_a_crash
+from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Release, Snapshot
 from tasks.compress import compress
 from tasks.config import Config
@@ -14,7 +14,7 @@ from tasks.promote import promote
 from tasks.stage.stages import chosen_model, parent_of
 
 
-@flow(name="release", flow_run_name=run_name, on_crashed=[tell_of_a_crash])
+@flow(name="release", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def release(config: Config) -> Release:
     """The model `release.model` to a release: evaluate, compress, export, promote."""

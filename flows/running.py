@@ -13,20 +13,20 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
-from flows.asking import answers_to, spoken, suspend
+from flows.asking import decisions_on, spoken, suspend
 from tasks.config import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
 from tasks.runs.home import find_home
 from tasks.runs.runs import find_runs
-from tasks.stage.attempt import Ticket as Ticket
+from tasks.stage.attempt import RunRequest as RunRequest
 from tasks.stage.attempt import attempt_run
 from tasks.tracking import notifications, prefect_page
 
 P = ParamSpec("P")
 Made = TypeVar("Made")
 
-ticket: ContextVar[Ticket] = ContextVar("ticket")
+run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
 
 def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
@@ -36,43 +36,43 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
     def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
         config = kwargs.get("config", args[0] if args else None)
         assert isinstance(config, Config)
-        mine = ticket.get(Ticket())
+        request = run_request.get(RunRequest())
         deployed = runtime.deployment.id is not None
         if deployed:
-            mine.answered = answers_to(str(runtime.flow_run.id))
+            request.decision_on = decisions_on(str(runtime.flow_run.id))
         try:
-            made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), mine, runtime.flow_run.id)
+            made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), request, runtime.flow_run.id)
         except Stopped as stop:
             return _ended_by(stop, deployed)
         finally:
-            if mine.run is not None:
-                prefect_page.description(mine.run)
-        assert mine.run is not None
-        if deployed and mine.asks is not None:
-            suspend(mine.run, mine.asks)
-        return Completed(name=spoken(mine.run), message=in_a_line(mine.run), data=made)
+            if request.run is not None:
+                prefect_page.description(request.run)
+        assert request.run is not None
+        if deployed and request.awaiting_export is not None:
+            suspend(request.run, request.awaiting_export)
+        return Completed(name=spoken(request.run), message=in_a_line(request.run), data=made)
 
     return attempt
 
 
 def _ended_by(stop: Stopped, deployed: bool) -> State:
     """How a run ends after a signal. Who sent it to a deployed one, a person or the worker, the server alone knows."""
-    told = f"{stop}; a new run with the same values goes on from there"
+    message = f"{stop}; a new run with the same values goes on from there"
     if not deployed:
-        return Crashed(message=told, data=stop)  # Prefect raises what it finds there
+        return Crashed(message=message, data=stop)  # Prefect raises what it finds there
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
-    return Cancelled(message=told) if state is not None and state.is_cancelling() else Crashed(message=told)
+    return Cancelled(message=message) if state is not None and state.is_cancelling() else Crashed(message=message)
 
 
-def tell_of_a_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
+def report_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
     """A deployed run whose process was killed can tell nobody; its worker calls this in another process."""
     for run in reversed(find_runs(find_home())):
         if run.record["attempts"] and run.record["attempts"][-1]["prefect_flow_run_id"] == str(flow_run.id):
             if run.record["status"] == "running":
                 rule, remedy = "a run's process lives until its end", "run it again: it goes on from what is finished"
                 run.end(1, "failed", Failed(flow_run.name, state.message or "its process died", rule, remedy).as_json())
-                notifications.tell(run)
+                notifications.notify(run)
             return
 
 

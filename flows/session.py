@@ -157,5 +157,5 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
     from tasks.registry import registry
     from tasks.tracking.runs import connect
 
-    with locked(home.root / ".registry.lock", terminal.say), registry.answering(home.mlflow_uri):
+    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):
         yield connect(home.mlflow_uri)

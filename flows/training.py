@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.running import as_run, run_name, tell_of_a_crash
+from flows.running import as_run, report_crash, run_name
 from tasks.artifacts import Report
 from tasks.config import Config
 from tasks.convert import convert
@@ -13,7 +13,7 @@ from tasks.snapshot import snapshot
 from tasks.train import train
 
 
-@flow(name="training", flow_run_name=run_name, on_crashed=[tell_of_a_crash])
+@flow(name="training", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def training(config: Config) -> Report:
     """Raw data to a report: convert, snapshot, train, evaluate."""

@@ -91,5 +91,5 @@ def of_the_machine(error: BaseException) -> OSError | None:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     words = {"disk is full": errno.ENOSPC, "readonly database": errno.EROFS}  # SQLite
     words |= {os.strerror(number): number for number in MACHINE}
-    told = next((number for said, number in words.items() if said in text), None)
-    return None if told is None else OSError(told, os.strerror(told))
+    number = next((number for said, number in words.items() if said in text), None)
+    return None if number is None else OSError(number, os.strerror(number))

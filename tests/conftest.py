@@ -26,7 +26,7 @@ from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
 from tests.homes import CommandHome, finished_home
-from tests.shops import Shop
+from tests.registries import RegistryHome
 from tests.stacks import Up, free_ports
 
 Kind = TypeVar("Kind", bound=Artifact)
@@ -285,14 +285,16 @@ def empty_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_shop(tmp_path: Path, empty_registry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Shop]:
-    def make(name: str) -> Shop:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # where MLflow's client leaves the address of the shop before
-        return Shop(tmp_path / name, empty_registry)
+def new_registry_home(
+    tmp_path: Path, empty_registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], RegistryHome]:
+    def make(name: str) -> RegistryHome:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # where MLflow's client leaves the address of the registry before
+        return RegistryHome(tmp_path / name, empty_registry)
 
     return make
 
 
 @pytest.fixture
-def shop(new_shop: Callable[[str], Shop]) -> Shop:
-    return new_shop("home")
+def registry_home(new_registry_home: Callable[[str], RegistryHome]) -> RegistryHome:
+    return new_registry_home("home")

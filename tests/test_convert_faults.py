@@ -21,7 +21,7 @@ from tasks.data.sources import Item, fingerprint
 from tasks.data.sources.sklearn import Digits
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
-from tasks.store.files import sums
+from tasks.store.files import checksums
 
 CONFIG = RecordsConfig(shards=2)
 
@@ -39,7 +39,7 @@ def many(count: int = 200) -> dict[str, tuple[bytes | None, int]]:
 def files(root: Path) -> dict[str, tuple[str, int]]:
     """Content and inode of everything written, without the sidecars."""
     paths = [path for path in root.rglob("*") if path.is_file() and ".pieces" not in path.parts]
-    return {path.relative_to(root).as_posix(): (sums(path).sha256, path.stat().st_ino) for path in paths}
+    return {path.relative_to(root).as_posix(): (checksums(path).sha256, path.stat().st_ino) for path in paths}
 
 
 def test_a_killed_convert_goes_on_with_what_was_whole(bench: Workbench) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tasks.artifacts import Outcome, Records
 from tasks.config.load import load
 from tasks.errors import Failed
-from tasks.stage.attempt import Attempt, Ticket, attempt_run, current
+from tasks.stage.attempt import Attempt, RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
 from tests.homes import DIGITS
@@ -34,11 +34,11 @@ def test_what_was_read_is_what_the_digest_names(changes: bool, tmp_path: Path, m
         stores.append(current.get().store)
         run_stage("convert", Records, identity, "nothing:nothing", ())
 
-    ticket = Ticket()
+    request = RunRequest()
     if not changes:
-        attempt_run("dataset", load(DIGITS), body, ticket, None)
+        attempt_run("dataset", load(DIGITS), body, request, None)
         assert len(stores[0].artifacts()) == 1
         return
     with pytest.raises(Failed, match="changed during the run"):
-        attempt_run("dataset", load(DIGITS), body, ticket, None)
+        attempt_run("dataset", load(DIGITS), body, request, None)
     assert stores[0].artifacts() == []

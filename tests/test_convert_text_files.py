@@ -22,7 +22,7 @@ from tasks.data.text import raw_bytes, raw_lengths
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.told import page_of
+from tests.pages import page_of
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=2)
 

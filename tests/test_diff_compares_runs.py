@@ -22,7 +22,7 @@ from tasks.pages.comparison import Comparison
 from tasks.runs.differences import keys
 from tasks.runs.history import between_commits, short
 from tests.homes import DIGITS, ROOT
-from tests.told import run_of
+from tests.pages import run_of
 
 SHARE = Metric(lambda answers: answers, mean, share=True)
 MEAN = Metric(lambda answers: answers, mean)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.evaluation import TASKS, classification, language_model, multilabel, regression
-from tasks.evaluation.calibration import consistency
+from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 
 Random = np.random.Generator
@@ -20,32 +20,32 @@ TOLERANCE = 0.06
 """Three standard errors of a share of 95 % among so many sets, and what a percentile interval of 120 is short of."""
 
 
-def classifier(random: Random, count: int, honest: bool) -> classification.Answers:
+def classifier(random: Random, count: int, honest: bool) -> classification.Predictions:
     """Labels drawn from the model's own probabilities, or from flatter ones: it is too sure."""
     logits = random.normal(0, 1.5, (count, 4))
     chances = np.exp(logits * (1 if honest else 0.5))
     labels = (chances.cumsum(1) / chances.sum(1, keepdims=True) < random.random((count, 1))).sum(1)
-    return classification.Answers.of(logits, labels)
+    return classification.Predictions.of(logits, labels)
 
 
-def labeller(random: Random, count: int, honest: bool) -> multilabel.Answers:
+def labeller(random: Random, count: int, honest: bool) -> multilabel.Predictions:
     logits = random.normal(0, 2, (count, 3))
     truth = random.random(logits.shape) < 1 / (1 + np.exp(-logits * (1 if honest else 0.4)))
-    return multilabel.Answers(logits, truth)
+    return multilabel.Predictions(logits, truth)
 
 
-def regressor(random: Random, count: int, honest: bool) -> regression.Answers:
+def regressor(random: Random, count: int, honest: bool) -> regression.Predictions:
     truth = random.normal(3, 2, (count, 2))
     noise = random.normal(0, 1, truth.shape) if honest else random.exponential(1, truth.shape)
-    return regression.Answers(truth + noise, truth)
+    return regression.Predictions(truth + noise, truth)
 
 
-def reader(random: Random, count: int, honest: bool) -> language_model.Answers:
+def reader(random: Random, count: int, honest: bool) -> language_model.Predictions:
     """Files of very different lengths, of which some are harder."""
     tokens = np.ceil(random.lognormal(5, 0.7, count))
     hardness = random.gamma(20, 0.1, count) if honest else random.gamma(4, 0.5, count)
     right = random.binomial(tokens.astype(int), np.exp(-hardness) * 0.9 + 0.05).astype(float)
-    return language_model.Answers(tokens * hardness, right, tokens, np.ceil(tokens * 3.5), np.zeros(1))
+    return language_model.Predictions(tokens * hardness, right, tokens, np.ceil(tokens * 3.5), np.zeros(1))
 
 
 MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
@@ -81,7 +81,7 @@ def test_the_calibration_test_rejects_a_calibrated_model_as_often_as_it_says_and
 
     def p_values(honest: bool) -> np.ndarray:
         sets = [classifier(random, 400, honest) for _ in range(200)]
-        return np.array([consistency(each.confidence, each.correct, 15, 200).p_value for each in sets])
+        return np.array([consistency_test(each.confidence, each.correct, 15, 200).p_value for each in sets])
 
     calibrated, too_sure = p_values(True), p_values(False)
     assert abs((calibrated < 0.05).mean() - 0.05) < 0.04, "wrongly rejected"
@@ -90,9 +90,9 @@ def test_the_calibration_test_rejects_a_calibrated_model_as_often_as_it_says_and
 
 
 def test_noise_alone_explains_the_error_of_a_calibrated_model() -> None:
-    answers = classifier(np.random.default_rng(1), 5000, True)
-    found = consistency(answers.confidence, answers.correct, 15, 400)
-    assert found.error == pytest.approx(classification.METRICS["calibration_error"](answers))
+    predictions = classifier(np.random.default_rng(1), 5000, True)
+    found = consistency_test(predictions.confidence, predictions.correct, 15, 400)
+    assert found.error == pytest.approx(classification.METRICS["calibration_error"](predictions))
     assert 0 < found.expected < 0.03 and abs(found.error - found.expected) < 0.01
     wrong = classifier(np.random.default_rng(1), 5000, False)
-    assert consistency(wrong.confidence, wrong.correct, 15, 400).p_value == pytest.approx(1 / 401)
+    assert consistency_test(wrong.confidence, wrong.correct, 15, 400).p_value == pytest.approx(1 / 401)

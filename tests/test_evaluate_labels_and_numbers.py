@@ -25,16 +25,16 @@ from tasks.config import (
 from tasks.config.train import LOSSES, AdamW, CheckpointConfig, Schedule
 from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model
 from tasks.training.fit import fit
 from tests.homes import CommandHome
+from tests.pages import page_of
 from tests.test_export_works import CHAIN
 from tests.test_page_tells_the_run import Loads
-from tests.told import page_of
 
 SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
 TRAIN = TrainConfig(
@@ -90,7 +90,7 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
         assert found["test/r2"] > 0.25
         assert found["test/loss"] == found["test/mae"], "what was minimised: absolute_error"
         assert found["test/loss/high"] == found["test/mae/high"] != found["test/rmse/high"]
-    metric, _ = primary(task)
+    metric, _ = primary_metric(task)
     assert found[f"test/{metric}/low"] < found[f"test/{metric}"] < found[f"test/{metric}/high"]
     (picture,) = (report.path / "pictures").glob("*.png")
     with Image.open(picture) as image:
@@ -128,7 +128,7 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     export = tmp_path / "1" / "export"
-    metric, _ = primary(task)
+    metric, _ = primary_metric(task)
     scores = score(bench, export, made.path, "test", EvaluateConfig())
     for name in (metric, "loss"):
         assert scores[name] == pytest.approx(report.metrics[f"test/{name}"], rel=1e-4)
@@ -177,4 +177,4 @@ def test_command_runs_each_task(task, tmp_path):
     words += ["--model.task", task, "--train.steps", "120", "--train.batch_size", "32"]
     answer = CommandHome(tmp_path / "home")("run", "training", *words, "--json")
     assert answer.code == 0, answer.stderr
-    assert f"test/{primary(task)[0]}" in answer.json["metrics"]
+    assert f"test/{primary_metric(task)[0]}" in answer.json["metrics"]

@@ -27,20 +27,20 @@ from tasks.config import (
 )
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
-from tasks.evaluation.judging import SnapshotSplit, ask, compare, judge
-from tasks.evaluation.language_model import METRICS, Answers, nats
+from tasks.evaluation.judging import SnapshotSplit, compare, make_judge, run_models
+from tasks.evaluation.language_model import METRICS, Predictions, nats
 from tasks.evaluation.report import build
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model
-from tasks.models.forward import caller
+from tasks.models.forward import inference_function
 from tasks.models.keras_file import load, save
 from tasks.pages.comparison import Comparison
 from tasks.pages.facts import Facts
 from tasks.pages.judgement import _marked, passages
+from tests.pages import page_of, run_of
 from tests.test_export_works import CHAIN
 from tests.test_page_tells_the_run import Loads
-from tests.told import page_of, run_of
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
@@ -79,7 +79,7 @@ def test_every_byte_is_paid_for_once(text, report):
     tokens = np.asarray(open_snapshot(snapshot.path).arrays("test")["tokens"])
     bos = snapshot.manifest["features"]["tokens"]["bos"]
     bits = 0.0
-    call = caller(load(model.path))
+    call = inference_function(load(model.path))
     for row in tokens:
         logits = call(row[None, :-1].astype("int32"))[0].astype(np.float64)
         chances = np.log2(np.exp(logits).sum(-1)) - logits[np.arange(len(logits)), row[1:]] / np.log(2)
@@ -170,10 +170,10 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
 
 def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
     made, snapshot, _ = text
-    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     found.documents = replace(found.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
     sizes = np.arange(13.0) * 1000
-    slices = found.slices(Answers(*[np.zeros(13)] * 3, bytes=sizes, by_place=np.zeros(1)))
+    slices = found.slices(Predictions(*[np.zeros(13)] * 3, bytes=sizes, by_position=np.zeros(1)))
     assert list(slices)[:2] == ["folder a", "folder b"] and slices["folder a"].sum() == 6
     assert list(slices)[2] == "0 to 3,000 bytes" and len(slices) == 6
     assert sum(group.sum() for name, group in slices.items() if name.endswith("bytes")) == 13
@@ -198,16 +198,16 @@ def test_nats_are_cross_entropies():
 
 def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     made, snapshot, model = text
-    found = judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
-    call = caller(load(model.path))
-    asked = ask(found, call, lambda batch: call(batch) * 3)
-    against = compare("language_model", found, *asked.kept, 200)
-    values = [METRICS["bits_per_byte"](found.answers(kept)) for kept in asked.kept]
+    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    call = inference_function(load(model.path))
+    outputs = run_models(found, call, lambda batch: call(batch) * 3)
+    against = compare("language_model", found, *outputs.kept, 200)
+    values = [METRICS["bits_per_byte"](found.predictions(kept)) for kept in outputs.kept]
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", found, asked.kept[0], asked.kept[0], 200).upper == 0
-    assert ask(found, call, call, most=3).kept[1]["nats"].shape[0] == 3
+    assert compare("language_model", found, outputs.kept[0], outputs.kept[0], 200).upper == 0
+    assert run_models(found, call, call, most=3).kept[1]["nats"].shape[0] == 3
 
 
 @pytest.fixture(scope="module")

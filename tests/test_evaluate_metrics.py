@@ -8,40 +8,40 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.config import EvaluateConfig
-from tasks.evaluation import TASKS, chosen, gates, primary
-from tasks.evaluation.classification import METRICS, Answers
+from tasks.evaluation import TASKS, gates, primary_metric, select_metrics
+from tasks.evaluation.classification import METRICS, Predictions
 from tasks.evaluation.intervals import examples_needed, interval, intervals, loss_bounds
-from tasks.evaluation.judging import compare, judge
+from tasks.evaluation.judging import compare, make_judge
 from tasks.exporting.score import RawSplit
 
 
 @pytest.fixture
-def answers():
+def predictions():
     random = np.random.default_rng(5)
     labels = random.integers(0, 4, 300)
     logits = random.normal(0, 1.5, (300, 4)).astype("float32")
     logits[np.arange(300), labels] += 2
-    return Answers.of(logits, labels, bins=10)
+    return Predictions.of(logits, labels, bins=10)
 
 
-def test_metrics_agree_with_scikit_learn(answers):
-    assert METRICS["accuracy"](answers) == sklearn_metrics.accuracy_score(answers.labels, answers.predicted)
-    expected = sklearn_metrics.log_loss(answers.labels, answers.probabilities, labels=range(4))
-    assert METRICS["loss"](answers) == pytest.approx(expected, rel=1e-12)
+def test_metrics_agree_with_scikit_learn(predictions):
+    assert METRICS["accuracy"](predictions) == sklearn_metrics.accuracy_score(predictions.labels, predictions.predicted)
+    expected = sklearn_metrics.log_loss(predictions.labels, predictions.probabilities, labels=range(4))
+    assert METRICS["loss"](predictions) == pytest.approx(expected, rel=1e-12)
 
 
-def test_calibration_error_is_the_weighted_gap_of_its_bins(answers):
+def test_calibration_error_is_the_weighted_gap_of_its_bins(predictions):
     edges = np.linspace(0, 1, 11)
     error = 0.0
     for low, high in itertools.pairwise(edges):
-        inside = (answers.confidence >= low) & (answers.confidence < high)
+        inside = (predictions.confidence >= low) & (predictions.confidence < high)
         if inside.any():
-            error += inside.mean() * abs(answers.confidence[inside].mean() - answers.correct[inside].mean())
-    assert METRICS["calibration_error"](answers) == pytest.approx(error, rel=1e-12)
+            error += inside.mean() * abs(predictions.confidence[inside].mean() - predictions.correct[inside].mean())
+    assert METRICS["calibration_error"](predictions) == pytest.approx(error, rel=1e-12)
 
 
-def test_intervals_repeat_and_hold_their_value(answers):
-    once, again = (intervals(METRICS, TASKS["classification"].metrics, answers, 500) for _ in range(2))
+def test_intervals_repeat_and_hold_their_value(predictions):
+    once, again = (intervals(METRICS, TASKS["classification"].metrics, predictions, 500) for _ in range(2))
     assert once == again
     for name in ("accuracy", "loss"):
         assert once[name].low < once[name].value < once[name].high
@@ -50,7 +50,7 @@ def test_intervals_repeat_and_hold_their_value(answers):
 
 
 def test_no_mistake_among_few_examples_is_not_taken_for_certainty():
-    perfect = Answers.of(np.eye(3, dtype="float32")[[0, 1, 2] * 5] * 9, np.array([0, 1, 2] * 5))
+    perfect = Predictions.of(np.eye(3, dtype="float32")[[0, 1, 2] * 5] * 9, np.array([0, 1, 2] * 5))
     found = interval(METRICS["accuracy"], perfect, 100)
     assert (found.value, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
@@ -79,8 +79,8 @@ def test_parity_is_a_share_of_the_largest_output_and_of_small_ones_a_share_of_1(
 
 
 def test_primary_metric_is_always_measured():
-    assert primary("classification") == ("accuracy", True)
-    assert chosen("classification", ("loss",)) == ("accuracy", "loss")
+    assert primary_metric("classification") == ("accuracy", True)
+    assert select_metrics("classification", ("loss",)) == ("accuracy", "loss")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_a_worse_model_loses_is_above_0_whichever_way_its_metric_grows(task
         right = np.eye(2, dtype="float32")[labels]
         good, bad = {"logits": right}, {"logits": np.concatenate([right[:45], 1 - right[45:]])}
         expected = 0.25
-    own = judge(task, RawSplit("test", features, {"numbers": numbers, **truth}, tmp_path), EvaluateConfig())
+    own = make_judge(task, RawSplit("test", features, {"numbers": numbers, **truth}, tmp_path), EvaluateConfig())
     worse, better, same = (compare(task, own, *pair, 200) for pair in ((good, bad), (bad, good), (good, good)))
     assert worse.loss == pytest.approx(expected, abs=1e-5) == -better.loss
     assert worse.lower - 1e-5 <= worse.loss <= worse.upper + 1e-5 and worse.lower > 0 > better.upper

@@ -27,7 +27,7 @@ from tasks.exporting.score import score
 from tasks.processes.workbench import Workbench
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
-from tests.shops import Shop
+from tests.registries import RegistryHome
 
 CHAIN = """
 import json, pickle, shutil, sys
@@ -239,17 +239,20 @@ def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digit
 
 @pytest.mark.parametrize(("new", "status"), [(0.5, "rejected"), (1.0, "completed")])
 def test_a_champion_is_scored_again_on_new_records_and_that_number_decides(
-    new: float, status: str, export: Path, digits: Any, shop: Shop, bench: Workbench
+    new: float, status: str, export: Path, digits: Any, registry_home: RegistryHome, bench: Workbench
 ) -> None:
     """Its registered score, 0.01, is of other records; by that number 0.5 would win."""
-    shop.promote(shop.run(1, required=False), 1, 0.01)
+    registry_home.promote(registry_home.run(1, required=False), 1, 0.01)
     inputs = {"parents": {}}
     digest = digest_of(inputs)
-    held = Path(shutil.copytree(export, shop.home.store / "export" / digest))
+    held = Path(shutil.copytree(export, registry_home.home.store / "export" / digest))
     manifest = json.loads((held / "manifest.json").read_bytes())
     told = {"format": 1, "kind": "export", "digest": digest, "inputs": inputs, "parents": {}}
     (held / "manifest.json").write_bytes(pretty({**manifest, **told}))
-    shop.client.set_model_version_tag("digits", "1", "millrace.export", digest)
-    assert shop.promote(shop.run(2, required=False), 2, new, records=digits.records, workbench=bench) == status
+    registry_home.client.set_model_version_tag("digits", "1", "millrace.export", digest)
+    assert (
+        registry_home.promote(registry_home.run(2, required=False), 2, new, records=digits.records, workbench=bench)
+        == status
+    )
     accuracy = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]["accuracy"]["value"]
-    assert 0.9 < accuracy < 1 and f" against {accuracy:.4f} of champion version 1 (" in shop.tags("2")["gate"]
+    assert 0.9 < accuracy < 1 and f" against {accuracy:.4f} of champion version 1 (" in registry_home.tags("2")["gate"]

@@ -12,9 +12,9 @@ import pytest
 from infra import orchestration
 from infra.embedded import EmbeddedServer
 from infra.services import Layout, ask
-from tasks.tracking.pruning import GONE, prune
+from tasks.tracking.pruning import DELETED_TAG, prune
 from tests.homes import ROOT
-from tests.shops import Shop
+from tests.registries import RegistryHome
 
 NOW = datetime.now(UTC)
 OLD, BEFORE, YOUNG = (NOW - timedelta(days=days) for days in (100, 90, 80))
@@ -32,37 +32,39 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
         server.stop()
 
 
-def tracked(shop: Shop, name: str, ended: datetime, status: str = "FINISHED", ours: bool = True) -> str:
+def tracked(
+    registry_home: RegistryHome, name: str, ended: datetime, status: str = "FINISHED", ours: bool = True
+) -> str:
     """A run in MLflow that has a figure and a file and ended then."""
     tags = {"millrace.run": name} if ours else {}
-    run = shop.client.create_run("0", tags=tags).info.run_id
-    shop.client.log_metric(run, "test/accuracy", 0.9, step=1)
-    shop.client.log_text(run, "12345", "pages/page.html")
-    shop.client.set_terminated(run, end_time=int(ended.timestamp() * 1000))
-    shop.client.update_run(run, status=status)
+    run = registry_home.client.create_run("0", tags=tags).info.run_id
+    registry_home.client.log_metric(run, "test/accuracy", 0.9, step=1)
+    registry_home.client.log_text(run, "12345", "pages/page.html")
+    registry_home.client.set_terminated(run, end_time=int(ended.timestamp() * 1000))
+    registry_home.client.update_run(run, status=status)
     return str(run)
 
 
-def test_an_old_run_in_mlflow_loses_its_files_and_keeps_its_figures(shop: Shop) -> None:
-    old, killed = tracked(shop, "old", OLD), tracked(shop, "killed", OLD, "KILLED")
-    young, again = tracked(shop, "young", YOUNG), tracked(shop, "again", OLD, "RUNNING")
-    foreign, released = tracked(shop, "foreign", OLD, ours=False), tracked(shop, "released", OLD)
-    shop.client.create_registered_model("digits")
-    shop.client.create_model_version("digits", "file:///nowhere", run_id=released)
+def test_an_old_run_in_mlflow_loses_its_files_and_keeps_its_figures(registry_home: RegistryHome) -> None:
+    old, killed = tracked(registry_home, "old", OLD), tracked(registry_home, "killed", OLD, "KILLED")
+    young, again = tracked(registry_home, "young", YOUNG), tracked(registry_home, "again", OLD, "RUNNING")
+    foreign, released = tracked(registry_home, "foreign", OLD, ours=False), tracked(registry_home, "released", OLD)
+    registry_home.client.create_registered_model("digits")
+    registry_home.client.create_model_version("digits", "file:///nowhere", run_id=released)
 
-    foreseen = prune(shop.home.mlflow_uri, BEFORE, dry_run=True)
+    foreseen = prune(registry_home.home.mlflow_uri, BEFORE, dry_run=True)
     assert {(found.run_id, found.name, found.bytes) for found in foreseen} == {(old, "old", 5), (killed, "killed", 5)}
-    assert all(shop.client.list_artifacts(run) for run in (old, killed))
-    assert prune(shop.home.mlflow_uri, BEFORE, dry_run=False) == foreseen
+    assert all(registry_home.client.list_artifacts(run) for run in (old, killed))
+    assert prune(registry_home.home.mlflow_uri, BEFORE, dry_run=False) == foreseen
 
     for run in (old, killed):
-        assert shop.client.list_artifacts(run) == []
-        assert GONE in shop.client.get_run(run).data.tags
+        assert registry_home.client.list_artifacts(run) == []
+        assert DELETED_TAG in registry_home.client.get_run(run).data.tags
     for run in (young, again, foreign, released):
-        assert [item.path for item in shop.client.list_artifacts(run, "pages")] == ["pages/page.html"]
+        assert [item.path for item in registry_home.client.list_artifacts(run, "pages")] == ["pages/page.html"]
     for run in (old, killed, young, again, foreign, released):
-        assert [point.value for point in shop.client.get_metric_history(run, "test/accuracy")] == [0.9]
-    assert prune(shop.home.mlflow_uri, BEFORE, dry_run=False) == []
+        assert [point.value for point in registry_home.client.get_metric_history(run, "test/accuracy")] == [0.9]
+    assert prune(registry_home.home.mlflow_uri, BEFORE, dry_run=False) == []
 
 
 def ended(layout: Layout, names: list[str], state: str = "COMPLETED") -> list[str]:

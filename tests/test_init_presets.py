@@ -17,7 +17,7 @@ from tasks.artifacts import Records
 from tasks.config import CompressConfig, ImageFolderSource, RecordsConfig, TextFilesSource, TransformerModel
 from tasks.config.load import load
 from tasks.data import records, snapshots
-from tasks.data.guess import look
+from tasks.data.guess import guess_source
 from tasks.data.sources import open_source
 from tasks.data.split import bounds, split_of
 from tasks.errors import Refused
@@ -79,7 +79,7 @@ def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [3, 6, 20])
 def test_no_split_of_few_examples_is_empty(tmp_path: Path, count: int) -> None:
-    found = look(pictures(tmp_path / "few", count))
+    found = guess_source(pictures(tmp_path / "few", count))
     (tmp_path / "few.yaml").write_text(preset_of(found, Path("few.yaml")))
     config = load(tmp_path / "few.yaml")
     ends = bounds(config.records.splits)
@@ -95,13 +95,13 @@ def test_sizes_are_those_of_the_images_within_reason(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (600, 300), number).save(path)
     (folder / "class0/broken.png").write_bytes(b"broken")
-    found = look(folder)
+    found = guess_source(folder)
     assert found.shape == (32, 64, 1)
     assert found.sizes == "300 x 600"
 
 
 def test_text_is_known_by_its_content(tmp_path: Path) -> None:
-    found = look(texts(tmp_path / "book"))
+    found = guess_source(texts(tmp_path / "book"))
     assert (found.what, found.source["glob"], found.counts) == ("text", "**/*.md", {".md": 12})
 
 
@@ -113,7 +113,7 @@ def test_texts_become_rows_of_tokens_in_every_split(
     folder = texts(tmp_path / "null", count, words)
     (folder / "latin.md").write_bytes("Überschrift".encode("latin-1"))
     (folder / "empty.md").touch()
-    (tmp_path / "null.yaml").write_text(preset_of(look(folder), Path("null.yaml")))
+    (tmp_path / "null.yaml").write_text(preset_of(guess_source(folder), Path("null.yaml")))
     config = load(tmp_path / "null.yaml")
     assert config.name == "null"
     assert (config.snapshot.kind, config.snapshot.block, config.model.kind) == ("tokens", block, "transformer")
@@ -129,7 +129,7 @@ def test_texts_become_rows_of_tokens_in_every_split(
 
 def test_every_line_of_a_preset_says_what_it_is_for(tmp_path: Path) -> None:
     """But for those that speak for themselves; comments stand in one column, and no path is broken by them."""
-    for found in (look(texts(tmp_path / "a  # b")), look(pictures(tmp_path / "c"))):
+    for found in (guess_source(texts(tmp_path / "a  # b")), guess_source(pictures(tmp_path / "c"))):
         preset = preset_of(found, Path("x.yaml"))
         (tmp_path / "x.yaml").write_text(preset)
         assert load(tmp_path / "x.yaml").source.path == found.source["path"]
@@ -142,7 +142,7 @@ def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workben
     """Records of ours lie as it lays them."""
     source = TextFilesSource(name="notes", path=str(texts(tmp_path / "notes")), glob="**/*.md")
     records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
-    found = look(bench.staging.root / "dataset_info.json")
+    found = guess_source(bench.staging.root / "dataset_info.json")
     assert (found.what, found.source["kind"], found.examples) == ("text", "tfds", 12)
     assert found.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
     (tmp_path / "notes.yaml").write_text(preset_of(found, Path("notes.yaml")))
@@ -154,7 +154,7 @@ def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
     (tmp_path / "much").mkdir()
     for number in range(40):
         (tmp_path / f"much/{number}.txt").write_bytes(b"%04d " % number * 100_000)
-    found = look(tmp_path / "much")
+    found = guess_source(tmp_path / "much")
     assert found.bytes == 20_000_000
     assert found.splits == {"train": 0.94, "validation": 0.03, "test": 0.03}
 
@@ -163,7 +163,7 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
     """Records lie as tensorflow-datasets lays them, so they can be a source again."""
     source = ImageFolderSource(name="shapes", path=str(pictures(tmp_path / "shapes")))
     records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
-    found = look(bench.staging.root)
+    found = guess_source(bench.staging.root)
     assert (found.what, found.examples, found.classes) == ("images", 24, ["round", "square"])
     (tmp_path / "again.yaml").write_text(preset_of(found, Path("again.yaml")))
     assert len(open_source(load(tmp_path / "again.yaml").source).listing()) == 24
@@ -204,7 +204,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
         (pictures(tmp_path / "two", 2), "2 examples; train, validation and test need one each"),
     ]:
         with pytest.raises(Refused, match=says):
-            look(path)
+            guess_source(path)
     answer = init(tmp_path / "tables", tmp_path, "--json")
     assert (answer.code, answer.json["status"]) == (2, "refused")
     assert len(answer.stderr.splitlines()) == 1
@@ -251,7 +251,7 @@ def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], t
 
 
 def test_an_image_preset_keeps_the_best_and_stops_early(tmp_path: Path) -> None:
-    (tmp_path / "shapes.yaml").write_text(preset_of(look(pictures(tmp_path / "shapes")), Path("shapes.yaml")))
+    (tmp_path / "shapes.yaml").write_text(preset_of(guess_source(pictures(tmp_path / "shapes")), Path("shapes.yaml")))
     train = load(tmp_path / "shapes.yaml").train
     assert train.select == "best" and train.early_stopping is not None
     assert train.steps is not None

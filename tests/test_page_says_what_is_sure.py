@@ -13,8 +13,8 @@ from tasks.config import Config
 from tasks.pages.facts import Facts
 from tasks.store.files import pretty
 from tests.homes import ROOT
+from tests.pages import run_of
 from tests.test_page_tells_the_run import Loads
-from tests.told import run_of
 
 CONFIG = Config.model_validate({"name": "few", "train": {"steps": 1}})
 

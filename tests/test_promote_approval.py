@@ -10,140 +10,156 @@ from tasks.errors import Refused
 from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
 from tasks.runs.runs import Run
-from tests.shops import NO, YES, Shop
+from tests.registries import NO, YES, RegistryHome
 
 
-def test_a_gate_alone_makes_champions_and_every_move_is_a_line(shop: Shop) -> None:
-    shop.champions(0.8, 0.9)
-    assert shop.promote(shop.run(3, required=False), 3, 0.7) == "rejected"
-    assert shop.told() == [
+def test_a_gate_alone_makes_champions_and_every_move_is_a_line(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8, 0.9)
+    assert registry_home.promote(registry_home.run(3, required=False), 3, 0.7) == "rejected"
+    assert registry_home.audit_lines() == [
         ("promote", "1", None, "1", "gate"),
         ("promote", "2", "1", "2", "gate"),
         ("hold", "3", None, "3", "gate"),
     ]
-    last = shop.audit.rows()[-1]
+    last = registry_home.audit.rows()[-1]
     assert (
         last["alias"] == "candidate" and last["known"] == "by the gate" and last["reason"].startswith("candidate only")
     )
     assert last["time"].endswith("+00:00") and last["model"] == "digits" and last["run"] in last["run"]
-    assert shop.promote(shop.run(3, required=False), 3, 0.7) == "rejected"
-    assert len(shop.told()) == 3, "nothing moved"
+    assert registry_home.promote(registry_home.run(3, required=False), 3, 0.7) == "rejected"
+    assert len(registry_home.audit_lines()) == 3, "nothing moved"
 
 
-def test_what_passed_its_gate_waits_for_a_person_who_says_yes(shop: Shop) -> None:
-    run = shop.run(1)
-    assert shop.promote(run, 1, 0.8) == "awaiting_approval"
-    assert (shop.at("champion"), shop.at("candidate"), shop.tags("1")["approval"]) == (None, "1", "pending")
-    made = approval.settle(shop.client, Run(shop.home, run.folder), YES)
+def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: RegistryHome) -> None:
+    run = registry_home.run(1)
+    assert registry_home.promote(run, 1, 0.8) == "awaiting_approval"
+    assert (registry_home.at("champion"), registry_home.at("candidate"), registry_home.tags("1")["approval"]) == (
+        None,
+        "1",
+        "pending",
+    )
+    made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert (made.alias, made.awaits) == ("champion", None)
     assert made.verdict.endswith("there was none before; approved by ada (as stated): looked at")
-    assert (shop.at("champion"), shop.at("candidate")) == ("1", None)
-    tags = shop.tags("1")
+    assert (registry_home.at("champion"), registry_home.at("candidate")) == ("1", None)
+    tags = registry_home.tags("1")
     assert (tags["approval"], tags["approved_by"], tags["approval_reason"]) == ("approved", "ada", "looked at")
     assert tags["approval_known"] == "as stated" and tags["gate"].startswith("champion, with test accuracy 0.8000")
-    found = registry.version(shop.client, "digits", "1")
+    found = registry.version(registry_home.client, "digits", "1")
     assert found is not None and "approved by ada (as stated): looked at" in found.description
-    record = Run(shop.home, run.folder).record
+    record = Run(registry_home.home, run.folder).record
     assert (record["status"], record["exit_code"]) == ("completed", 0)
     assert json.loads((run.folder / "release.json").read_bytes())["alias"] == "champion"
-    assert shop.told() == [("await", "1", None, "1", "gate"), ("approve", "1", None, "1", "ada")]
+    assert registry_home.audit_lines() == [("await", "1", None, "1", "gate"), ("approve", "1", None, "1", "ada")]
 
 
-def test_a_person_who_says_no_leaves_the_champion_and_is_heard_by_later_runs(shop: Shop) -> None:
-    shop.champions(0.8)
-    run = shop.run(2)
-    shop.promote(run, 2, 0.9)
-    approval.settle(shop.client, Run(shop.home, run.folder), NO)
-    assert (Run(shop.home, run.folder).record["status"], Run(shop.home, run.folder).exit_code) == ("rejected", 3)
-    tags = shop.tags("2")
+def test_a_person_who_says_no_leaves_the_champion_and_is_heard_by_later_runs(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8)
+    run = registry_home.run(2)
+    registry_home.promote(run, 2, 0.9)
+    approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)
+    assert (Run(registry_home.home, run.folder).record["status"], Run(registry_home.home, run.folder).exit_code) == (
+        "rejected",
+        3,
+    )
+    tags = registry_home.tags("2")
     assert (tags["approval"], tags["rejected_by"], tags["approval_reason"]) == ("rejected", "bob", "too slow")
-    assert shop.told()[-1] == ("reject", "2", "1", "1", "bob")
-    assert shop.promote(shop.run(2), 2, 0.9) == "rejected"
-    assert shop.at("champion") == "1" and len(shop.told()) == 3
-    assert shop.promote(shop.run(2, required=False), 2, 0.9) == "completed", "where nobody need be asked"
-    assert shop.at("champion") == "2" and "approval" not in shop.tags("2")
+    assert registry_home.audit_lines()[-1] == ("reject", "2", "1", "1", "bob")
+    assert registry_home.promote(registry_home.run(2), 2, 0.9) == "rejected"
+    assert registry_home.at("champion") == "1" and len(registry_home.audit_lines()) == 3
+    assert registry_home.promote(registry_home.run(2, required=False), 2, 0.9) == "completed", (
+        "where nobody need be asked"
+    )
+    assert registry_home.at("champion") == "2" and "approval" not in registry_home.tags("2")
 
 
-def test_a_second_run_of_what_waits_points_to_the_run_that_asked(shop: Shop) -> None:
-    first, second = shop.run(1), shop.run(1)
-    assert shop.promote(first, 1, 0.8) == "awaiting_approval"
-    found = shop.register(second, 1, 0.8)
-    assert approval.asked_by(found, second) == first.run_id
-    assert shop.promote(shop.run(2), 2, 0.8) == "awaiting_approval"
-    assert shop.promote(second, 1, 0.8) == "awaiting_approval"
-    assert [row["action"] for row in shop.audit.rows()] == ["await", "await"] and shop.at("candidate") == "2"
+def test_a_second_run_of_what_waits_points_to_the_run_that_asked(registry_home: RegistryHome) -> None:
+    first, second = registry_home.run(1), registry_home.run(1)
+    assert registry_home.promote(first, 1, 0.8) == "awaiting_approval"
+    found = registry_home.register(second, 1, 0.8)
+    assert approval.awaited_run(found, second) == first.run_id
+    assert registry_home.promote(registry_home.run(2), 2, 0.8) == "awaiting_approval"
+    assert registry_home.promote(second, 1, 0.8) == "awaiting_approval"
+    assert [row["action"] for row in registry_home.audit.rows()] == ["await", "await"] and registry_home.at(
+        "candidate"
+    ) == "2"
     with pytest.raises(Refused, match=f"awaits the approval of {first.run_id}; .*; millrace reject {first.run_id}"):
-        approval.settle(shop.client, Run(shop.home, second.folder), NO)
+        approval.settle(registry_home.client, Run(registry_home.home, second.folder), NO)
 
 
 @pytest.mark.parametrize(("now", "alias"), [(0.85, "champion"), (0.95, "candidate")])
-def test_a_champion_that_came_meanwhile_is_compared_with(shop: Shop, now: float, alias: str) -> None:
-    shop.champions(0.8)
-    run = shop.run(2)
-    shop.promote(run, 2, 0.9)
-    shop.promote(shop.run(3, required=False), 3, now)
-    made = approval.settle(shop.client, Run(shop.home, run.folder), YES)
+def test_a_champion_that_came_meanwhile_is_compared_with(registry_home: RegistryHome, now: float, alias: str) -> None:
+    registry_home.champions(0.8)
+    run = registry_home.run(2)
+    registry_home.promote(run, 2, 0.9)
+    registry_home.promote(registry_home.run(3, required=False), 3, now)
+    made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert made.alias == alias and "of champion version 3" in made.verdict
-    assert shop.at("champion") == ("2" if alias == "champion" else "3")
-    assert Run(shop.home, run.folder).exit_code == (0 if alias == "champion" else 3)
+    assert registry_home.at("champion") == ("2" if alias == "champion" else "3")
+    assert Run(registry_home.home, run.folder).exit_code == (0 if alias == "champion" else 3)
     if alias == "candidate":
-        assert "behind by 0.0500" in made.verdict and shop.tags("2")["approval"] == "lapsed"
-        assert shop.told()[-1] == ("hold", "2", "2", "2", "gate")
+        assert "behind by 0.0500" in made.verdict and registry_home.tags("2")["approval"] == "lapsed"
+        assert registry_home.audit_lines()[-1] == ("hold", "2", "2", "2", "gate")
 
 
-def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(shop: Shop) -> None:
-    shop.champions(0.8)
-    run = shop.run(2)
-    shop.promote(run, 2, 0.9)
-    shop.register(shop.run(3), 3, 0.99, records="S")
-    shop.client.set_registered_model_alias("digits", "champion", "3")
+def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8)
+    run = registry_home.run(2)
+    registry_home.promote(run, 2, 0.9)
+    registry_home.register(registry_home.run(3), 3, 0.99, records="S")
+    registry_home.client.set_registered_model_alias("digits", "champion", "3")
     with pytest.raises(Refused, match="judged on other records; .*; millrace run pipeline .* compares them anew"):
-        approval.settle(shop.client, Run(shop.home, run.folder), YES)
-    assert Run(shop.home, run.folder).record["status"] == "awaiting_approval"
-    approval.settle(shop.client, Run(shop.home, run.folder), NO)
-    assert shop.at("champion") == "3"
+        approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
+    assert Run(registry_home.home, run.folder).record["status"] == "awaiting_approval"
+    approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)
+    assert registry_home.at("champion") == "3"
 
 
 @pytest.mark.parametrize("first", ["classification", "regression"])
-def test_another_metric_is_not_comparable_whichever_number_is_larger(shop: Shop, first: str) -> None:
+def test_another_metric_is_not_comparable_whichever_number_is_larger(registry_home: RegistryHome, first: str) -> None:
     """An RMSE of 0.31 neither beats an accuracy of 0.97 nor is beaten by it."""
     scores = {"classification": 0.97, "regression": 0.31}
     other = "regression" if first == "classification" else "classification"
-    assert shop.promote(shop.run(1, required=False, task=first), 1, scores[first]) == "completed"
-    assert shop.promote(shop.run(2, required=False, task=other), 2, scores[other]) == "rejected"
-    assert (shop.at("champion"), shop.at("candidate")) == ("1", "2")
+    assert registry_home.promote(registry_home.run(1, required=False, task=first), 1, scores[first]) == "completed"
+    assert registry_home.promote(registry_home.run(2, required=False, task=other), 2, scores[other]) == "rejected"
+    assert (registry_home.at("champion"), registry_home.at("candidate")) == ("1", "2")
     words = "not comparable: champion version 1 was judged by test/accuracy, this one by test/rmse"
     swapped = "not comparable: champion version 1 was judged by test/rmse, this one by test/accuracy"
-    assert shop.tags("2")["gate"] == (words if first == "classification" else swapped)
+    assert registry_home.tags("2")["gate"] == (words if first == "classification" else swapped)
 
 
-def test_a_champion_of_another_metric_that_came_meanwhile_cannot_be_approved_against(shop: Shop) -> None:
-    run = shop.run(1)
-    assert shop.promote(run, 1, 0.8) == "awaiting_approval"
-    assert shop.promote(shop.run(2, required=False, task="regression"), 2, 0.31) == "completed"
+def test_a_champion_of_another_metric_that_came_meanwhile_cannot_be_approved_against(
+    registry_home: RegistryHome,
+) -> None:
+    run = registry_home.run(1)
+    assert registry_home.promote(run, 1, 0.8) == "awaiting_approval"
+    assert registry_home.promote(registry_home.run(2, required=False, task="regression"), 2, 0.31) == "completed"
     with pytest.raises(Refused, match="version 2 was judged by test/rmse, this one by test/accuracy: not comparable"):
-        approval.settle(shop.client, Run(shop.home, run.folder), YES)
-    assert shop.at("champion") == "2"
-    approval.settle(shop.client, Run(shop.home, run.folder), NO)
-    assert shop.at("champion") == "2"
+        approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
+    assert registry_home.at("champion") == "2"
+    approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)
+    assert registry_home.at("champion") == "2"
 
 
-def test_rollback_says_where_scores_do_not_compare(shop: Shop) -> None:
-    shop.champions(0.7, 0.8)
-    assert roll_back(shop.client, shop.home, "digits", None, NO).scores == "test/accuracy 0.7000 in place of 0.8000"
-    shop.register(shop.run(3, task="regression"), 3, 0.31, metric="test/rmse")
-    shop.client.set_registered_model_alias("digits", "champion", "3")
-    moved = roll_back(shop.client, shop.home, "digits", None, NO)
+def test_rollback_says_where_scores_do_not_compare(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.7, 0.8)
+    assert (
+        roll_back(registry_home.client, registry_home.home, "digits", None, NO).scores
+        == "test/accuracy 0.7000 in place of 0.8000"
+    )
+    registry_home.register(registry_home.run(3, task="regression"), 3, 0.31, metric="test/rmse")
+    registry_home.client.set_registered_model_alias("digits", "champion", "3")
+    moved = roll_back(registry_home.client, registry_home.home, "digits", None, NO)
     assert moved == ("3", "1", "not comparable: test/accuracy in place of test/rmse")
-    found = shop.champion()
+    found = registry_home.champion()
     assert found is not None and "not comparable: test/accuracy in place of test/rmse" in found.description
 
 
-def test_a_champion_without_files_to_score_on_other_records_stays(shop: Shop) -> None:
-    shop.champions(0.8)
-    assert shop.promote(shop.run(2, required=False), 2, 0.9, records="S") == "rejected"
-    assert shop.tags("2")["gate"] == "not comparable: champion version 1 cannot be scored on these records"
-    assert shop.at("champion") == "1"
+def test_a_champion_without_files_to_score_on_other_records_stays(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8)
+    assert registry_home.promote(registry_home.run(2, required=False), 2, 0.9, records="S") == "rejected"
+    assert registry_home.tags("2")["gate"] == "not comparable: champion version 1 cannot be scored on these records"
+    assert registry_home.at("champion") == "1"
 
 
 @pytest.mark.parametrize(
@@ -151,77 +167,84 @@ def test_a_champion_without_files_to_score_on_other_records_stays(shop: Shop) ->
     [(0.8, 0.0, "completed"), (0.79, 0.0, "rejected"), (0.9, 0.2, "rejected"), (0.7, -0.2, "completed")],
 )
 def test_a_score_that_is_ahead_by_the_margin_exactly_passes(
-    shop: Shop, score: float, margin: float, status: str
+    registry_home: RegistryHome, score: float, margin: float, status: str
 ) -> None:
-    shop.champions(0.8)
-    assert shop.promote(shop.run(2, required=False), 2, score, margin=margin) == status
+    registry_home.champions(0.8)
+    assert registry_home.promote(registry_home.run(2, required=False), 2, score, margin=margin) == status
 
 
 @pytest.mark.parametrize(("score", "status"), [(0.29, "completed"), (0.31, "completed"), (0.33, "rejected")])
-def test_of_an_error_the_smaller_one_wins(shop: Shop, score: float, status: str) -> None:
-    shop.promote(shop.run(1, required=False, task="regression"), 1, 0.31)
-    assert shop.promote(shop.run(2, required=False, task="regression"), 2, score) == status
+def test_of_an_error_the_smaller_one_wins(registry_home: RegistryHome, score: float, status: str) -> None:
+    registry_home.promote(registry_home.run(1, required=False, task="regression"), 1, 0.31)
+    assert registry_home.promote(registry_home.run(2, required=False, task="regression"), 2, score) == status
 
 
-def test_what_cannot_be_answered_is_refused(shop: Shop) -> None:
-    run = shop.run(1)
+def test_what_cannot_be_answered_is_refused(registry_home: RegistryHome) -> None:
+    run = registry_home.run(1)
     with pytest.raises(Refused, match="running, without a release"):
-        approval.settle(shop.client, Run(shop.home, run.folder), YES)
-    shop.promote(run, 1, 0.8)
-    approval.settle(shop.client, Run(shop.home, run.folder), YES)
+        approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
+    registry_home.promote(run, 1, 0.8)
+    approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     for answer in (YES, NO):
         with pytest.raises(Refused, match="digits version 1 was approved by ada already; .*: millrace rollback digits"):
-            approval.settle(shop.client, Run(shop.home, run.folder), answer)
-    plain = shop.run(2, required=False)
-    shop.promote(plain, 2, 0.9)
+            approval.settle(registry_home.client, Run(registry_home.home, run.folder), answer)
+    plain = registry_home.run(2, required=False)
+    registry_home.promote(plain, 2, 0.9)
     with pytest.raises(Refused, match="completed, digits version 2: champion, with .*; approve answers a run that"):
-        approval.settle(shop.client, Run(shop.home, plain.folder), YES)
-    gone = shop.run(3)
-    shop.promote(gone, 3, 0.95)
-    shop.client.delete_model_version("digits", "3")
+        approval.settle(registry_home.client, Run(registry_home.home, plain.folder), YES)
+    gone = registry_home.run(3)
+    registry_home.promote(gone, 3, 0.95)
+    registry_home.client.delete_model_version("digits", "3")
     with pytest.raises(Refused, match="digits version 3 is not in the registry; .* registers it anew"):
-        approval.settle(shop.client, Run(shop.home, gone.folder), YES)
+        approval.settle(registry_home.client, Run(registry_home.home, gone.folder), YES)
 
 
-def test_rollback_goes_back_step_by_step_and_gates_do_not_undo_it(shop: Shop) -> None:
-    shop.champions(0.7, 0.8, 0.9)
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "2")
-    assert shop.promote(shop.run(3, required=False), 3, 0.9) == "rejected"
-    assert shop.tags("3")["gate"] == "candidate only: rolled back by bob (system user): too slow"
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("2", "1")
+def test_rollback_goes_back_step_by_step_and_gates_do_not_undo_it(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.7, 0.8, 0.9)
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("3", "2")
+    assert registry_home.promote(registry_home.run(3, required=False), 3, 0.9) == "rejected"
+    assert registry_home.tags("3")["gate"] == "candidate only: rolled back by bob (system user): too slow"
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("2", "1")
     with pytest.raises(Refused, match="version 1 is the first champion that is known"):
-        roll_back(shop.client, shop.home, "digits", None, NO)
+        roll_back(registry_home.client, registry_home.home, "digits", None, NO)
     with pytest.raises(Refused, match="--to: digits version 7; .*; choose among 2, 3"):
-        roll_back(shop.client, shop.home, "digits", "7", NO)
-    assert roll_back(shop.client, shop.home, "digits", "3", YES)[:2] == ("1", "3")
-    assert "rolled_back" not in shop.tags("3") and shop.tags("3")["champion_by"] == YES.by
-    found = shop.champion()
+        roll_back(registry_home.client, registry_home.home, "digits", "7", NO)
+    assert roll_back(registry_home.client, registry_home.home, "digits", "3", YES)[:2] == ("1", "3")
+    assert "rolled_back" not in registry_home.tags("3") and registry_home.tags("3")["champion_by"] == YES.by
+    found = registry_home.champion()
     assert found is not None
     assert found.description.startswith(
         "Champion again, in place of version 1 (test/accuracy 0.9000 in place of 0.7000), by ada"
     )
-    assert [row[0] for row in shop.told()] == ["promote"] * 3 + ["rollback", "hold", "rollback", "restore"]
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "1")
+    assert [row[0] for row in registry_home.audit_lines()] == ["promote"] * 3 + [
+        "rollback",
+        "hold",
+        "rollback",
+        "restore",
+    ]
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("3", "1")
 
 
-def test_rollback_knows_a_version_that_was_champion_twice_and_skips_one_that_is_gone(shop: Shop) -> None:
-    shop.champions(0.7, 0.8)
-    shop.promote(shop.run(1, required=False), 1, 0.7, margin=-1)
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("1", "2")
-    shop.promote(shop.run(3, required=False), 3, 0.9)
-    shop.client.delete_model_version("digits", "2")
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "1")
+def test_rollback_knows_a_version_that_was_champion_twice_and_skips_one_that_is_gone(
+    registry_home: RegistryHome,
+) -> None:
+    registry_home.champions(0.7, 0.8)
+    registry_home.promote(registry_home.run(1, required=False), 1, 0.7, margin=-1)
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("1", "2")
+    registry_home.promote(registry_home.run(3, required=False), 3, 0.9)
+    registry_home.client.delete_model_version("digits", "2")
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("3", "1")
 
 
-def test_rollback_without_a_log_goes_by_the_registry(shop: Shop) -> None:
-    shop.champions(0.7, 0.8, 0.9)
-    shop.audit.path.unlink()
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("3", "2")
-    assert roll_back(shop.client, shop.home, "digits", None, NO)[:2] == ("2", "1")
+def test_rollback_without_a_log_goes_by_the_registry(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.7, 0.8, 0.9)
+    registry_home.audit.path.unlink()
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("3", "2")
+    assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("2", "1")
 
 
 @pytest.mark.parametrize("name", ["other", "digits"])
-def test_rollback_without_a_champion_is_refused(shop: Shop, name: str) -> None:
-    shop.promote(shop.run(1), 1, 0.8)
+def test_rollback_without_a_champion_is_refused(registry_home: RegistryHome, name: str) -> None:
+    registry_home.promote(registry_home.run(1), 1, 0.8)
     with pytest.raises(Refused, match=f"{name}: no version is champion"):
-        roll_back(shop.client, shop.home, name, None, NO)
+        roll_back(registry_home.client, registry_home.home, name, None, NO)

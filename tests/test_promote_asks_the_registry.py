@@ -30,7 +30,7 @@ def test_no_model_and_no_alias_are_answers(tmp_path: Path) -> None:
 def test_a_dead_server_is_one_error_and_not_an_absent_champion(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     client = connect(DEAD)
-    with pytest.raises(Failed, match="a release needs the registry") as failed, registry.answering(DEAD):
+    with pytest.raises(Failed, match="a release needs the registry") as failed, registry.user_errors(DEAD):
         registry.aliased(client, "digits", "champion")
     assert (failed.value.field, failed.value.saw) == (DEAD, "connection refused")
     assert isinstance(failed.value, Lost)  # tried again
@@ -40,7 +40,7 @@ def test_what_the_registry_refuses_is_not_tried_again(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = connect(uri)
     client.create_registered_model("digits")
-    with pytest.raises(Failed, match="already exists") as failed, registry.answering(uri):
+    with pytest.raises(Failed, match="already exists") as failed, registry.user_errors(uri):
         client.create_registered_model("digits")
     assert not isinstance(failed.value, Lost)
 
@@ -50,19 +50,19 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
 ) -> None:
     from tasks.display import terminal
     from tasks.stage import releasing
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr(releasing, "PATIENCE", 6.0)
+    monkeypatch.setattr(releasing, "CONNECT_SECONDS", 6.0)
 
     def body() -> None:
         with terminal.stage("promote", "digits") as shown:
-            releasing._reached(current.get(), shown)
+            releasing._connect(current.get(), shown)
 
     with pytest.raises(Failed) as failed:
-        attempt_run("release", load(DIGITS), body, Ticket(), None)
+        attempt_run("release", load(DIGITS), body, RunRequest(), None)
     assert str(failed.value).startswith(f"{DEAD}: connection refused; a release needs the registry; run again")
     told = capsys.readouterr().err.splitlines()
     assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in told) == 1
@@ -75,17 +75,17 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
 ) -> None:
     from tasks.display import terminal
     from tasks.stage import releasing
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     connect(f"sqlite:///{tmp_path}/mlflow.db").create_experiment("digits", "file:///elsewhere/mlartifacts")
 
     def body() -> None:
         with terminal.stage("promote", "digits") as shown:
-            releasing._reached(current.get(), shown)
+            releasing._connect(current.get(), shown)
 
     with pytest.raises(Failed, match="^experiment digits: its files lie in file:///elsewhere/.* another name$"):
-        attempt_run("release", load(DIGITS), body, Ticket(), None)
+        attempt_run("release", load(DIGITS), body, RunRequest(), None)
 
 
 def versions(client: MlflowClient, count: int) -> None:
@@ -118,11 +118,11 @@ def test_an_export_is_found_among_more_versions_than_a_page_holds(tmp_path: Path
 
 def test_what_a_server_says_of_itself_is_no_fault_of_this_machine() -> None:
     refused, full = MlflowException("Permission denied"), MlflowException("database or disk is full")
-    with pytest.raises(Failed, match="a release needs the registry"), registry.answering(DEAD):
+    with pytest.raises(Failed, match="a release needs the registry"), registry.user_errors(DEAD):
         raise refused
-    with pytest.raises(OSError, match="No space left"), registry.answering("sqlite:////home/mlflow.db"):
+    with pytest.raises(OSError, match="No space left"), registry.user_errors("sqlite:////home/mlflow.db"):
         raise full
-    with pytest.raises(PermissionError), registry.answering(DEAD):
+    with pytest.raises(PermissionError), registry.user_errors(DEAD):
         raise PermissionError(13, "Permission denied", "/home/fetched")
 
 

@@ -10,9 +10,9 @@ from mlflow.tracking import MlflowClient
 
 from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
-from tasks.runs.audit import Answer, Audit
+from tasks.runs.audit import Audit, Decision
 from tasks.runs.runs import Run
-from tests.shops import NO, YES, Shop
+from tests.registries import NO, YES, RegistryHome
 
 
 class Killed(BaseException):
@@ -39,26 +39,26 @@ class Mortal:
         return write
 
 
-def promote_second(shop: Shop, client: Any) -> None:
-    shop.client = client
-    shop.promote(shop.run(2, required=False), 2, 0.9)
+def promote_second(registry_home: RegistryHome, client: Any) -> None:
+    registry_home.client = client
+    registry_home.promote(registry_home.run(2, required=False), 2, 0.9)
 
 
-def answer_second(answer: Answer) -> Callable[[Shop, Any], None]:
-    def act(shop: Shop, client: Any) -> None:
-        [run] = [run for run in shop.home.runs.glob("*/release.json") if '"version": "2"' in run.read_text()]
-        approval.settle(client, Run(shop.home, run.parent), answer)
+def answer_second(answer: Decision) -> Callable[[RegistryHome, Any], None]:
+    def act(registry_home: RegistryHome, client: Any) -> None:
+        [run] = [run for run in registry_home.home.runs.glob("*/release.json") if '"version": "2"' in run.read_text()]
+        approval.settle(client, Run(registry_home.home, run.parent), answer)
 
     return act
 
 
-def back(shop: Shop, client: Any) -> None:
-    registry.finish(client, shop.audit)
-    if shop.at("champion") != "1":
-        roll_back(client, shop.home, "digits", None, NO)
+def back(registry_home: RegistryHome, client: Any) -> None:
+    registry.finish(client, registry_home.audit)
+    if registry_home.at("champion") != "1":
+        roll_back(client, registry_home.home, "digits", None, NO)
 
 
-ACTS: dict[str, tuple[Callable[[Shop, Any], None], tuple[str, str, str | None, str | None, str]]] = {
+ACTS: dict[str, tuple[Callable[[RegistryHome, Any], None], tuple[str, str, str | None, str | None, str]]] = {
     "promote": (promote_second, ("promote", "2", "1", "2", "gate")),
     "approve": (answer_second(YES), ("approve", "2", "1", "2", "ada")),
     "reject": (answer_second(NO), ("reject", "2", "1", "1", "bob")),
@@ -68,37 +68,37 @@ ACTS: dict[str, tuple[Callable[[Shop, Any], None], tuple[str, str, str | None, s
 
 @pytest.mark.parametrize("act", ACTS)
 def test_killed_anywhere_and_run_again_it_is_done_once_and_told_once(
-    act: str, new_shop: Callable[[str], Shop], monkeypatch: pytest.MonkeyPatch
+    act: str, new_registry_home: Callable[[str], RegistryHome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each write to the registry, before the line, and before what was begun is struck off."""
     do, line = ACTS[act]
     kills: list[str] = []
     for point in ("close", "drop", *range(99)):
-        shop = new_shop(str(point))
-        shop.champions(0.8)
+        registry_home = new_registry_home(str(point))
+        registry_home.champions(0.8)
         if act in ("approve", "reject"):
-            shop.promote(shop.run(2), 2, 0.9)
+            registry_home.promote(registry_home.run(2), 2, 0.9)
         if act == "rollback":
-            shop.promote(shop.run(2, required=False), 2, 0.9)
-        before = shop.told()
-        real = shop.client
+            registry_home.promote(registry_home.run(2, required=False), 2, 0.9)
+        before = registry_home.audit_lines()
+        real = registry_home.client
         try:
             if isinstance(point, int):
-                do(shop, Mortal(real, point))
+                do(registry_home, Mortal(real, point))
             else:
                 with monkeypatch.context() as patch:
                     patch.setattr(Audit, point, _killed)
-                    do(shop, real)
+                    do(registry_home, real)
         except Killed:
             kills.append(str(point))
-            do(shop, real)
+            do(registry_home, real)
         else:
             break
         finally:
-            shop.client = real
-        assert shop.told() == [*before, line], point
-        assert shop.audit.fault() is None and shop.audit.begun() is None
-        assert shop.at("champion") == line[3]
+            registry_home.client = real
+        assert registry_home.audit_lines() == [*before, line], point
+        assert registry_home.audit.fault() is None and registry_home.audit.begun() is None
+        assert registry_home.at("champion") == line[3]
     assert kills[:2] == ["close", "drop"] and len(kills) >= 5
 
 
@@ -107,14 +107,18 @@ def _killed(self: Audit) -> None:
 
 
 def test_what_was_begun_is_dropped_where_somebody_else_has_decided(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    registry_home: RegistryHome, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shop.champions(0.8)
+    registry_home.champions(0.8)
     with pytest.raises(Killed):
-        promote_second(shop, Mortal(shop.client, 0))
-    shop.client = shop.client.client
-    shop.register(shop.run(3), 3, 0.95)
-    shop.client.set_registered_model_alias("digits", "champion", "3")
-    registry.finish(shop.client, shop.audit)
-    assert shop.at("champion") == "3" and len(shop.told()) == 1 and shop.audit.begun() is None
+        promote_second(registry_home, Mortal(registry_home.client, 0))
+    registry_home.client = registry_home.client.client
+    registry_home.register(registry_home.run(3), 3, 0.95)
+    registry_home.client.set_registered_model_alias("digits", "champion", "3")
+    registry.finish(registry_home.client, registry_home.audit)
+    assert (
+        registry_home.at("champion") == "3"
+        and len(registry_home.audit_lines()) == 1
+        and registry_home.audit.begun() is None
+    )
     assert "promote digits version 2 was begun" in capsys.readouterr().err

@@ -15,7 +15,7 @@ def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.
     from tasks.artifacts import Outcome, Records
     from tasks.config.load import load
     from tasks.errors import Damaged
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
     from tasks.store.store import digest_of
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
@@ -31,11 +31,11 @@ def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.
         (made.path / "file").write_bytes(b"whale")
         store.find(Records, made.digest, "records")
 
-    ticket = Ticket()
+    request = RunRequest()
     with pytest.raises(Damaged, match="never changes"):
-        attempt_run("dataset", load(DIGITS), body, ticket, None)
+        attempt_run("dataset", load(DIGITS), body, request, None)
     assert len(begun) == 2
-    assert ticket.run is not None and ticket.run.exit_code == 1
+    assert request.run is not None and request.run.exit_code == 1
 
 
 @pytest.fixture(scope="module")

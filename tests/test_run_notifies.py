@@ -99,9 +99,9 @@ def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
     config = run.record["config"]
     for reference, saw in (("env:HOOK", "URLError"), ("env:NO_SUCH", "empty or not set")):
         run.record["config"] = {**config, "notify": {"webhook": reference}}
-        notifications.tell(run)
-        told = capfd.readouterr().err
-        assert f"notify.webhook ({reference}) was not reached: {saw}" in told and "T0PS3CRET" not in told
+        notifications.notify(run)
+        output = capfd.readouterr().err
+        assert f"notify.webhook ({reference}) was not reached: {saw}" in output and "T0PS3CRET" not in output
 
 
 class Banner(socketserver.StreamRequestHandler):
@@ -127,9 +127,9 @@ def test_what_no_library_takes_for_an_address_is_a_warning_too(
     run.record["config"] = {**run.record["config"], "notify": {"webhook": "env:HOOK"}}
     with serving(Banner) as port:
         monkeypatch.setenv("HOOK", address.format(banner=port))
-        notifications.tell(run)
-    told = capfd.readouterr().err
-    assert "notify.webhook (env:HOOK) was not reached" in told and "T0PS3CRET" not in told
+        notifications.notify(run)
+    output = capfd.readouterr().err
+    assert "notify.webhook (env:HOOK) was not reached" in output and "T0PS3CRET" not in output
 
 
 def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path: Path) -> None:

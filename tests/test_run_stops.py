@@ -71,21 +71,21 @@ def test_what_the_flows_own_process_does_is_left_at_once(
 ) -> None:
     from tasks.config.load import load
     from tasks.errors import Stopped
-    from tasks.stage.attempt import Ticket, attempt_run
+    from tasks.stage.attempt import RunRequest, attempt_run
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
     (tmp_path / "source").mkdir()
-    before, ticket = signal.getsignal(number), Ticket()
+    before, request = signal.getsignal(number), RunRequest()
 
     def body() -> None:
         threading.Timer(1, lambda: os.kill(os.getpid(), number)).start()
         busy(tmp_path / "source")
 
     with pytest.raises(Stopped) as stopped:
-        attempt_run("dataset", load(DIGITS), body, ticket, None)
+        attempt_run("dataset", load(DIGITS), body, request, None)
     assert stopped.value.exit_code == code
-    assert ticket.run is not None
-    assert (ticket.run.record["status"], ticket.run.exit_code) == ("stopped", code)
+    assert request.run is not None
+    assert (request.run.record["status"], request.run.exit_code) == ("stopped", code)
     assert signal.getsignal(number) is before
 
 
@@ -114,7 +114,7 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
 ) -> None:
     from tasks.config.load import load
     from tasks.errors import Stopped
-    from tasks.stage.attempt import Ticket, attempt_run, current
+    from tasks.stage.attempt import RunRequest, attempt_run, current
 
     def body() -> None:
         attempt = current.get()
@@ -127,7 +127,7 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
     log.addHandler(handler)
     try:
         with pytest.raises(Stopped):
-            attempt_run("dataset", load(DIGITS), body, Ticket(), None)
+            attempt_run("dataset", load(DIGITS), body, RunRequest(), None)
     finally:
         log.removeHandler(handler)
     assert handler.told >= 1 and not handler.hung

@@ -62,9 +62,11 @@ def ignore_signals_and_sleep(bench: Workbench) -> None:
 def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) -> None:
     limits, crew = Limits("resources.timeout", 2, grace=1), Crew(tmp_path, 1)
     with crew.gang("train") as gang:  # so that the time-out is not that of the first import
-        gang.call(f"{__name__}:environment", None, tmp_path / "journal", (), limits=Limits(), hear=print)
+        gang.call(f"{__name__}:environment", None, tmp_path / "journal", (), limits=Limits(), on_report=print)
     with pytest.raises(Failed, match="ran past 2 s"), crew.gang("train") as gang:
-        gang.call(f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, hear=print)
+        gang.call(
+            f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, on_report=print
+        )
     assert gang.processes[0].process.poll() == -signal.SIGKILL
 
 
@@ -79,7 +81,7 @@ def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     with Crew(tmp_path, 1).gang("train") as gang:
         work = f"{__name__}:environment"
-        variables = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), hear=print)
+        variables = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
     assert variables["MILLRACE_HOME"] == str(tmp_path) and variables["PATH"] == os.environ["PATH"]
     assert not variables.keys() & set(secrets) and "of the shell" not in str(variables)
     server = Path(f"/proc/{fork_server(1, tmp_path / 'log').process.pid}/environ").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import Failed
-from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.home import Home
 
 
@@ -87,9 +87,9 @@ def test_the_account_stands_behind_how_somebody_is_known(monkeypatch: pytest.Mon
 
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "millrace:T0PS3CRET")
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")
-    assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated, account millrace"
-    assert Answer.of_user(True, "fine", decisions.account()).known == "system user, account ada"
+    assert Decision.stated(True, "Bob", "fine", asking.account()).known == "as stated, account millrace"
+    assert Decision.of_user(True, "fine", decisions.account()).known == "system user, account ada"
     monkeypatch.delenv("PREFECT_API_AUTH_STRING")
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
-    assert Answer.stated(True, "Bob", "fine", asking.account()).known == "as stated"
-    assert Answer.of_user(True, "fine", decisions.account()).known == "system user"
+    assert Decision.stated(True, "Bob", "fine", asking.account()).known == "as stated"
+    assert Decision.of_user(True, "fine", decisions.account()).known == "system user"

@@ -85,7 +85,7 @@ def test_a_file_is_hashed_once_while_the_disk_says_it_is_the_same(
     store = Store(tmp_path)
     made = publish(store)
     read: list[Path] = []
-    monkeypatch.setattr("tasks.store.checks.sums", lambda path: read.append(path))
+    monkeypatch.setattr("tasks.store.checks.checksums", lambda path: read.append(path))
     assert store.find(Records, made.digest, "records") is not None
     assert read == []
 

@@ -76,10 +76,10 @@ def test_a_stopped_holder_is_ended_and_its_token_is_old(
 
 
 def test_who_waits_for_a_lock_can_be_stopped(tmp_path: Path, holder: subprocess.Popen) -> None:
-    def heed() -> None:
+    def raise_if_stopped() -> None:
         raise Stopped(signal.SIGTERM)
 
-    with pytest.raises(Stopped), locked(tmp_path / "l", heed=heed):
+    with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=raise_if_stopped):
         pass
     assert holder.poll() is None
 
@@ -149,7 +149,7 @@ def test_what_stood_in_the_lock_before_its_holder_signed_proves_nothing(
     monkeypatch.setattr(lock, "SILENCE", 0.5)
     with open(tmp_path / "l", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(Failed, match="has not signed"), locked(tmp_path / "l", heed=stopped_after(5)):
+        with pytest.raises(Failed, match="has not signed"), locked(tmp_path / "l", raise_if_stopped=stopped_after(5)):
             pass
     assert bystander.poll() is None
 
@@ -164,7 +164,7 @@ def test_a_process_that_has_a_dead_holders_number_is_left_alone(
     (tmp_path / "l").write_text(json.dumps(owner))
     with open(tmp_path / "l", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(Stopped), locked(tmp_path / "l", heed=stopped_after(1.5)):
+        with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(1.5)):
             pass
     assert bystander.poll() is None
     with locked(tmp_path / "l") as mine:
@@ -179,7 +179,7 @@ def test_a_silent_holder_elsewhere_is_named(tmp_path: Path, monkeypatch: pytest.
         fcntl.flock(file, fcntl.LOCK_EX)
         with (
             pytest.raises(Failed, match=f"process {os.getpid()} on elsewhere, silent"),
-            locked(path, heed=stopped_after(5)),
+            locked(path, raise_if_stopped=stopped_after(5)),
         ):
             pass
 
@@ -189,7 +189,7 @@ def test_a_holder_that_beats_is_waited_for(
 ) -> None:
     """And without its heartbeat it would be ended: a second of silence is allowed, and three are waited."""
     monkeypatch.setattr(lock, "SILENCE", 1.0)
-    with pytest.raises(Stopped), locked(tmp_path / "l", heed=stopped_after(3)):
+    with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(3)):
         pass
     assert holder.poll() is None
 

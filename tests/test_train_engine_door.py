@@ -47,7 +47,7 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
 ) -> None:
     killed = []
 
-    def hear(kind: str, *values: object) -> None:
+    def on_report(kind: str, *values: object) -> None:
         if kind == "progress" and values[0] == 7 and not killed:
             [process] = [child for child in psutil.Process().children(True) if child.name() == "millrace train"]
             process.kill()
@@ -55,9 +55,9 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
 
     crew = Crew(tmp_path / "logs", 1)
     with pytest.raises(Lost), crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (0.2, 1), limits=Limits(), hear=hear)
+        gang.call(WORK, bench.staging, tmp_path / "journal", (0.2, 1), limits=Limits(), on_report=on_report)
     with crew.gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (), limits=Limits(), hear=hear)
+        gang.call(WORK, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=on_report)
     assert killed and files(bench) == unbroken
 
 
@@ -80,7 +80,9 @@ def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Wo
         return 15 if time.monotonic() - begun > 7 else 0  # in the second step
 
     with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
-        gang.call(WORK, bench.staging, tmp_path / "journal", (5.0,), limits=Limits(), hear=lambda *_: None, stop=stop)
+        gang.call(
+            WORK, bench.staging, tmp_path / "journal", (5.0,), limits=Limits(), on_report=lambda *_: None, stop=stop
+        )
     saved = {path.stem for path in (bench.staging.root / "checkpoints").glob("*.npz")}
     assert stopped.value.saved == "step 2" and saved == {"step-000000000002"}
 
@@ -90,7 +92,7 @@ def test_a_call_takes_about_a_second() -> None:
     lengths = []
     for seconds_per_step in (30.0, 0.01, 0.01, 0.3, 0.3, 5.0, 5.0, 0.001):
         lengths.append(pace.longest)
-        pace.took(pace.longest, pace.longest * seconds_per_step)
+        pace.update(pace.longest, pace.longest * seconds_per_step)
     assert lengths == [1, 1, 50, 50, 3, 3, 1, 1] and pace.longest == 50
 
 
@@ -112,7 +114,7 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
     roles = ("chief", "worker", "worker")
     with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
-        made = gang.call("tests.toys:who", bench.staging, tmp_path / "journal", (), limits=Limits(), hear=print)
+        made = gang.call("tests.toys:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
     assert made == (0, "chief", roles, True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
 
@@ -122,7 +124,7 @@ def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> No
         pytest.raises(Lost, match="killed by signal 9"),
         Crew(tmp_path / "logs", 1).gang("train", ("chief", "worker")) as gang,
     ):
-        gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), hear=print)
+        gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
 
 

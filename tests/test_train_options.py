@@ -28,7 +28,7 @@ from tasks.training.engines.tensorflow.objectives import class_weights, make_obj
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import Plan, make_plan, share
+from tasks.training.plan import Plan, learning_rate_factor, make_plan
 from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
@@ -72,7 +72,7 @@ def apart(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Pat
                 tmp_path / f"{name}.jsonl",
                 (snapshot, model, CONFIG.model_copy(update=options), 5),
                 limits=Limits("resources.timeout", 120),
-                hear=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
+                on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
                 stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
             )
         return bench
@@ -284,14 +284,14 @@ def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
 
     best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}))
     losses = (float("nan"), 2.0, float("nan"), 3.0, 2.5)
-    seen = [best.see({"loss": loss, "accuracy": 0.5}, Weights()) for loss in losses]  # type: ignore[arg-type]
+    seen = [best.update({"loss": loss, "accuracy": 0.5}, Weights()) for loss in losses]  # type: ignore[arg-type]
     assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
 
 
 def test_the_schedule_is_at_its_end_at_the_last_step() -> None:
     def shares(steps: int, **options: Any) -> list[float]:
-        return [share(Schedule(**options), step, steps) for step in range(steps)]
+        return [learning_rate_factor(Schedule(**options), step, steps) for step in range(steps)]
 
     assert shares(5, kind="linear") == [1.0, 0.75, 0.5, 0.25, 0.0]
     assert shares(5, kind="cosine", end=0.2) == pytest.approx(
@@ -306,7 +306,7 @@ def test_the_schedule_is_at_its_end_at_the_last_step() -> None:
         assert shares(3, kind=kind, warmup=2) == pytest.approx([0.5, 1.0, 0.0])
     plan = make_plan(CONFIG, 10, ())
     assert plan.rates(0, STEPS).tolist() == pytest.approx(
-        [0.01 * share(CONFIG.schedule, k, STEPS) for k in range(STEPS)]
+        [0.01 * learning_rate_factor(CONFIG.schedule, k, STEPS) for k in range(STEPS)]
     )
 
 

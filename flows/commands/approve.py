@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.commands.reply import AsJson, replying
-from flows.decisions import Reason, RunId, answer, checked
+from flows.decisions import Reason, RunId, checked, decide
 
 
 def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
@@ -13,4 +13,4 @@ def approve(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     says no.
     """
     with replying("approve", as_json) as reply:
-        answer(reply, run, True, checked(reason), as_json)
+        decide(reply, run, True, checked(reason), as_json)

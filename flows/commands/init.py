@@ -51,9 +51,9 @@ def init(
 ) -> None:
     """Look at raw data, guess the source, write a commented preset into this folder."""
     with replying("init", as_json) as reply:
-        from tasks.data.guess import look
+        from tasks.data.guess import guess_source
 
-        found = look(path)
+        found = guess_source(path)
         preset = Path(f"{found.name}.yaml")
         text = preset_of(found, preset)
         try:
@@ -78,7 +78,7 @@ def preset_of(found: Guess, preset: Path) -> str:
 
 
 def _said(found: Guess) -> str:
-    return f"{found.said}, {kilobytes(found.bytes)}" if found.what == "text" else found.said
+    return f"{found.description}, {kilobytes(found.bytes)}" if found.what == "text" else found.description
 
 
 def _head(found: Guess, preset: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _released(home: Home, store: Store, reference: str) -> Path:
     from tasks.registry import registry
     from tasks.tracking.runs import connect
 
-    with registry.answering(home.mlflow_uri):
+    with registry.user_errors(home.mlflow_uri):
         client = connect(home.mlflow_uri)
         found = registry.aliased(client, name, alias)
         if found is None:
@@ -89,10 +89,10 @@ def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]
     logs = home.root / "logs"
     with Crew(logs, threads=1).gang("predict") as gang:
         return gang.call(
-            "tasks.exporting.predict:answer",
+            "tasks.exporting.predict:predict_in_child",
             None,
             logs / "predict.jsonl",
             (folder, inputs),
             limits=Limits("INPUT", 600),
-            hear=lambda *report: None,
+            on_report=lambda *report: None,
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flows.commands.reply import AsJson, replying
-from flows.decisions import Reason, RunId, answer, checked
+from flows.decisions import Reason, RunId, checked, decide
 
 
 def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
     """Leave the champion where it is, and end a run that awaits approval as rejected."""
     with replying("reject", as_json) as reply:
-        answer(reply, run, False, checked(reason), as_json)
+        decide(reply, run, False, checked(reason), as_json)

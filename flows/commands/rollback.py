@@ -9,7 +9,7 @@ import typer
 from flows.commands.reply import AsJson, replying
 from flows.decisions import Reason, account, checked
 from flows.session import registry_of
-from tasks.runs.audit import Answer
+from tasks.runs.audit import Decision
 from tasks.runs.home import find_home
 
 
@@ -29,7 +29,7 @@ def rollback(
         from tasks.registry.rollback import roll_back
 
         with registry_of(home) as client:
-            moved = roll_back(client, home, name, to, Answer.of_user(True, because, account()))
+            moved = roll_back(client, home, name, to, Decision.of_user(True, because, account()))
         reply.add(model=name, before=moved.before, after=moved.after, scores=moved.scores)
         if not as_json:
             typer.echo(f"{name}@champion: version {moved.before} → version {moved.after} ({moved.scores})")

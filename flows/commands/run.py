@@ -48,11 +48,11 @@ def run(
         server = os.environ.get("PREFECT_API_URL")
         terminal.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
         reach_prefect(home, lambda: start_fork_server(home, name, config))
-        from flows.running import Ticket, ticket
+        from flows.running import RunRequest, run_request
 
         flow = getattr(importlib.import_module(f"flows.{name}"), name)
-        mine = Ticket(new)
-        token = ticket.set(mine)
+        request = RunRequest(new)
+        token = run_request.set(request)
         try:
             flow(config)
         except Exception as error:
@@ -61,9 +61,9 @@ def run(
             raise found from error
         finally:
             terminal.settle()
-            ticket.reset(token)
-            if mine.run is not None:
-                summarise(reply, mine.run, as_json)
+            run_request.reset(token)
+            if request.run is not None:
+                summarise(reply, request.run, as_json)
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:

@@ -26,7 +26,7 @@ def verify(
             raise Refused(
                 "ARTIFACT", artifact or "nothing", "verify takes an artifact or --all", "millrace verify --all"
             )
-        chosen = store.lying() if artifact is None else [store.resolve(artifact).path]
+        chosen = store.published() if artifact is None else [store.resolve(artifact).path]
         damaged = []
         for path in chosen:
             name, fault = f"{path.parent.name}/{path.name}", store.verify(path)

@@ -69,8 +69,8 @@ def tell(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, diff
 def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
     """What each stage of the pipeline would be asked for: the flow itself, run by a runner that makes nothing."""
     from flows.pipeline import pipeline
-    from tasks.stage.looking import looking
+    from tasks.stage.planner import planning
 
-    with looking(store, config) as looker:
+    with planning(store, config) as planner:
         pipeline.fn.__wrapped__(config)  # type: ignore[attr-defined]
-    return looker.planned
+    return planner.planned

@@ -1,4 +1,4 @@
-"""The deployable forms of a model: which there are, from what each is made, and which are handed on."""
+"""The deployable forms (variants) of a model, and which of them go into an export."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tasks.evaluation import gates
 from tasks.exporting import LITERT, SAVED_MODEL
 
 VARIANT_VERSION = 2
-"""Counts up when the same model and snapshot would give another variant."""
+"""Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
-"""Distributions whose versions decide a variant's bytes."""
+"""Packages whose versions decide a variant's bytes."""
 
 INT8_DYNAMIC = "int8_dynamic"
 
 FORMATS = {SAVED_MODEL: SAVED_MODEL, LITERT: LITERT, INT8_DYNAMIC: LITERT}
-"""Format of each variant by its name; the float ones bear the name of their format."""
+"""Format of each variant by name; a float variant has the name of its format."""
 
 FLOAT = (SAVED_MODEL, LITERT)
 
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
-    """The variants that go into an export; each that stays out, or that too few examples prove, is named in a warning.
+    """Return the variants that go into an export; log a warning for each rejected and each undecided one.
 
-    Size and quality were judged when a variant was made. Latency is judged here, and only where
-    `compress.max_latency_ratio` is set: `latency` is what `tasks.exporting.latency.measure` gave, and the slowest of
-    the batch sizes counts.
+    The gates for size and quality were applied when a variant was made. That for latency is applied here, where
+    `compress.max_latency_ratio` is set, to the slowest batch size; `latency` is the result of
+    `tasks.exporting.latency.measure`.
     """
     log = logging.getLogger(__name__)
     kept = []
@@ -50,6 +50,6 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
 
 
 def accepted(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> bool:
-    """Whether verdicts let a variant into an export: none failed or, with `undecided: reject`, is undecided."""
+    """Return whether no gate failed or, with `undecided: reject`, is undecided."""
     refused = {gates.FAIL} | ({gates.UNDECIDED} if config.undecided == "reject" else set())
     return not any(verdict["verdict"] in refused for verdict in verdicts)

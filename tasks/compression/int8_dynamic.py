@@ -1,7 +1,7 @@
-"""Dynamic int8 (Jacob et al., arXiv 1712.05877): int8 weights per channel, activations quantised as they pass.
+"""Dynamic-range int8 quantisation (Jacob et al., arXiv 1712.05877): int8 weights per channel, float activations.
 
-The recipe `dynamic_wi8_afp32` of ai-edge-quantizer: about a quarter of the size, no calibration data. It leaves out
-the tables that rows are gathered from (embeddings), which of a small language model are a third: those are done first.
+Uses the recipe `dynamic_wi8_afp32` of ai-edge-quantizer: about a quarter of the size, no calibration data. The recipe
+skips the constant inputs of GATHER (embeddings), a third of a small language model; they are quantised here first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-SMALL = 1024
-"""Tables of fewer numbers stay as they are."""
+MIN_VALUES = 1024
+"""Tables with fewer values stay float."""
 
 
 def write(float_file: Path, target: Path) -> None:
-    """Quantise a float `.tflite` file; input and output stay as they are."""
+    """Quantise a float `.tflite` file; inputs and outputs keep their dtypes."""
     from ai_edge_quantizer import quantizer, recipe
 
     work = quantizer.Quantizer(bytearray(with_int8_tables(float_file.read_bytes())))
@@ -28,7 +28,7 @@ def write(float_file: Path, target: Path) -> None:
 
 
 def with_int8_tables(content: bytes) -> bytes:
-    """The same model with constant float tables of GATHER as int8, one scale each, and DEQUANTIZE behind them."""
+    """Return the `.tflite` model with constant float inputs of GATHER as int8, one scale each, dequantised after it."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
@@ -44,7 +44,7 @@ def with_int8_tables(content: bytes) -> bytes:
                 continue
             table = graph.tensors[operator.inputs[0]]
             values = _floats(model, table, schema)
-            if values is None or values.size < SMALL:
+            if values is None or values.size < MIN_VALUES:
                 continue
             scale = float(np.abs(values).max()) / 127 or 1.0
             table = _tensor(schema, table, scale, schema.TensorType.INT8)
@@ -54,12 +54,12 @@ def with_int8_tables(content: bytes) -> bytes:
             model.buffers.append(buffer)
             gathered = _tensor(schema, graph.tensors[operator.outputs[0]], scale, schema.TensorType.INT8)
             graph.tensors += [table, gathered]
-            after = schema.OperatorT()
-            after.opcodeIndex = _opcode(model, schema, builtin.DEQUANTIZE)
-            after.inputs, after.outputs = np.array([len(graph.tensors) - 1], np.int32), operator.outputs
+            dequantize = schema.OperatorT()
+            dequantize.opcodeIndex = _opcode(model, schema, builtin.DEQUANTIZE)
+            dequantize.inputs, dequantize.outputs = np.array([len(graph.tensors) - 1], np.int32), operator.outputs
             operator.inputs = np.array([len(graph.tensors) - 2, *operator.inputs[1:]], np.int32)
-            operator.outputs = after.inputs
-            operators.append(after)
+            operator.outputs = dequantize.inputs
+            operators.append(dequantize)
             changed = True
         graph.operators = operators
     if not changed:
@@ -78,20 +78,20 @@ def _floats(model: Any, tensor: Any, schema: Any) -> Any:
 
 
 def _tensor(schema: Any, like: Any, scale: float, kind: int) -> Any:
-    """A tensor of the same shape, of whole numbers that stand for multiples of `scale`."""
-    found = schema.TensorT()
-    found.shape, found.shapeSignature, found.type, found.buffer = like.shape, like.shapeSignature, kind, 0
-    found.name = like.name + b"_int8"
-    found.quantization = schema.QuantizationParametersT()
-    found.quantization.scale, found.quantization.zeroPoint = np.array([scale], np.float32), np.array([0], np.int64)
-    return found
+    """Create a quantised tensor of the shape of `like`: integers times `scale`."""
+    tensor = schema.TensorT()
+    tensor.shape, tensor.shapeSignature, tensor.type, tensor.buffer = like.shape, like.shapeSignature, kind, 0
+    tensor.name = like.name + b"_int8"
+    tensor.quantization = schema.QuantizationParametersT()
+    tensor.quantization.scale, tensor.quantization.zeroPoint = np.array([scale], np.float32), np.array([0], np.int64)
+    return tensor
 
 
 def _opcode(model: Any, schema: Any, kind: int) -> int:
-    """The place of an operator in the model's list, added where it is not there."""
-    for place, code in enumerate(model.operatorCodes):
+    """Return the index of an operator's code in the model, which is added where it is missing."""
+    for index, code in enumerate(model.operatorCodes):
         if max(code.builtinCode, code.deprecatedBuiltinCode) == kind:
-            return place
+            return index
     code = schema.OperatorCodeT()
     code.builtinCode, code.deprecatedBuiltinCode, code.version = kind, min(kind, 127), 2
     model.operatorCodes.append(code)
@@ -99,13 +99,13 @@ def _opcode(model: Any, schema: Any, kind: int) -> int:
 
 
 def _drop_unused(model: Any) -> None:
-    """Empty the buffers that no operator reads any more; their places stay."""
+    """Empty the buffers that no operator uses any more; their indices stay."""
     used = set()
     for graph in model.subgraphs:
-        places = {int(p) for operator in graph.operators for p in (*operator.inputs, *operator.outputs) if p >= 0}
-        places |= {int(p) for p in (*graph.inputs, *graph.outputs)}
-        used |= {graph.tensors[place].buffer for place in places}
+        indices = {int(p) for operator in graph.operators for p in (*operator.inputs, *operator.outputs) if p >= 0}
+        indices |= {int(p) for p in (*graph.inputs, *graph.outputs)}
+        used |= {graph.tensors[index].buffer for index in indices}
     used |= {entry.buffer for entry in model.metadata or ()}
-    for place, buffer in enumerate(model.buffers):
-        if place not in used:
+    for index, buffer in enumerate(model.buffers):
+        if index not in used:
             buffer.data = None

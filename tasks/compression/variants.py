@@ -1,4 +1,4 @@
-"""One variant of a model: written, run on the test split, judged."""
+"""A variant of a model: written, run on the test split, compared with Keras."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
-from tasks.evaluation.judging import Against, Asked, Call, Judge, Kept, SnapshotSplit, ask, compare, judge, limit
+from tasks.evaluation.judging import (
+    Call,
+    Comparison,
+    Judge,
+    Kept,
+    ModelOutputs,
+    SnapshotSplit,
+    compare,
+    limit,
+    make_judge,
+    run_models,
+)
 from tasks.exporting import FILES, LITERT, REFERENCE, SAVED_MODEL, litert, saved_model
 from tasks.exporting.export import write_arrays
 from tasks.exporting.run import open_variant
-from tasks.models.forward import caller
+from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
 from tasks.store.files import pretty
 
@@ -24,8 +35,8 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 SPLIT = "test"
-PROBED = 1 << 26
-"""Outputs that are held against Keras' one by one: all of them, but of a language model's those of the first rows."""
+MAX_PROBED_OUTPUTS = 1 << 26
+"""Outputs that are compared with Keras' one by one, at most: of a language model those of the first rows."""
 
 
 def build(
@@ -41,44 +52,44 @@ def build(
     """Make the variant `name`: `saved_model` from the model, the others from their float parent.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, file, bytes, files,
-    quality on the test split with intervals, what it loses against Keras with 95 % bounds, the gates' verdicts, and
-    whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is made all the same.
-    A float form also keeps what Keras answered (`reference.npz`), so that Keras is asked once for all made from it.
+    quality on the test split with intervals, the loss against Keras with 95 % bounds, the gates' verdicts, and whether
+    none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written as well. A float
+    variant also stores Keras' outputs as `reference.npz`, so that Keras runs once for all variants made from it.
     """
     bench.staging.reserve(model.bytes)
     network = load(model.path)
-    plan = architecture(model.path)
-    task, loss = plan["model"]["task"], plan["loss"]
-    form = FORMATS[name]
+    architecture_json = architecture(model.path)
+    task, loss = architecture_json["model"]["task"], architecture_json["loss"]
+    format_name = FORMATS[name]
     _write(bench, name, network, parent)
 
-    found = judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
-    variant_call = open_variant(bench.staging.root, form, bench.threads)
-    (own,) = ask(found, variant_call, name=SPLIT, progress=bench.progress).kept
-    reference = _reference(found, caller(network), parent)
+    judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
+    variant_call = open_variant(bench.staging.root, format_name, bench.threads)
+    (own,) = run_models(judge, variant_call, name=SPLIT, progress=bench.progress).kept
+    reference = _reference(judge, inference_function(network), parent)
     if name in FLOAT:
         with bench.staging.piece(REFERENCE) as piece:
             write_arrays(piece.path, reference)
-    metrics_found = intervals(found.metrics, TASKS[task].metrics, found.answers(own), evaluate.resamples)
-    against = compare(task, found, reference, own, evaluate.resamples)
-    probed = min(len(found.inputs), max(1, PROBED // found.outputs))
-    probe = ask(found, caller(network), variant_call, name=SPLIT, most=probed)
+    quality_metrics = intervals(judge.metrics, TASKS[task].metrics, judge.predictions(own), evaluate.resamples)
+    comparison = compare(task, judge, reference, own, evaluate.resamples)
+    probed = min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs))
+    probe_outputs = run_models(judge, inference_function(network), variant_call, name=SPLIT, most=probed)
 
-    files = bench.staging.pieces(FILES[form])
+    files = bench.staging.pieces(FILES[format_name])
     size = sum(file["bytes"] for file in files.values())
     float_size = _bytes(parent) if parent is not None and parent.name == LITERT else size
-    verdicts = _judge(task, name, size, float_size, probe, against, found.examples, config)
+    verdicts = _judge(task, name, size, float_size, probe_outputs, comparison, judge.examples, config)
     variant = {
         "name": name,
-        "format": form,
-        "file": FILES[form],
+        "format": format_name,
+        "file": FILES[format_name],
         "bytes": size,
         "files": sorted(files),
-        "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in metrics_found.items()}},
+        "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in quality_metrics.items()}},
         "against_float": {
-            **against.as_json(),
-            "max_abs_difference": probe.max_abs_difference,
-            "largest": probe.largest,
+            **comparison.as_json(),
+            "max_abs_difference": probe_outputs.max_abs_difference,
+            "largest": probe_outputs.largest,
             "probed": probed,
         },
         "gates": [verdict.as_json() for verdict in verdicts],
@@ -86,14 +97,14 @@ def build(
     }
     bench.staging.put("variant.json", pretty(variant))
     metrics = {
-        **flat(f"{name}/{SPLIT}", metrics_found),
-        **{f"{name}/{SPLIT}/{figure}": value for figure, value in against.figures.items()},
+        **flat(f"{name}/{SPLIT}", quality_metrics),
+        **{f"{name}/{SPLIT}/{figure}": value for figure, value in comparison.figures.items()},
         f"{name}/bytes": size,
     }
-    if form == LITERT:
+    if format_name == LITERT:
         metrics[f"{name}/size_ratio"] = size / float_size
     statistics = {key: variant[key] for key in ("format", "bytes", "gates", "accepted")}
-    return Outcome(counts={"files": len(files), SPLIT: found.examples}, statistics={"metrics": metrics, **statistics})
+    return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 
 
 def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) -> None:
@@ -110,10 +121,10 @@ def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) ->
             litert.write(parent.path / FILES[SAVED_MODEL], piece.path)
 
 
-def _reference(found: Judge, keras_call: Call, parent: Variant | None) -> Kept:
-    """What Keras answers, by which a variant is judged: asked, or as the float form remembers it."""
+def _reference(judge: Judge, keras_call: Call, parent: Variant | None) -> Kept:
+    """Return what is kept of Keras' outputs: from a run, or from the float parent's `reference.npz`."""
     if parent is None:
-        return ask(found, keras_call, name=SPLIT).kept[0]
+        return run_models(judge, keras_call, name=SPLIT).kept[0]
     with np.load(parent.path / REFERENCE) as kept:
         return dict(kept)
 
@@ -123,16 +134,16 @@ def _judge(
     name: str,
     size: int,
     float_size: int,
-    probe: Asked,
-    against: Against,
+    probe_outputs: ModelOutputs,
+    comparison: Comparison,
     examples: int,
     config: CompressConfig,
 ) -> list[Verdict]:
     if name in FLOAT:
-        return [gates.parity(probe.max_abs_difference, probe.largest, config.max_difference)]
-    most = limit(task, config.max_quality_loss, against.before)
-    needed, counted = examples_needed(against.share, most), "files" if task == "language_model" else "examples"
-    quality = gates.quality(against.lower, against.upper, most, examples, needed, counted)
+        return [gates.parity(probe_outputs.max_abs_difference, probe_outputs.largest, config.max_difference)]
+    max_loss = limit(task, config.max_quality_loss, comparison.before)
+    needed, counted = examples_needed(comparison.share, max_loss), "files" if task == "language_model" else "examples"
+    quality = gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, counted)
     return [gates.size(size, float_size, config.max_size_ratio), quality]
 
 

@@ -1,4 +1,4 @@
-"""Sources, records, snapshots, their order, and the way from them to a batch. Importing it imports no TensorFlow."""
+"""Sources, records, snapshots, the order of examples, and batches. Importing this package imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def open_snapshot(path: str | Path) -> SnapshotReader:
-    """Open a published snapshot folder for reading; `Refused` if it is none. See `tasks.data.pipeline`."""
+    """Open a published snapshot folder for reading (see `tasks.data.pipeline`); raises `Refused` if it is not one."""
     from tasks.data.pipeline import SnapshotReader
 
     return SnapshotReader(Path(path))

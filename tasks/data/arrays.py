@@ -1,4 +1,4 @@
-"""Arrays in several .npy files: written whole shard by whole shard, read as one."""
+"""Arrays in one or more .npy files (shards), read as one array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class ArrayWriter:
-    """Writes one .npy file, C order and little-endian, in parts along the first axis; `shape` is the whole's."""
+    """Writes a .npy file of `shape`, C order and little-endian, in parts along the first axis."""
 
     def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
         self._dtype = np.dtype(dtype).newbyteorder("<")
@@ -21,7 +21,7 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, part: NDArray[Any]) -> None:
-        """Add rows."""
+        """Append rows, [n, *shape[1:]]."""
         self._file.write(np.ascontiguousarray(part, dtype=self._dtype).tobytes())
         self._missing -= len(part)
 
@@ -36,14 +36,14 @@ class ArrayWriter:
 
 
 class Shards:
-    """Memory maps in a row as one read-only array: `len`, `shape`, `dtype`, an index, a slice or an array of rows.
+    """Several memory maps as one read-only array, with `len`, `shape`, `dtype`, indexed by int, slice or rows.
 
-    `parts`: the maps, all but the last of `each` rows.
+    `parts`: the maps; all but the last have `rows_per_shard` rows.
     """
 
     def __init__(self, paths: list[Path]) -> None:
         self.parts = [np.load(path, mmap_mode="r") for path in paths]
-        self.each = len(self.parts[0])
+        self.rows_per_shard = len(self.parts[0])
         self.dtype = self.parts[0].dtype
         self.shape = (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
 
@@ -53,18 +53,18 @@ class Shards:
     def __getitem__(self, rows: int | slice | NDArray[np.int64]) -> NDArray[Any]:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        wanted = np.asarray(rows, dtype=np.int64)
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        if wanted.size and not (wanted.min() >= 0 and wanted.max() < len(self)):
-            raise IndexError(f"rows from {wanted.min()} to {wanted.max()} of {len(self)}")
-        # All shards but the last are of equal length, so a division finds the shard.
-        shards, places = np.divmod(wanted, self.each)
-        if wanted.ndim == 0:
-            return np.asarray(self.parts[int(shards)][int(places)])
-        found = np.empty((*wanted.shape, *self.shape[1:]), self.dtype)
+        positions = np.asarray(rows, dtype=np.int64)
+        positions = np.where(positions < 0, positions + len(self), positions)
+        if positions.size and not (positions.min() >= 0 and positions.max() < len(self)):
+            raise IndexError(f"rows from {positions.min()} to {positions.max()} of {len(self)}")
+        # All shards but the last have equal length.
+        shards, offsets = np.divmod(positions, self.rows_per_shard)
+        if positions.ndim == 0:
+            return np.asarray(self.parts[int(shards)][int(offsets)])
+        values = np.empty((*positions.shape, *self.shape[1:]), self.dtype)
         for number in np.unique(shards):
-            found[shards == number] = self.parts[number][places[shards == number]]
-        return found
+            values[shards == number] = self.parts[number][offsets[shards == number]]
+        return values
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -73,9 +73,9 @@ class Shards:
 
 
 Array = np.memmap[Any, Any] | Shards
-"""What a reader gets: both have `len`, `shape`, `dtype` and indices, and both are arrays to `numpy.asarray`."""
+"""An array on disk: both types have `len`, `shape`, `dtype` and indexing, and convert with `numpy.asarray`."""
 
 
 def open_array(paths: list[Path]) -> Array:
-    """One file as a plain memory map, several as one array."""
+    """Open one file as a memory map, several as `Shards`."""
     return np.load(paths[0], mmap_mode="r") if len(paths) == 1 else Shards(paths)

@@ -1,4 +1,4 @@
-"""The one reader of the order: what a replica is fed at any global steps, as rows or gathered from the arrays."""
+"""Batches of a split for one replica at any global step, as rows or gathered from the arrays."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Batch = dict[str, NDArray[Any]]
 
 CALL_STEPS = 64
 CALL_BYTES = 8 << 20
-"""Steps that are gathered at once: as many as these two allow. More of them would leave the processor's cache."""
+"""Limits of the steps that are gathered at once, so that they fit into the processor's cache."""
 
-ENDLESS = 2**62
+NO_END = 2**62
 
 
 class BatchReader:
-    """The batches of one split for one replica. `share`: examples of its slice of a global batch; state: none.
+    """Reads the batches of a split for one replica; it has no state. `share`: examples of the replica's slice.
 
-    Stored order is one pass, unless `epochs` says otherwise; shuffled order goes on without end unless it does.
+    Where `epochs` is None, stored order is one epoch and shuffled order has no end.
     """
 
     def __init__(
@@ -38,7 +38,11 @@ class BatchReader:
         replicas: int = 1,
         epochs: int | None = None,
     ) -> None:
-        """`arrays`: the split's features, first axis the row. `Refused` for a batch that the replicas do not divide."""
+        """Create a reader of a split's arrays by feature, first axis the row.
+
+        Raises:
+            Refused: the batch size does not divide by the number of replicas.
+        """
         self.arrays, self.split, self.batch_size = arrays, split, batch_size
         self.share = replica_share(batch_size, replicas)
         self.count = len(next(iter(arrays.values())))
@@ -48,30 +52,30 @@ class BatchReader:
 
     @property
     def steps_per_call(self) -> int:
-        """Steps that are well gathered at once."""
+        """Number of steps to gather at once."""
         size = sum(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in self.arrays.values())
         return max(1, min(CALL_STEPS, CALL_BYTES // max(1, size * self.share)))
 
     def end(self, stop: int | None) -> int:
-        """The step to end before: `stop`, but no batch past the last pass."""
-        last = ENDLESS if self.epochs is None else steps_of(self.epochs, self.count, self.batch_size)
+        """Return the step to stop before: `stop`, but not after the last epoch."""
+        last = NO_END if self.epochs is None else steps_of(self.epochs, self.count, self.batch_size)
         return last if stop is None else min(stop, last)
 
     def rows(self, start: int, stop: int) -> tuple[Rows, Weights]:
-        """Rows int64 and weights float32 of the global steps [start, stop): [steps, share], weight 0 past the end."""
+        """Return rows int64 and weights float32 of the steps [start, stop): [steps, share], weight 0 past the end."""
         return batch_rows(
             start, self.batch_size, self.count, self._seed, self.split,
             steps=stop - start, replica=self._replica, replicas=self._replicas, epochs=self.epochs, order=self.order,
         )  # fmt: skip
 
     def read(self, start: int, stop: int) -> Batch:
-        """The examples of these steps: [steps, share, ...] by feature, with `row` and `weight`."""
+        """Return the examples of these steps: [steps, share, ...] by feature, with `row` and `weight`."""
         rows, weights = self.rows(start, stop)
         features = {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
         return {**features, "row": rows, "weight": weights}
 
     def batches(self, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
-        """Batch by batch, [share, ...], every one full: weight 0 past the end."""
+        """Yield batches of [share, ...] by feature, with `row` and `weight`, which is 0 past the end."""
         last = self.end(stop)
         for first in range(start, last, self.steps_per_call):
             call = self.read(first, min(first + self.steps_per_call, last))

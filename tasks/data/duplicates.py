@@ -1,4 +1,4 @@
-"""Examples of identical content: which they are, how many, and where their labels disagree."""
+"""Examples with identical content, and conflicts of their labels."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from tasks.data.features import ANSWERS, Example, Feature
+from tasks.data.features import TARGETS, Example, Feature
 from tasks.data.sources import Item
 from tasks.data.split import Handling
 
-NAMED = 20
-"""Contents with label conflicts that are spelled out; all are counted."""
+MAX_NAMED = 20
+"""Number of label conflicts that are listed; all are counted."""
 
 Copy = list[str]
-"""[content, key, split, label] of one example whose content stands more than once; JSON."""
+"""[content, key, split, label] of an example whose content occurs more than once; JSON."""
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """What stands more than once in a listing.
+    """The contents that occur more than once in a listing.
 
-    `contents`: hashes of it; `extra`: the keys of all copies but the first by key; `handling`: `records.duplicates`.
+    `contents`: their hashes; `extra`: the keys of all copies except the first by key; `handling`: `records.duplicates`.
     """
 
     contents: frozenset[str]
@@ -33,7 +33,7 @@ class Duplicates:
 
     @classmethod
     def of(cls, items: Sequence[Item], handling: Handling) -> Duplicates:
-        """Of a whole listing."""
+        """Find the duplicates of a listing."""
         count = Counter(item.content for item in items)
         contents = frozenset(content for content, number in count.items() if number > 1)
         first: dict[str, str] = {}
@@ -44,45 +44,49 @@ class Duplicates:
         return cls(contents, frozenset(extra), handling)
 
     def drops(self, item: Item) -> bool:
-        """Whether this example is left out, as a copy."""
+        """Return whether this example is dropped as a copy."""
         return self.handling == "drop" and item.key in self.extra
 
     def copy(self, item: Item, split: str, example: Example, features: dict[str, Feature]) -> Copy | None:
-        """What is noted of an example that was read; None of one that stands alone."""
+        """Return the `Copy` of an example; None where its content is unique."""
         if item.content not in self.contents:
             return None
-        return [item.content, item.key, split, ", ".join(_answers(example, features))]
+        return [item.content, item.key, split, ", ".join(_labels(example, features))]
 
 
 def summary(copies: Iterable[Copy], handling: Handling) -> dict[str, Any]:
-    """Statistics of the copies that were read, in the order of their keys.
+    """Summarise the copies.
 
     Returns:
-        `handling`; `contents` that stand more than once; `examples`, the copies beyond the first of each;
-        `across_splits`, how many contents stand in more than one split; `label_conflicts`, how many stand under
-        different labels; and `conflicts`, the first of these: `{"labels": [...], "keys": [...]}`.
+        `handling`; `contents`, the number of repeated contents; `examples`, the number of copies except the first of
+        each content; `across_splits` and `label_conflicts`, the numbers of contents in several splits and with
+        several labels; and `conflicts`, the first of the latter by key: `{"labels": [...], "keys": [...]}`.
     """
     rows = sorted(copies, key=lambda copy: copy[1])
     by_content: dict[str, list[Copy]] = {}
     for copy in rows:
         by_content.setdefault(copy[0], []).append(copy)
-    several = [alike for alike in by_content.values() if len(alike) > 1]
-    conflicts = [alike for alike in several if len({label for *_, label in alike}) > 1]
+    repeated = [copies_of_content for copies_of_content in by_content.values() if len(copies_of_content) > 1]
+    conflicts = [
+        copies_of_content for copies_of_content in repeated if len({label for *_, label in copies_of_content}) > 1
+    ]
     return {
         "handling": handling,
-        "contents": len(several),
-        "examples": sum(len(alike) - 1 for alike in several),
-        "across_splits": sum(len({split for _, _, split, _ in alike}) > 1 for alike in several),
+        "contents": len(repeated),
+        "examples": sum(len(copies_of_content) - 1 for copies_of_content in repeated),
+        "across_splits": sum(
+            len({split for _, _, split, _ in copies_of_content}) > 1 for copies_of_content in repeated
+        ),
         "label_conflicts": len(conflicts),
         "conflicts": [
-            {"labels": [label for *_, label in alike], "keys": [key for _, key, _, _ in alike]}
-            for alike in conflicts[:NAMED]
+            {"labels": [label for *_, label in copies_of_content], "keys": [key for _, key, _, _ in copies_of_content]}
+            for copies_of_content in conflicts[:MAX_NAMED]
         ],
     }
 
 
-def _answers(example: Example, features: dict[str, Feature]) -> Iterable[str]:
-    for name in ANSWERS:
+def _labels(example: Example, features: dict[str, Feature]) -> Iterable[str]:
+    for name in TARGETS:
         if name in example:
             classes = features[name].classes if features[name].kind == "label" else None
             value = example[name]

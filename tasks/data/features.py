@@ -1,4 +1,4 @@
-"""What an example is made of: the schema that sources declare and everything after them reads."""
+"""The features of an example: the schema that sources declare."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any, Literal
 import numpy as np
 
 Value = bytes | int | float | np.ndarray
-"""One feature of one example: payload bytes, a scalar, or an array of numbers."""
+"""The value of a feature: bytes, a scalar, or an array of numbers."""
 
 Example = dict[str, Value]
 
 KEY = "key"
-"""The feature that every example has: its stable key, UTF-8."""
+"""Name of the feature with the example's stable key, UTF-8; every example has it."""
 
-ANSWERS = ("label", "target")
-"""The features that a model is to answer with; all others it may be shown."""
+TARGETS = ("label", "target")
+"""Names of the features that a model predicts; all others may be inputs."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature. `kind` says what it means, `dtype` and `shape` what it is once decoded (-1: varies)."""
+    """A feature: its kind, and dtype and shape after decoding (-1 for a size that varies)."""
 
     kind: Literal["image", "label", "number", "bytes"]
     dtype: str
     shape: tuple[int, ...] = ()
     encoding: Literal["png", "jpeg"] | None = None
-    """Of an image's payload, where all examples share it."""
+    """Encoding of images, where all examples have the same."""
     classes: tuple[str, ...] | None = None
-    """Of a label, by number; of numbers the names of the entries."""
+    """Class names of a label by number; of numbers, the names of the values."""
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape)}
+        value: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape)}
         if self.encoding is not None:
-            found["encoding"] = self.encoding
+            value["encoding"] = self.encoding
         if self.classes is not None:
-            found["classes"] = list(self.classes)
-        return found
+            value["classes"] = list(self.classes)
+        return value
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Feature:

@@ -1,4 +1,4 @@
-"""Encoded images to the model's input: one way for training, for serving and for a champion that is scored anew.
+"""Preprocessing of encoded images to the model's input, shared by training, serving and the scoring of a champion.
 
 TensorFlow is imported inside functions.
 """
@@ -19,19 +19,19 @@ from tasks.errors import Failed
 if TYPE_CHECKING:
     import tensorflow as tf
 
-AS_THEY_ARE = {"PNG": {"1", "L", "P", "RGB", "I;16"}, "JPEG": {"L", "RGB"}}
-"""Formats and pixel modes that TensorFlow's decoder reads as Pillow does; all others are written anew as PNG."""
+PASSED_THROUGH = {"PNG": {"1", "L", "P", "RGB", "I;16"}, "JPEG": {"L", "RGB"}}
+"""Formats and pixel modes that TensorFlow decodes as Pillow does; all others are re-encoded as PNG."""
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
 ORIENTATION = 0x0112
-PAPER = (255, 255, 255, 255)
-"""What lies behind transparent pixels: what a viewer shows, and not the colour that happens to be stored there."""
+BACKGROUND = (255, 255, 255, 255)
+"""Background of transparent pixels, in place of their stored colour."""
 
 BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
-"""What Pillow raises for a file that is no image, or not a whole one."""
+"""What Pillow raises for a file that is not an image, or not a complete one."""
 
 
 def read(path: Path) -> bytes:
-    """An image file's bytes, found to be a whole image; raises `Failed` if they are not."""
+    """Read an image file's bytes; raises `Failed` where they are not a complete image."""
     try:
         payload = path.read_bytes()
         with Image.open(io.BytesIO(payload)) as image:
@@ -41,38 +41,42 @@ def read(path: Path) -> bytes:
         raise _failed(str(path), error) from error
 
 
-def upright(payload: bytes) -> bytes:
-    """The image in a form that TensorFlow's decoder reads as it is meant; most are passed on untouched.
+def normalized(payload: bytes) -> bytes:
+    """Return the image in an encoding that TensorFlow decodes as Pillow does; most images are returned unchanged.
 
-    An EXIF orientation is applied, transparency is laid over white, CMYK becomes RGB, 16 bits the upper 8, and formats
-    other than PNG and JPEG become PNG. Raises what Pillow raises for a broken one.
+    EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, 16 bits become the upper 8, and
+    formats other than PNG and JPEG become PNG. Raises one of `BROKEN` for a broken image.
     """
     with Image.open(io.BytesIO(payload)) as image:
-        turned = _orientation(image, payload) != 1
-        clear = image.has_transparency_data
-        if not turned and not clear and image.mode in AS_THEY_ARE.get(image.format or "", ()):
+        rotated = _orientation(image, payload) != 1
+        transparent = image.has_transparency_data
+        if not rotated and not transparent and image.mode in PASSED_THROUGH.get(image.format or "", ()):
             return payload
-        return _as_png(ImageOps.exif_transpose(image) if turned else image, clear)
+        return _as_png(ImageOps.exif_transpose(image) if rotated else image, transparent)
 
 
 def prepare(payload: bytes, transform: dict[str, Any], name: str) -> npt.NDArray[np.uint8]:
-    """Decode an image and bring it to the snapshot's size: uint8 [height, width, channels].
+    """Decode an image and resize it to the snapshot's size: uint8 [height, width, channels].
 
-    `transform`: contents of `transform/image.json`; `name`: what to call the image in an error. Raises `Failed` where
-    it cannot be decoded.
+    Args:
+        transform: contents of `transform/image.json`.
+        name: the image's name in an error.
+
+    Raises:
+        Failed: it cannot be decoded.
     """
     import tensorflow as tf
 
     try:
         shape = (transform["height"], transform["width"], transform["channels"])
-        pixels: npt.NDArray[np.uint8] = decode(tf.constant(upright(payload)), shape).numpy()
+        pixels: npt.NDArray[np.uint8] = decode(tf.constant(normalized(payload)), shape).numpy()
         return pixels
     except (*BROKEN, tf.errors.OpError) as error:
         raise _failed(name, error) from error
 
 
 def decode(payload: tf.Tensor, shape: tuple[int, int, int]) -> tf.Tensor:
-    """An upright image as uint8 [height, width, channels]: bilinear, antialiased; in a pipeline or by itself."""
+    """Decode a normalised image and resize it (bilinear, antialiased): uint8 [height, width, channels]."""
     import tensorflow as tf
 
     image = tf.io.decode_image(payload, channels=shape[2], expand_animations=False)
@@ -82,7 +86,7 @@ def decode(payload: tf.Tensor, shape: tuple[int, int, int]) -> tf.Tensor:
         pixels = tf.image.resize(image, shape[:2], method="bilinear", antialias=True)
         return tf.saturate_cast(tf.round(pixels), tf.uint8)
 
-    # An image of the right size is passed on as it is: what is exact stays exact.
+    # An image of this size is not resized, so that its pixels stay exact.
     image = tf.cond(tf.reduce_all(tf.shape(image)[:2] == shape[:2]), lambda: image, resized)
     return tf.ensure_shape(image, shape)
 
@@ -93,26 +97,28 @@ def _failed(name: str, error: Exception) -> Failed:
 
 
 def _orientation(image: Image.Image, payload: bytes) -> int:
-    """As EXIF has it; what is broken there says nothing.
+    """Return the EXIF orientation, 1 where it is broken.
 
-    A PNG may say it after its pixels, so Pillow would decode all of them to look.
+    A PNG may have it after the pixels, which Pillow would decode to find it.
     """
     if image.format == "PNG" and b"eXIf" not in payload and b"Raw profile type exif" not in payload:
         return 1
     try:
-        found = image.getexif().get(ORIENTATION, 1)
+        orientation = image.getexif().get(ORIENTATION, 1)
     except (*BROKEN, LookupError, struct.error):
         return 1
-    return found if isinstance(found, int) else 1
+    return orientation if isinstance(orientation, int) else 1
 
 
-def _as_png(image: Image.Image, clear: bool) -> bytes:
-    if clear:
+def _as_png(image: Image.Image, transparent: bool) -> bytes:
+    if transparent:
         colour = image.convert("RGBA")
-        paper = Image.new("RGBA", image.size, PAPER)
-        image = Image.alpha_composite(paper, colour).convert("L" if image.mode in ("1", "L", "LA", "La") else "RGB")
+        background = Image.new("RGBA", image.size, BACKGROUND)
+        image = Image.alpha_composite(background, colour).convert(
+            "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
+        )
     elif image.mode in SIXTEEN_BITS:
-        # The high byte, as PNG decoders take it.
+        # The high byte, as in PNG decoders.
         image = Image.fromarray((np.clip(np.asarray(image, np.int64), 0, 65_535) >> 8).astype(np.uint8))
     elif image.mode not in ("L", "RGB"):
         image = image.convert("L" if image.mode in ("1", "F") else "RGB")

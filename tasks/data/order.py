@@ -1,8 +1,8 @@
-"""The order of examples is arithmetic, not state: order version 1 (contract 8; test vectors in docs/order.md).
+"""The order of examples, computed without state: order version 1 (contract 8; test vectors in docs/order.md).
 
 A split of N examples is shuffled in each epoch by a keyed permutation of range(N): a six-round Feistel network over
-the next even number of bits, walked again where it leaves the range. Any position is computed by itself, so a batch
-is a function of (seed, split, step), the same at every world size, and to resume is to start counting elsewhere.
+the next even number of bits, applied again to results outside of the range (cycle walking; Black and Rogaway, CT-RSA
+2002). Positions are independent, so that a batch is a function of (seed, split, step), with any number of replicas.
 """
 
 from __future__ import annotations
@@ -26,10 +26,16 @@ Weights = NDArray[np.float32]
 
 
 def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "train") -> Rows:
-    """The rows at these positions of one epoch.
+    """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n).
 
-    `positions` int64, any shape, each in [0, n); 0 < n <= 2^62; 0 <= seed < 2^63; 0 <= epoch < 2^63. Gives int64 of
-    the same shape; over all of range(n) a bijection. Raises `ValueError` outside of these ranges.
+    Args:
+        positions: int64, any shape, each in [0, n).
+        n: number of examples, 0 < n <= 2^62.
+        seed: 0 <= seed < 2^63.
+        epoch: 0 <= epoch < 2^63.
+
+    Raises:
+        ValueError: an argument is outside of its range.
     """
     places = np.asarray(positions, dtype=np.int64)
     if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
@@ -42,19 +48,21 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
     keys = round_keys(seed, epoch, split)
 
     values = places.astype(np.uint64).ravel()
-    walking = np.arange(values.size)
-    while walking.size:
-        left, right = values[walking] >> half, values[walking] & mask
+    outside = np.arange(values.size)
+    while outside.size:
+        left, right = values[outside] >> half, values[outside] & mask
         for key in keys:
             left, right = right, left ^ (_splitmix64(right + key) & mask)
-        values[walking] = (left << half) | right
-        walking = walking[values[walking] >= n]
+        values[outside] = (left << half) | right
+        outside = outside[values[outside] >= n]
     return values.astype(np.int64).reshape(places.shape)
 
 
 def round_keys(seed: int, epoch: int, split: str) -> NDArray[np.uint64]:
-    """uint64 [6]: splitmix64 chained over seed, epoch, split and round, so that no two of them can stand in
-    for each other (as they do where they are added up)."""
+    """Return the round keys, uint64 [6]: splitmix64 chained over seed, epoch, split and round.
+
+    Chained, not added: sums of different seeds and epochs can be equal.
+    """
     chain = 0
     for part in (seed, epoch, split_number(split)):
         chain = _scramble(chain ^ part)
@@ -63,12 +71,12 @@ def round_keys(seed: int, epoch: int, split: str) -> NDArray[np.uint64]:
 
 @cache
 def split_number(split: str) -> int:
-    """A split's name as a number: the first eight bytes of its SHA-256, little-endian."""
+    """Return a split's name as an integer: the first eight bytes of its SHA-256, little-endian."""
     return int.from_bytes(hashlib.sha256(split.encode()).digest()[:8], "little")
 
 
 def steps_of(epochs: int, n: int, batch_size: int) -> int:
-    """Global steps that `epochs` passes over n examples take; the last may be partly weightless."""
+    """Return the number of global steps of `epochs` epochs of n examples; the last may have examples with weight 0."""
     return -(-epochs * n // batch_size)
 
 
@@ -85,15 +93,17 @@ def batch_rows(
     epochs: int | None = None,
     order: Order = "shuffled",
 ) -> tuple[Rows, Weights]:
-    """What one replica is fed at the global steps [step, step + steps).
+    """Return rows (int64) and weights (float32) of a replica at the global steps [step, step + steps).
 
-    Step k takes the positions [k * batch_size, (k + 1) * batch_size) of the concatenated epochs, so a batch may cross
-    an epoch; a replica takes its contiguous slice of it. Gives rows (int64) and weights (float32), both
-    [steps, batch_size / replicas]; the weight is 0 past the end of `epochs` passes, else 1. `stored` order is
-    0, 1, 2, ... in every epoch. Raises `Refused` where the batch does not divide by the replicas.
+    Both are [steps, batch_size / replicas]. Step k has the positions [k * batch_size, (k + 1) * batch_size) of the
+    concatenated epochs, so that a batch may cross epochs; a replica has a contiguous slice of it. The weight is 0 after
+    the end of `epochs` epochs, else 1. `stored` order is 0, 1, 2, ... in every epoch.
+
+    Raises:
+        Refused: the batch size does not divide by the number of replicas.
     """
     share = replica_share(batch_size, replicas)
-    # Python's integers carry the part that could overflow: 10^12 steps of 2^24 examples.
+    # In Python integers, as NumPy's would overflow: 10^12 steps of 2^24 examples.
     first = step * batch_size + replica * share
     epoch, offset = divmod(first, n)
     within = offset + np.arange(steps, dtype=np.int64)[:, None] * batch_size + np.arange(share, dtype=np.int64)
@@ -110,7 +120,11 @@ def batch_rows(
 
 
 def replica_share(batch_size: int, replicas: int) -> int:
-    """Examples of each replica in a global batch. Raises `Refused`, naming the nearest batch sizes that divide."""
+    """Return the number of examples of each replica in a global batch.
+
+    Raises:
+        Refused: the batch size does not divide; the error names the nearest that do.
+    """
     if batch_size % replicas == 0:
         return batch_size // replicas
     above = -(-batch_size // replicas) * replicas
@@ -119,7 +133,7 @@ def replica_share(batch_size: int, replicas: int) -> int:
 
 
 def _splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`_scramble` of every element; arrays of uint64 wrap without a warning."""
+    """Apply `_scramble` to every element; arrays of uint64 wrap without a warning."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -127,7 +141,7 @@ def _splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _scramble(value: int) -> int:
-    """One output of splitmix64 (Steele, Lea and Flood, 2014) from a state: a bijection of [0, 2^64)."""
+    """Return the output of splitmix64 (Steele, Lea and Flood, OOPSLA 2014) for a state: a bijection of [0, 2^64)."""
     value = (value + 0x9E3779B97F4A7C15) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK

@@ -1,7 +1,7 @@
-"""A published snapshot, read: memory maps, batches in numpy, a tf.data.Dataset, and the way back to the records.
+"""Reading a published snapshot: memory maps, batches in NumPy, a tf.data.Dataset, and the records of each row.
 
-Everything here follows `tasks.data.order`: no buffer, no state, any step at once. TensorFlow is imported only by
-`SnapshotReader.dataset`.
+The order is that of `tasks.data.order`: without shuffle buffer or state, starting at any step. Only
+`SnapshotReader.dataset` imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.data.arrays import Array, open_array
-from tasks.data.batches import ENDLESS, BatchReader
+from tasks.data.batches import NO_END, BatchReader
 from tasks.data.order import Order, Rows
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.errors import Failed, Refused
@@ -23,14 +23,19 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 VALID = ".valid"
-"""Beside the features of a batch in stored order, on the way: how many of its rows are not past the end."""
+"""Internal feature of a batch in stored order: the number of its rows with a weight."""
 
 
 class SnapshotReader:
-    """A snapshot folder. `features`: dtype, shape and, for a label, classes by name; `counts`: rows by split."""
+    """Reads a snapshot folder. `features`: dtype, shape and classes of each feature; `counts`: rows of each split."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `Refused` for a folder that is no published snapshot, `Failed` where files are missing or cut."""
+        """Open a folder.
+
+        Raises:
+            Refused: it is not a published snapshot.
+            Failed: files are missing or have another size.
+        """
         self.path = path
         self.manifest = read_manifest(path, "snapshot")
         self.features: dict[str, dict[str, Any]] = self.manifest["features"]
@@ -44,11 +49,11 @@ class SnapshotReader:
                 raise Failed(str(file), saw, f"must have {row['bytes']} bytes", "run again: it will be made anew")
 
     def arrays(self, split: str) -> dict[str, Array]:
-        """The examples in stored order, by feature: first axis the row, read-only, nothing loaded before its use."""
+        """Return the examples in stored order by feature, [rows, ...]: read-only, memory-mapped."""
         return {name: self._array(split, name) for name in self.features}
 
     def reader(self, split: str, batch_size: int, **options: Any) -> BatchReader:
-        """The split's batches in numpy, without TensorFlow; `options` are those of `BatchReader`."""
+        """Return a reader of the split's batches in NumPy; `options` are those of `BatchReader`."""
         return BatchReader(self.arrays(split), split, batch_size, **options)
 
     def dataset(
@@ -63,12 +68,13 @@ class SnapshotReader:
         replicas: int = 1,
         order: Order = "shuffled",
     ) -> tf.data.Dataset:
-        """Batches from global step `start` on, up to `stop`: dicts of [batch_size / replicas, ...] by feature, and
-        `row`, int64.
+        """Create a dataset of the batches of the global steps [start, stop).
 
-        Shuffled, it goes on over epochs without end unless `stop` says otherwise. In stored order it is one pass,
-        whose last batch holds what is left (of a replica: perhaps nothing). Raises `Refused` for an unknown split or
-        a batch that does not divide by the replicas.
+        Elements are dicts of [batch_size / replicas, ...] by feature, and `row`, int64. Shuffled order has no end where
+        `stop` is None; stored order is one epoch, whose last batch may be smaller (of a replica: empty).
+
+        Raises:
+            Refused: the split does not exist, or the batch size does not divide by the number of replicas.
         """
         import tensorflow as tf
 
@@ -94,27 +100,27 @@ class SnapshotReader:
             valid = batch.pop(VALID)
             return {name: values[:valid] for name, values in batch.items()}
 
-        # Ahead by one call, not by batches: its thread is woken once for many of them.
+        # Prefetch before unbatching: the thread wakes up once for many batches.
         dataset = tf.data.Dataset.range(start, max(start, last), group).map(fetch).prefetch(1).unbatch()
         if order == "stored":
             dataset = dataset.map(cut)
-        if last < ENDLESS:
+        if last < NO_END:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(max(0, last - start)))
         sharding = tf.data.Options()
         sharding.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.with_options(sharding)
 
     def pieces(self, split: str, row: int) -> NDArray[np.int64]:
-        """[pieces, 4]: record, begin, length and column of everything that this row is made of."""
+        """Return what a row is made of, int64 [pieces, 4]: record, begin in the record, length, column in the row."""
         first, number = (int(value) for value in self._array(split, "origin")[row])
         return np.asarray(self._array(split, "pieces")[first : first + number])
 
     def lineage(self, split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The whole split's `origin` [rows, 2], first piece and number of pieces, and `pieces` [pieces, 4]."""
+        """Return a split's `origin` [rows, 2] (first piece, number of pieces) and `pieces` [pieces, 4]."""
         return np.asarray(self._array(split, "origin")), np.asarray(self._array(split, "pieces"))
 
     def keys(self, split: str, rows: NDArray[np.int64] | list[int], records: str | Path) -> list[str]:
-        """For each row the key of the (first) record it was made from; `records` is the folder of its parent."""
+        """Return the key of the (first) record of each row; `records` is the folder of the snapshot's parent."""
         reader = RecordsReader(Path(records))
         return [reader.key(split, int(self.pieces(split, int(row))[0, 0])) for row in rows]
 
@@ -127,9 +133,9 @@ class SnapshotReader:
 
     @cached_property
     def _files(self) -> dict[tuple[str, str], list[Path]]:
-        """Shard files in order, by split and name; from the manifest, so that nothing else is ever read."""
-        found: dict[tuple[str, str], list[Path]] = {}
+        """Shard files in order by split and array name, as listed in the manifest."""
+        files: dict[tuple[str, str], list[Path]] = {}
         for path in sorted(row["path"] for row in self.manifest["files"] if row["path"].endswith(".npy")):
             split, _, file = path.partition("/")
-            found.setdefault((split, file.rsplit("-", 3)[0]), []).append(self.path / path)
-        return found
+            files.setdefault((split, file.rsplit("-", 3)[0]), []).append(self.path / path)
+        return files

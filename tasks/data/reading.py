@@ -1,4 +1,4 @@
-"""Records at any (split, index), by offset and without TensorFlow."""
+"""Random access to records by split and index, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.data.features import KEY, Feature
-from tasks.data.wire import Frames, Parsed, decode
+from tasks.data.tfrecord import Parsed, RecordFile, decode
 from tasks.errors import Failed, Refused
 
 SHARD = re.compile(r"(?P<name>\w+)-(?P<split>\w+)\.tfrecord-(?P<number>\d{5})-of-(?P<total>\d{5})")
 
 
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
-    """The manifest of a published folder of this kind; `Refused` where there is none: such a folder is no artifact."""
+    """Read the manifest of a published folder of this kind; raises `Refused` where there is none."""
     try:
         manifest: dict[str, Any] = json.loads((path / "manifest.json").read_bytes())
     except OSError as error:
@@ -33,7 +33,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
 
 
 class RecordsReader:
-    """A published records folder. `features` is the schema, `counts` the examples of each split."""
+    """Reads a published records folder. `features`: the schema; `counts`: the examples of each split."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,24 +42,24 @@ class RecordsReader:
         self.counts = {split: int(self._splits[split].ends[-1]) for split in sorted(self._splits)}
 
     def raw(self, split: str, index: int) -> bytes:
-        """The serialized `tf.train.Example`, its checksums verified."""
+        """Return the serialised `tf.train.Example`, with verified checksums."""
         return self._split(split)[index]
 
     def example(self, split: str, index: int) -> Parsed:
-        """The example's features: a list of bytes, int64 [k] or float32 [k] for each name."""
+        """Return the example by feature: a list of bytes, int64 [k] or float32 [k]."""
         return decode(self.raw(split, index))
 
     def sizes(self, split: str) -> NDArray[np.int64]:
-        """The bytes of each record of a split as it lies in its shard."""
+        """Return the size in bytes of each record of a split in its shard."""
         return self._split(split).sizes()
 
     def key(self, split: str, index: int) -> str:
-        """The example's key."""
+        """Return the example's key."""
         value = self.example(split, index)[KEY]
         return bytes(value[0]).decode()
 
     def iterate(self, split: str, start: int = 0, stop: int | None = None) -> Iterator[Parsed]:
-        """The examples [start, stop) of a split, in stored order."""
+        """Yield the examples [start, stop) of a split, in stored order."""
         for index in range(start, self.counts[split] if stop is None else stop):
             yield self.example(split, index)
 
@@ -85,12 +85,12 @@ class RecordsReader:
 
 
 class _Split:
-    """The frames of a split's shards in a row; a file is opened at its first use."""
+    """The records of a split's shards by index; a file is opened at its first use."""
 
     def __init__(self, indices: list[Path]) -> None:
         self._offsets = [np.load(path, mmap_mode="r") for path in indices]
         self._paths = [path.parent.parent / path.stem for path in indices]
-        self._frames: dict[int, Frames] = {}
+        self._files: dict[int, RecordFile] = {}
         self.ends: NDArray[np.int64] = np.cumsum([len(offsets) - 1 for offsets in self._offsets])
 
     def sizes(self) -> NDArray[np.int64]:
@@ -100,6 +100,6 @@ class _Split:
         if not 0 <= index < self.ends[-1]:
             raise IndexError(index)
         shard = int(np.searchsorted(self.ends, index, side="right"))
-        if shard not in self._frames:
-            self._frames[shard] = Frames(self._paths[shard], self._offsets[shard])
-        return self._frames[shard][index - int(self.ends[shard - 1] if shard else 0)]
+        if shard not in self._files:
+            self._files[shard] = RecordFile(self._paths[shard], self._offsets[shard])
+        return self._files[shard][index - int(self.ends[shard - 1] if shard else 0)]

@@ -1,4 +1,4 @@
-"""Raw data to records: TFRecord shards by split, with an offset index, statistics and tfds metadata."""
+"""Conversion of raw data to records: TFRecord shards by split, an offset index, statistics and tfds metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.data.features import KEY, KEY_FEATURE, Feature
 from tasks.data.sources import Skipped, Source, Unreadable, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
-from tasks.data.wire import Frames, Offsets, RecordWriter, encode
+from tasks.data.tfrecord import Offsets, RecordFile, RecordWriter, encode
 from tasks.errors import Failed
 from tasks.store.files import canonical
 
@@ -30,43 +30,45 @@ if TYPE_CHECKING:
 RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")
 
-NAMED = 5
-"""Bad examples spelled out in an error; the manifest names all of them."""
+MAX_NAMED = 5
+"""Number of bad examples in an error; the manifest lists all of them."""
 
-PACE = 256
-"""Examples between reports of progress."""
+REPORT_EVERY = 256
+"""Examples between progress reports."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """What is known of a finished shard; lies as a note in its sidecar, so that an adopted one costs no work."""
+class WrittenShard:
+    """The result of a finished shard; stored in its sidecar, so that the next attempt can use the shard."""
 
     plan: str
     examples: int
     bytes: int
     bad: list[list[str]]
-    """[key, reason] of each example left out."""
+    """[key, reason] of each unreadable example."""
     statistics: dict[str, Any]
     skipped: list[list[str]] = field(default_factory=list)
-    """[key, reason] of each example that the config leaves out."""
+    """[key, reason] of each example that the config skips."""
     copies: list[Copy] = field(default_factory=list)
-    """Of the examples whose content stands more than once in the source."""
+    """The examples whose content occurs more than once in the source."""
 
 
 def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
     """Convert a source to records (contract 6).
 
-    Counts: `examples`, `bad`, `skipped` and `duplicates` where there are any, and each split: read = examples + bad +
-    skipped, + duplicates where `records.duplicates` drops them; features by name as `Feature.as_json`; statistics per
-    split and feature, and of `duplicates`.
-    Raises `Failed`: more unreadable examples than `records.bad_budget`, a split without examples, labels of one class
-    only, a source that changed while it was read.
+    Returns counts (`examples`, `bad`, `skipped` and `duplicates` where there are any, and each split; all examples of
+    the source are examples + bad + skipped, + duplicates where `records.duplicates` drops them), features by name as
+    `Feature.as_json`, and statistics by split and feature, and of `duplicates`.
+
+    Raises:
+        Failed: there are more unreadable examples than `records.bad_budget`, a split without examples, or labels of
+            one class only, or the source changed while it was read.
     """
     return convert(bench, source.name, open_source(source, memory), config)
 
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
-    """`build` for any source, under the name that its files bear."""
+    """Convert an open source; `name` is the prefix of the files."""
     bench.staging.reserve(source.size())
     before = source.fingerprint()
     items = source.listing()
@@ -77,38 +79,38 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     shards = plan(items, config.splits, config.split_seed, config.shards, config.duplicates)
     _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards], len(duplicates.extra))
 
-    written: list[Written] = []
+    written: list[WrittenShard] = []
     bad: list[list[str]] = []
     done = 0
     for shard in shards:
-        found = _adopted(bench, name, shard, duplicates)
-        if found is None:
+        result = _adopted(bench, name, shard, duplicates)
+        if result is None:
             report = partial(_report, bench, done, len(items), len(bad))
-            found = _write(bench, name, shard, source, features, duplicates, config.bad_budget, bad, report)
-        written.append(found)
-        bad, done = bad + found.bad, done + len(shard.items)
+            result = _write(bench, name, shard, source, features, duplicates, config.bad_budget, bad, report)
+        written.append(result)
+        bad, done = bad + result.bad, done + len(shard.items)
         bench.progress(done, len(items), "examples", bad=len(bad))
 
     _refuse_changed(before, source.fingerprint())
     splits = {
-        split: [found for shard, found in zip(shards, written, strict=True) if shard.split == split]
+        split: [result for shard, result in zip(shards, written, strict=True) if shard.split == split]
         for split in config.splits
     }
-    lengths = [(split, found.examples) for split, parts in splits.items() for found in parts]
+    lengths = [(split, result.examples) for split, parts in splits.items() for result in parts]
     _refuse_empty(config.splits, lengths, len(duplicates.extra))
-    statistics = {split: merged(found.statistics for found in parts) for split, parts in splits.items()}
+    statistics = {split: merged(result.statistics for result in parts) for split, parts in splits.items()}
     _refuse_one_class(features, merged(statistics.values()))
 
-    sizes = {split: [(found.examples, found.bytes) for found in parts] for split, parts in splits.items()}
+    sizes = {split: [(result.examples, result.bytes) for result in parts] for split, parts in splits.items()}
     for path, content in tfds.metadata(name, features, sizes).items():
         bench.staging.put(path, content)
-    counts = {split: sum(found.examples for found in parts) for split, parts in splits.items()}
+    counts = {split: sum(result.examples for result in parts) for split, parts in splits.items()}
     examples = sum(counts.values())
-    skipped = sorted(entry for found in written for entry in found.skipped)
-    copies = summarize((copy for found in written for copy in found.copies), config.duplicates)
-    some = {name: count for name, count in (("skipped", len(skipped)), ("duplicates", copies["examples"])) if count}
+    skipped = sorted(entry for result in written for entry in result.skipped)
+    copies = summarize((copy for result in written for copy in result.copies), config.duplicates)
+    nonzero = {name: count for name, count in (("skipped", len(skipped)), ("duplicates", copies["examples"])) if count}
     return Outcome(
-        counts={"examples": examples, "bad": len(bad), **some, **counts},
+        counts={"examples": examples, "bad": len(bad), **nonzero, **counts},
         features={name: feature.as_json() for name, feature in sorted(features.items())},
         statistics={
             "splits": {split: summary(features, state) for split, state in statistics.items()},
@@ -118,7 +120,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
             "metrics": {
                 "convert/examples": examples,
                 "convert/bad": len(bad),
-                **{f"convert/{name}": count for name, count in some.items()},
+                **{f"convert/{name}": count for name, count in nonzero.items()},
                 **({"convert/label_conflicts": copies["label_conflicts"]} if copies["examples"] else {}),
             },
         },
@@ -130,20 +132,20 @@ def _report(bench: Workbench, before: int, total: int, bad: int, number: int) ->
 
 
 def shard_name(name: str, shard: Shard) -> str:
-    """As tensorflow-datasets names its files."""
+    """Return the file name of a shard, as in tensorflow-datasets."""
     return f"{name}-{shard.split}.tfrecord-{shard.number:05d}-of-{shard.total:05d}"
 
 
-def _adopted(bench: Workbench, name: str, shard: Shard, duplicates: Duplicates) -> Written | None:
-    """A shard that an earlier attempt finished, if it was made of the same items, the same of them copies."""
+def _adopted(bench: Workbench, name: str, shard: Shard, duplicates: Duplicates) -> WrittenShard | None:
+    """Return the shard of an earlier attempt, if it was made of the same items with the same duplicates."""
     path = shard_name(name, shard)
     note = bench.staging.adopt(path)
-    if note is None or note["plan"] != _made_of(shard, duplicates):
+    if note is None or note["plan"] != _plan_digest(shard, duplicates):
         return None
     index = bench.staging.adopt(f"index/{path}.npy")
     if index is None or index["plan"] != shard.digest:
-        _write_index(bench, path, Frames(bench.staging.root / path).offsets, shard)
-    return Written(**note)
+        _write_index(bench, path, RecordFile(bench.staging.root / path).offsets, shard)
+    return WrittenShard(**note)
 
 
 def _write(
@@ -156,7 +158,7 @@ def _write(
     budget: int,
     bad_before: list[list[str]],
     progress: Callable[[int], None],
-) -> Written:
+) -> WrittenShard:
     path = shard_name(name, shard)
     statistics = ShardStatistics(features)
     bad: list[list[str]] = []
@@ -168,7 +170,7 @@ def _write(
                 try:
                     example = {KEY: item.key.encode(), **source.read(item)}
                     if duplicates.drops(item):
-                        ShardStatistics(features).add(example)  # raises for a broken one, which counts as bad
+                        ShardStatistics(features).add(example)  # raises for an unreadable one, which counts as bad
                     else:
                         statistics.add(example)
                         writer.write(encode(example))
@@ -179,17 +181,17 @@ def _write(
                 except Unreadable as reason:
                     bad.append([item.key, str(reason)])
                     _refuse_bad(bad_before + bad, budget)
-                if number % PACE == 0:
+                if number % REPORT_EVERY == 0:
                     progress(number)
         size = len(writer.offsets) - 1, int(writer.offsets[-1])
-        found = Written(_made_of(shard, duplicates), *size, bad, statistics.state, skipped, copies)
-        piece.note.update(vars(found))
+        result = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
+        piece.note.update(vars(result))
     _write_index(bench, path, writer.offsets, shard)
-    return found
+    return result
 
 
-def _made_of(shard: Shard, duplicates: Duplicates) -> str:
-    """The shard's items, and which of them are copies of items in any shard."""
+def _plan_digest(shard: Shard, duplicates: Duplicates) -> str:
+    """Return a digest of the shard's items, and of which of them are duplicates."""
     copies = [item.key in duplicates.extra for item in shard.items if item.content in duplicates.contents]
     return hashlib.sha256(canonical([shard.digest, copies])).hexdigest()
 
@@ -213,7 +215,7 @@ def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]], c
 
 def _refuse_bad(bad: list[list[str]], budget: int) -> None:
     if len(bad) > budget:
-        named = "; ".join(f"{key} ({reason})" for key, reason in bad[:NAMED])
+        named = "; ".join(f"{key} ({reason})" for key, reason in bad[:MAX_NAMED])
         raise Failed(
             "records.bad_budget",
             f"unreadable: {named}",
@@ -236,5 +238,7 @@ def _refuse_changed(before: list[tuple[str, str]], after: list[tuple[str, str]])
 def _refuse_one_class(features: Mapping[str, Feature], statistics: Mapping[str, Any]) -> None:
     for name, feature in features.items():
         if feature.kind == "label" and len(seen := statistics[name]["classes"]) < 2:
-            only = (feature.classes or ())[int(next(iter(seen)))]
-            raise Failed(name, f"one class only, {only}", "labels need at least two", "add examples of another class")
+            class_name = (feature.classes or ())[int(next(iter(seen)))]
+            raise Failed(
+                name, f"one class only, {class_name}", "labels need at least two", "add examples of another class"
+            )

@@ -1,6 +1,6 @@
-"""What a split is like, found in the pass that writes it: one mergeable state per shard, plain JSON.
+"""Statistics of a split, computed while it is written: a mergeable state per shard, as JSON.
 
-Whole numbers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so the result
+Integers (counts, pixels, bytes) are summed exactly and floats by Chan's method in order of shard, so that the result
 does not depend on which attempt wrote which shard.
 """
 
@@ -17,29 +17,29 @@ from PIL import Image, UnidentifiedImageError
 from tasks.data.features import Example, Feature, Value
 from tasks.data.sources import Unreadable
 
-PLAIN = ("L", "LA", "RGB", "RGBA", "I;16")
-"""Pillow's modes whose values are the pixels; a palette's are not."""
+PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
+"""Pillow modes whose values are pixels, unlike a palette's."""
 
 State = dict[str, Any]
-"""Of one feature; JSON."""
+"""The state of a feature; JSON."""
 
 
 class ShardStatistics:
-    """Takes a shard's examples one by one; `state` is what goes on to `merged` and `summary`."""
+    """Accumulates the statistics of a shard; `state` is the input of `merged` and `summary`."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._features = features
         self.state: dict[str, State] = {}
 
     def add(self, example: Example) -> None:
-        """Count one example. Raises `Unreadable`, and counts nothing of it, if a value is not what its feature says."""
-        seen = {name: _look(feature, name, example[name]) for name, feature in self._features.items()}
-        for name, state in seen.items():
+        """Add an example; raises `Unreadable`, and adds nothing, where a value does not fit its feature."""
+        states = {name: _state_of(feature, name, example[name]) for name, feature in self._features.items()}
+        for name, state in states.items():
             self.state[name] = _merge(self.state[name], state) if name in self.state else state
 
 
 def merged(states: Iterable[dict[str, State]]) -> dict[str, State]:
-    """The states of some shards as one."""
+    """Merge the states of shards."""
     total: dict[str, State] = {}
     for features in states:
         for name, state in features.items():
@@ -48,12 +48,12 @@ def merged(states: Iterable[dict[str, State]]) -> dict[str, State]:
 
 
 def summary(features: Mapping[str, Feature], state: dict[str, State]) -> dict[str, Any]:
-    """The state for people: means and deviations in place of sums, classes by name."""
+    """Convert a state for the manifest: means and standard deviations in place of sums, classes by name."""
     return {name: _summary(feature, state[name]) for name, feature in features.items() if name in state}
 
 
-def _look(feature: Feature, name: str, value: Value) -> State:
-    """The state of a single value."""
+def _state_of(feature: Feature, name: str, value: Value) -> State:
+    """Return the state of a single value."""
     match feature.kind:
         case "image":
             return _image(feature, name, value)
@@ -70,12 +70,12 @@ def _image(feature: Feature, name: str, value: Value) -> State:
     try:
         with Image.open(io.BytesIO(value if isinstance(value, bytes) else b"")) as image:
             colours = "RGBA" if image.has_transparency_data else "RGB"
-            pixels = np.asarray(image if image.mode in PLAIN else image.convert(colours))
+            pixels = np.asarray(image if image.mode in PIXEL_MODES else image.convert(colours))
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         saw = "not an image" if isinstance(error, UnidentifiedImageError) else f"not a whole image: {error}"
         raise Unreadable(f"{name}: {saw}") from error
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
-    if any(wanted not in (-1, found) for wanted, found in zip(feature.shape, pixels.shape, strict=True)):
+    if any(declared not in (-1, result) for declared, result in zip(feature.shape, pixels.shape, strict=True)):
         raise Unreadable(f"{name}: shape {pixels.shape}, not {feature.shape}")
     flat = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
     return {
@@ -121,7 +121,7 @@ def _bytes(name: str, value: Value) -> State:
 
 
 def _merge(left: State, right: State) -> State:
-    """Two states of one feature as one; what each key means decides how."""
+    """Merge two states of a feature, each key by its meaning."""
     if "mean" in left:
         return _merge_numbers(left, right)
     total: State = {}
@@ -138,40 +138,42 @@ def _merge(left: State, right: State) -> State:
 
 
 def _merge_numbers(left: State, right: State) -> State:
-    """Chan, Golub and LeVeque (1979): means and sums of squared deviations without cancellation."""
+    """Merge means and sums of squared deviations without cancellation (Chan, Golub and LeVeque, 1979)."""
     count = left["count"] + right["count"]
     if not left["count"] or not right["count"]:
         return left if left["count"] else right
-    apart = right["mean"] - left["mean"]
+    difference = right["mean"] - left["mean"]
     return {
         "count": count,
         "min": min(left["min"], right["min"]),
         "max": max(left["max"], right["max"]),
-        "mean": left["mean"] + apart * right["count"] / count,
-        "squares": left["squares"] + right["squares"] + apart * apart * left["count"] * right["count"] / count,
+        "mean": left["mean"] + difference * right["count"] / count,
+        "squares": left["squares"]
+        + right["squares"]
+        + difference * difference * left["count"] * right["count"] / count,
     }
 
 
 def _summary(feature: Feature, state: State) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": feature.kind, "count": state["count"]}
+    result: dict[str, Any] = {"kind": feature.kind, "count": state["count"]}
     if "bytes" in state:
         size = state["bytes"]
-        found["bytes"] = {"min": size["min"], "max": size["max"], "mean": size["sum"] / state["count"]}
+        result["bytes"] = {"min": size["min"], "max": size["max"], "mean": size["sum"] / state["count"]}
     if "shapes" in state:
-        found["shapes"] = dict(sorted(state["shapes"].items()))
-        found["pixels"] = {channels: _pixels(sums) for channels, sums in sorted(state["pixels"].items())}
+        result["shapes"] = dict(sorted(state["shapes"].items()))
+        result["pixels"] = {channels: _pixels(sums) for channels, sums in sorted(state["pixels"].items())}
     if "classes" in state:
-        found["classes"] = {
+        result["classes"] = {
             name: state["classes"].get(str(number), 0) for number, name in enumerate(feature.classes or ())
         }
     if "mean" in state and state["count"]:
-        found |= {key: state[key] for key in ("min", "max", "mean")}
-        found["std"] = math.sqrt(state["squares"] / state["count"])
-    return found
+        result |= {key: state[key] for key in ("min", "max", "mean")}
+        result["std"] = math.sqrt(state["squares"] / state["count"])
+    return result
 
 
 def _pixels(sums: State) -> dict[str, Any]:
-    """Mean and standard deviation of each channel, from sums that are whole numbers."""
+    """Return mean and standard deviation of each channel, from integer sums."""
     count = sums["count"]
     channels = list(zip(sums["sum"], sums["squares"], strict=True))
     return {

@@ -1,4 +1,4 @@
-"""Rows of numbers from a file of comma-separated values."""
+"""Reading rows of numbers from CSV files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tasks.errors import Failed
 
 
 def read_rows(path: Path, columns: list[str]) -> list[NDArray[np.float32]]:
-    """The rows of a file, float32 [columns]: by the names in its first line, or in the order of `columns`.
+    """Read the rows of a CSV file, float32 [columns]: by the names in its header, or without one in the given order.
 
     Raises:
-        Failed: a column is missing, a value is no number, or the file is no text.
+        Failed: a column is missing, a value is not a number, or the file is not UTF-8.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -31,13 +31,13 @@ def read_rows(path: Path, columns: list[str]) -> list[NDArray[np.float32]]:
         order = [head.index(name) for name in columns]
     if not lines:
         raise Failed(str(path), "no rows", "a table holds a line of numbers for each example", "add some")
-    found = []
+    rows = []
     for number, line in lines:
-        values = [line[place] if place < len(line) else "" for place in order]
+        values = [line[index] if index < len(line) else "" for index in order]
         if bad := [value for value in values if not _number(value)]:
             raise Failed(f"{path}:{number}", repr(bad[0]), f"a row has {len(columns)} numbers", "mend that line")
-        found.append(np.array(values, np.float32))
-    return found
+        rows.append(np.array(values, np.float32))
+    return rows
 
 
 def _number(text: str) -> bool:

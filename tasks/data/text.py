@@ -1,7 +1,7 @@
-"""Text to tokens and back, byte for byte; and from a snapshot's tokens back to the documents they are of.
+"""The tokenizer, a lossless byte-level BPE (Sennrich, Haddow and Birch, arXiv 1508.07909), and documents of tokens.
 
-A byte-level BPE (Sennrich, Haddow and Birch, arXiv 1508.07909) has a token for each of the 256 bytes, so there is no
-text that it cannot spell. The token that begins a document, BOS, comes after the tokenizer's own: no text spells it.
+The vocabulary has a token for each of the 256 bytes, so that every text can be encoded. The token that begins a
+document, BOS, has the last number; no text is encoded to it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ BYTES = 256
 
 
 class Codec:
-    """A fitted tokenizer. `vocabulary`: all tokens, BOS included; `bos`: its number, the last one."""
+    """A fitted tokenizer. `vocabulary`: number of tokens, BOS included; `bos`: number of BOS, the last one."""
 
-    def __init__(self, fitted: str) -> None:
-        """`fitted`: contents of `transform/tokenizer.json`."""
-        self._tokenizer = _tokenizers().Tokenizer.from_str(fitted)
+    def __init__(self, tokenizer_json: str) -> None:
+        """Create it from the contents of `transform/tokenizer.json`."""
+        self._tokenizer = _tokenizers().Tokenizer.from_str(tokenizer_json)
         self.bos: int = self._tokenizer.get_vocab_size()
         self.vocabulary = self.bos + 1
         alphabet = _alphabet()
         names = (self._tokenizer.id_to_token(number) for number in range(self.bos))
-        self._bytes = [*(bytes(alphabet[sign] for sign in name) for name in names), b""]
+        self._bytes = [*(bytes(alphabet[character] for character in name) for name in names), b""]
 
     @classmethod
     def open(cls, transform: Path) -> Codec:
-        """The one in the folder `transform/` of a snapshot or an export."""
+        """Load the tokenizer of a folder `transform/` of a snapshot or an export; raises `Failed` where it has none."""
         try:
             return cls((transform / TOKENIZER).read_text(encoding="utf-8"))
         except OSError as error:
@@ -51,21 +51,21 @@ class Codec:
 
     @property
     def dtype(self) -> str:
-        """The smallest type of array that holds every token."""
+        """The smallest dtype for all tokens, uint16 or uint32."""
         return "uint16" if self.vocabulary <= 2**16 else "uint32"
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
-        """The tokens of each text, without BOS; the same whatever the number of threads."""
-        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=self.dtype) for encoding in found]
+        """Return the tokens of each text, without BOS; they do not depend on the number of threads."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
 
     def decode(self, tokens: Iterable[int]) -> bytes:
-        """The bytes that these tokens spell; BOS spells none."""
+        """Return the bytes of these tokens; BOS has none."""
         return b"".join(self._bytes[token] for token in tokens)
 
 
 def fit(texts: Iterable[str], vocabulary: int) -> str:
-    """A byte-level BPE of at most `vocabulary` tokens with BOS, as the contents of `transform/tokenizer.json`."""
+    """Fit a BPE of at most `vocabulary` tokens with BOS; return the contents of `transform/tokenizer.json`."""
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     tokenizer = _tokenizers().Tokenizer(models.BPE())
@@ -75,12 +75,12 @@ def fit(texts: Iterable[str], vocabulary: int) -> str:
         vocab_size=vocabulary - 1, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
-    fitted: str = tokenizer.to_str(pretty=True)
-    return fitted
+    tokenizer_json: str = tokenizer.to_str(pretty=True)
+    return tokenizer_json
 
 
 def layout(codec: Codec, block: int) -> dict[str, Any]:
-    """How text becomes the model's input: contents of `transform/tokens.json`; travels with every export."""
+    """Return the contents of `transform/tokens.json`: the preprocessing of text."""
     return {
         "kind": "tokens",
         "tokenizer": TOKENIZER,
@@ -92,39 +92,39 @@ def layout(codec: Codec, block: int) -> dict[str, Any]:
 
 
 def read_layout(transform: Path) -> dict[str, Any]:
-    """The contents of `transform/tokens.json`."""
-    found: dict[str, Any] = json.loads((transform / LAYOUT).read_bytes())
-    return found
+    """Read `transform/tokens.json`."""
+    contents: dict[str, Any] = json.loads((transform / LAYOUT).read_bytes())
+    return contents
 
 
 def document_of_targets(snapshot: SnapshotReader, split: str) -> NDArray[np.int64]:
-    """[rows, block]: the record that each target of a split is of, in stored order; -1 past the end of the text.
+    """Return the record of each target of a split, int64 [rows, block] in stored order; -1 for padding.
 
-    Target `c` of a row is its token `c + 1`. A target that is BOS has the record it begins, and no weight.
+    Target `c` of a row is its token `c + 1`. A BOS belongs to the record that it begins.
     """
     origin, pieces = snapshot.lineage(split)
     width = int(snapshot.features["tokens"]["shape"][0])
     record, _, length, column = pieces.T
     row = np.repeat(np.arange(len(origin)), origin[:, 1])
     first = row * width + column
-    places = np.repeat(first - (np.cumsum(length) - length), length) + np.arange(length.sum())
-    found = np.full(len(origin) * width, -1, np.int64)
-    found[places] = np.repeat(record, length)
-    return found.reshape(len(origin), width)[:, 1:]
+    positions = np.repeat(first - (np.cumsum(length) - length), length) + np.arange(length.sum())
+    records = np.full(len(origin) * width, -1, np.int64)
+    records[positions] = np.repeat(record, length)
+    return records.reshape(len(origin), width)[:, 1:]
 
 
 def raw_lengths(records: RecordsReader, split: str) -> NDArray[np.int64]:
-    """The bytes of each document of a split, by record."""
+    """Return the number of bytes of each document of a split, by record."""
     return np.array([len(_raw(example)) for example in records.iterate(split)], dtype=np.int64)
 
 
 def raw_bytes(records: RecordsReader, split: str) -> bytes:
-    """The documents of a split, one after another."""
+    """Return the concatenated documents of a split."""
     return b"".join(_raw(example) for example in records.iterate(split))
 
 
 def text_of(records: RecordsReader, split: str, index: int) -> str:
-    """One document. Raises `Failed`, naming it, if it is not UTF-8."""
+    """Return a document. Raises `Failed`, naming it, if it is not UTF-8."""
     content = _raw(records.example(split, index))
     try:
         return content.decode()
@@ -134,7 +134,7 @@ def text_of(records: RecordsReader, split: str, index: int) -> str:
 
 
 def pin(threads: int) -> None:
-    """Let the tokenizer use so many threads; call it before it works. It decides how fast, not what."""
+    """Set the number of threads of the tokenizer, before its first use; results do not depend on it."""
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
@@ -150,7 +150,7 @@ def _tokenizers() -> Any:
 
 
 def _alphabet() -> dict[str, int]:
-    """The byte that each sign of a byte-level token stands for: visible Latin-1 for itself, the rest from U+0100 on."""
+    """Return the byte of each character of a byte-level token: printable Latin-1 as is, the others from U+0100 on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(BYTES) if byte not in visible]
-    return {chr(byte): byte for byte in visible} | {chr(BYTES + place): byte for place, byte in enumerate(hidden)}
+    return {chr(byte): byte for byte in visible} | {chr(BYTES + index): byte for index, byte in enumerate(hidden)}

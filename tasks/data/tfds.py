@@ -1,4 +1,4 @@
-"""The metadata that lets `tfds.builder_from_directory` read records, written by hand: nothing of clock or host."""
+"""The metadata by which `tfds.builder_from_directory` reads records, without date and host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEATURES = "tensorflow_datasets.core.features"
 def metadata(
     name: str, features: Mapping[str, Feature], shards: Mapping[str, list[tuple[int, int]]]
 ) -> dict[str, bytes]:
-    """The files by name. `shards`: (examples, bytes) of every shard of each split, in order."""
+    """Return the files' contents by name. `shards`: (examples, bytes) of every shard of each split, in order."""
     info = {
         "name": name,
         "version": "1.0.0",
@@ -43,7 +43,7 @@ def metadata(
 
 
 def _connector(feature: Feature) -> dict[str, Any]:
-    """tfds' own description of a feature; sizes are strings there, as protobuf writes 64-bit integers."""
+    """Return the tfds description of a feature; sizes are strings, as protobuf's JSON has 64-bit integers."""
     shape = {"dimensions": [str(size) for size in feature.shape]}
     match feature.kind:
         case "image":

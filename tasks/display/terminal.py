@@ -51,7 +51,7 @@ def show(text: str, style: str = "dim") -> None:
 def wait(text: str) -> None:
     """Say what is waited for, with a spinner, until the next stage or `settle`."""
     settle()
-    if lively():
+    if is_live():
         _waits.append(Status(Text(text, style="dim"), console=terminal, spinner_style="cyan"))
         _waits[-1].start()
 
@@ -62,7 +62,7 @@ def settle() -> None:
         _waits.pop().stop()
 
 
-def lively() -> bool:
+def is_live() -> bool:
     """Whether stderr is a terminal that lines can be redrawn on."""
     return terminal.is_terminal and os.environ.get("TERM") != "dumb"
 
@@ -74,9 +74,9 @@ class Warnings(logging.Handler):
         show(f"  ! {record.getMessage()}", style="yellow")
 
 
-ours = logging.getLogger("tasks")
-ours.setLevel(logging.INFO)
-ours.addHandler(Warnings(logging.WARNING))
+tasks_logger = logging.getLogger("tasks")
+tasks_logger.setLevel(logging.INFO)
+tasks_logger.addHandler(Warnings(logging.WARNING))
 
 
 class Elapsed(ProgressColumn):
@@ -101,13 +101,13 @@ class Stage:
 
     def progress(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
         """How far the stage is; on a narrow terminal without the last figures."""
-        told = [f"{unit} {done:,}/{total:,}", *spell(figures)]
+        parts = [f"{unit} {done:,}/{total:,}", *figures_in_words(figures)]
         if self.bar is None or self._task is None:
-            self._figures = " · ".join(told)
+            self._figures = " · ".join(parts)
             return
-        while len(told) > 1 and len(" · ".join(told)) > terminal.width - BESIDES:
-            told.pop()
-        self.bar.update(self._task, completed=done, total=total, figures=" · ".join(told))
+        while len(parts) > 1 and len(" · ".join(parts)) > terminal.width - BESIDES:
+            parts.pop()
+        self.bar.update(self._task, completed=done, total=total, figures=" · ".join(parts))
 
     def beat(self) -> None:
         """A sign of life."""
@@ -116,13 +116,13 @@ class Stage:
 
     def done(self, artifact: Artifact, cached: bool, took: float) -> None:
         """The stage's last word."""
-        self.told(f"from the store: {describe(artifact)}" if cached else describe(artifact), cached, took)
+        self.finish(f"from the store: {describe(artifact)}" if cached else describe(artifact), cached, took)
 
-    def told(self, text: str, cached: bool, took: float) -> None:
+    def finish(self, text: str, cached: bool, took: float) -> None:
         """The stage's last word, in other words."""
         log.info("%s: %s, %s", self.stage, text, seconds(took))
         mark = Text("=" if cached else "+", "cyan" if cached else "green")
-        if not lively():
+        if not is_live():
             terminal.print(Text.assemble("  ", mark, f" {self.stage:<9} {seconds(took):>8}  {text}"))
             return
         mark = Text("●" if cached else "✓", mark.style)
@@ -134,7 +134,7 @@ class Stage:
         terminal.print(line, soft_wrap=False)
 
 
-def spell(figures: dict[str, Any]) -> list[str]:
+def figures_in_words(figures: dict[str, Any]) -> list[str]:
     """Figures in words, by the wording of their names: `examples/s`, `step_ms`, `input_share`, losses."""
     words = []
     for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):  # the first to be asked
@@ -155,7 +155,7 @@ def spell(figures: dict[str, Any]) -> list[str]:
 def stage(name: str, what: str) -> Iterator[Stage]:
     """Show one stage at work."""
     settle()
-    if not lively():
+    if not is_live():
         shown, over = Stage(name, what, None), threading.Event()
         threading.Thread(target=_beat, args=(shown, over), daemon=True).start()
         try:

@@ -69,7 +69,7 @@ def describe(artifact: Artifact) -> str:
     return artifact.digest[:12]
 
 
-def told(made: Any, *, cached: bool) -> str:
+def state_message(made: Any, *, cached: bool) -> str:
     """What a stage handed on, and whether it was there already."""
     if isinstance(made, Release):
         return made.verdict
@@ -105,8 +105,8 @@ def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
 def baselines(metrics: dict[str, float]) -> str:
     """What the test examples give without a model, where the task has such a thing: ` (gzip 1.90, xz 1.56)`."""
     names = [name for task in TASKS.values() for name in task.baselines if f"test/{name}" in metrics]
-    told = ", ".join(f"{name.partition('_')[0]} {metrics[f'test/{name}']:.4f}" for name in names)
-    return f" ({told})" if told else ""
+    values = ", ".join(f"{name.partition('_')[0]} {metrics[f'test/{name}']:.4f}" for name in names)
+    return f" ({values})" if values else ""
 
 
 def score(metrics: dict[str, float], name: str) -> str:

@@ -1,4 +1,4 @@
-"""How models are judged: metrics by task, intervals, gates, pictures, the report."""
+"""Evaluation of models: metrics by task, confidence intervals, gates, plots, the report."""
 
 from __future__ import annotations
 
@@ -7,60 +7,65 @@ from dataclasses import dataclass
 from tasks.config.evaluate import METRICS
 
 REPORT_VERSION = 3
-"""Counts up when the same model and snapshot would give another report."""
+"""Incremented when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
-"""Distributions whose versions decide a report's bytes."""
+"""Packages whose versions decide a report's bytes."""
 
-FEWEST = 20
-"""Independent examples (files, of text) from which on an interval deserves its 95 %."""
+MIN_EXAMPLES = 20
+"""Smallest number of independent examples (of text: files) for which an interval is reported as a 95 % interval."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a task brings to a judgement; the rest stands in the file of its name (`tasks.evaluation.judging.Judge`)."""
+    """Metrics and defaults of a task; its `Judge` (see `tasks.evaluation.judging`) is in the module of its name."""
 
     metrics: tuple[str, ...]
-    """All of its metrics, the primary one first: by it models are compared and gates decide."""
+    """All metrics of the task. The first one is the primary metric, which gates and comparisons use."""
 
     higher_is_better: frozenset[str]
-    """Those metrics that grow with quality; the others shrink."""
+    """The metrics for which a higher value is better; for all others a lower one is."""
 
-    loses: float
-    """How much of the primary metric a compressed model may lose where the config does not say."""
+    default_quality_loss: float
+    """Largest loss of the primary metric of a compressed model, where `compress.max_quality_loss` is not set."""
 
     relative: bool = False
-    """Whether that is a share of the float model's value: for metrics without a scale of their own."""
+    """Whether `default_quality_loss` is a fraction of the float model's value, for metrics in the target's units."""
 
     baselines: tuple[str, ...] = ()
-    """What the same examples give without a model, beside the primary metric; lower is better."""
+    """Values that the same examples give without a model, to compare the primary metric with; lower is better."""
 
     figures: tuple[str, ...] = ()
-    """What a report says of a split besides, without an interval."""
+    """Further figures of a split in the report, without an interval."""
 
 
 TASKS = {
     "classification": Task(
-        METRICS["classification"], frozenset({"accuracy"}), loses=0.02, figures=("macro_f1", "majority_share")
+        METRICS["classification"],
+        frozenset({"accuracy"}),
+        default_quality_loss=0.02,
+        figures=("macro_f1", "majority_share"),
     ),
-    "multilabel": Task(METRICS["multilabel"], frozenset({"macro_f1", "micro_f1", "label_accuracy"}), loses=0.02),
-    "regression": Task(METRICS["regression"], frozenset({"r2"}), loses=0.02, relative=True),
+    "multilabel": Task(
+        METRICS["multilabel"], frozenset({"macro_f1", "micro_f1", "label_accuracy"}), default_quality_loss=0.02
+    ),
+    "regression": Task(METRICS["regression"], frozenset({"r2"}), default_quality_loss=0.02, relative=True),
     "language_model": Task(
         METRICS["language_model"],
         frozenset({"token_accuracy"}),
-        loses=0.01,
+        default_quality_loss=0.01,
         baselines=("gzip_bits_per_byte", "xz_bits_per_byte"),
     ),
 }
 
 
-def primary(task: str) -> tuple[str, bool]:
-    """Name of the metric by which models of a task are compared, and whether higher is better."""
+def primary_metric(task: str) -> tuple[str, bool]:
+    """Return the name of the task's primary metric, and whether higher is better."""
     name = TASKS[task].metrics[0]
     return name, name in TASKS[task].higher_is_better
 
 
-def chosen(task: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The metrics asked for, in the task's order; the primary one is always among them."""
+def select_metrics(task: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the metrics of `evaluate.metrics` in the task's order (all for None), always with the primary one."""
     metrics = TASKS[task].metrics
     return tuple(name for name in metrics if names is None or name in names or name == metrics[0])

@@ -1,9 +1,9 @@
-"""Calibration: does a classifier that is 80 % sure answer rightly 80 % of the time?
+"""Calibration of a classifier: whether predictions with a confidence of 80 % are correct 80 % of the time.
 
-The expected calibration error is a sum of absolute values, which noise can only raise: it is above 0 for a perfectly
-calibrated model, and a bootstrap raises it once more, so that its percentiles leave out both the value and the truth.
-It therefore has no interval. Beside it stands a test: how often a calibrated model with the same confidences has an
-error as large.
+The expected calibration error is a sum of absolute values, which noise can only increase: it is above 0 for a
+perfectly calibrated model, and a bootstrap adds noise once more, so that its percentiles contain neither the value nor
+the truth. It therefore has no interval; a test gives the probability that a calibrated model with the same
+confidences has an error at least as large.
 """
 
 from __future__ import annotations
@@ -13,49 +13,51 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tasks.evaluation.intervals import SEED, VALUES_AT_ONCE
+from tasks.evaluation.intervals import MAX_VALUES, SEED
 from tasks.evaluation.metrics import Floats
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of the test."""
+    """The result of `consistency_test`."""
 
     error: float
     """Expected calibration error."""
     expected: float
-    """The mean error of a calibrated model with the same confidences: noise alone."""
+    """Mean error of a calibrated model with the same confidences."""
     p_value: float
-    """The probability that such a model has an error as large as this one's or larger."""
+    """Probability that such a calibrated model has an error of at least `error`."""
 
 
 def bins_of(confidence: Floats, bins: int) -> npt.NDArray[np.int64]:
-    """The equal-width bin of each confidence, [N]."""
+    """Return the equal-width bin of each confidence, int64 [N]."""
     return np.minimum((confidence * bins).astype(np.int64), bins - 1)
 
 
 def gaps(confidence: Floats, correct: npt.NDArray, bins: int) -> Floats:
-    """[N, bins]: confidence minus correctness in the column of each example's bin, else 0 (Guo et al., 1706.04599)."""
+    """Return confidence minus correctness in the column of the example's bin, else 0, [N, bins] (arXiv 1706.04599)."""
     columns = np.zeros((len(confidence), bins))
     columns[np.arange(len(confidence)), bins_of(confidence, bins)] = confidence - correct
     return columns
 
 
 def error_of(means: Floats) -> Floats:
-    """The expected calibration error from the means over examples of `gaps`, [..., bins]."""
+    """Return the expected calibration error [...] from means over examples of `gaps`, [..., bins]."""
     return np.abs(means).sum(axis=-1)
 
 
-def consistency(confidence: Floats, correct: npt.NDArray, bins: int, resamples: int) -> Calibration:
-    """Consistency resampling (Bröcker and Smith, Weather and Forecasting 22, 2007; as a test of the expected
-    calibration error: Vaicenavicius et al., AISTATS 2019, arXiv 1902.06977).
+def consistency_test(confidence: Floats, correct: npt.NDArray, bins: int, resamples: int) -> Calibration:
+    """Test for calibration by consistency resampling (Bröcker and Smith, Weather and Forecasting 22, 2007; as a test
+    of the expected calibration error: Vaicenavicius et al., AISTATS 2019, arXiv 1902.06977).
 
-    Whether an answer is right is drawn anew `resamples` times with the model's own confidence as its probability,
-    seeded; p = (1 + draws with an error as large) / (1 + draws), so that it is never 0.
+    Correctness is drawn `resamples` times with a fixed seed, with the model's confidence as its probability;
+    p = (1 + draws with at least this error) / (1 + draws), so that it is never 0.
 
     Args:
-        confidence: [N], of the predicted class.
-        correct: [N], whether that is the label.
+        confidence: [N], probability of the predicted class.
+        correct: [N], whether the predicted class is the label.
+        bins: number of equal-width bins.
+        resamples: number of draws.
     """
     error = float(error_of(gaps(confidence, correct, bins).mean(axis=0)))
     random = np.random.default_rng(SEED)
@@ -63,11 +65,11 @@ def consistency(confidence: Floats, correct: npt.NDArray, bins: int, resamples: 
     ordered = confidence[edges]
     starts = np.flatnonzero(np.diff(bins_of(ordered, bins), prepend=-1))
     draws = []
-    at_once = max(1, VALUES_AT_ONCE // len(ordered))
-    for first in range(0, resamples, at_once):
-        right = random.random((min(at_once, resamples - first), len(ordered))) < ordered
+    batch_size = max(1, MAX_VALUES // len(ordered))
+    for first in range(0, resamples, batch_size):
+        right = random.random((min(batch_size, resamples - first), len(ordered))) < ordered
         draws.append(np.abs(np.add.reduceat(ordered - right, starts, axis=1)).sum(axis=1) / len(ordered))
     calibrated = np.concatenate(draws)
-    # as large but for the rounding of a sum in another order
+    # a tolerance for the rounding of a sum in another order
     as_large = int((calibrated >= error * (1 - 1e-9)).sum())
     return Calibration(error, float(calibrated.mean()), (1 + as_large) / (1 + resamples))

@@ -1,4 +1,4 @@
-"""Classification: one class of several for each example."""
+"""Classification: one of several classes for each example."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_
 
 from tasks.config import EvaluateConfig
 from tasks.evaluation import pictures
-from tasks.evaluation.calibration import consistency, error_of, gaps
+from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
-from tasks.models.features import LABEL, classes, fed
+from tasks.models.features import LABEL, classes, input_array
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a classifier said, and what was true."""
+class Predictions:
+    """A classifier's outputs for the examples of a split, and their labels."""
 
     log_probabilities: Floats
     """[N, classes]."""
 
     labels: npt.NDArray[np.int64]
-    """[N]."""
+    """int64 [N]."""
 
     bins: int = 15
-    """Equal-width confidence bins of the calibration error."""
+    """Number of equal-width confidence bins of the calibration error."""
 
     @classmethod
-    def of(cls, logits: npt.NDArray, labels: npt.NDArray, bins: int = 15) -> Answers:
-        """From logits [N, classes] and labels [N]; the softmax is taken in float64."""
+    def of(cls, logits: npt.NDArray, labels: npt.NDArray, bins: int = 15) -> Predictions:
+        """Create from logits [N, classes] and labels [N]; the softmax is computed in float64."""
         return cls(log_softmax(logits.astype(np.float64), axis=-1), labels.astype(np.int64), bins)
 
     @property
@@ -43,33 +43,33 @@ class Answers:
 
     @property
     def predicted(self) -> npt.NDArray[np.int64]:
-        """The most probable class of each example, [N]."""
+        """The most probable class of each example, int64 [N]."""
         return self.log_probabilities.argmax(axis=-1)
 
     @property
     def correct(self) -> npt.NDArray[np.bool_]:
-        """Whether that is the label, [N]."""
+        """Whether the predicted class is the label, bool [N]."""
         return self.predicted == self.labels
 
     @property
     def confidence(self) -> Floats:
-        """The probability of the predicted class, [N]."""
+        """The probability of the predicted class, float64 [N]."""
         return np.exp(self.log_probabilities.max(axis=-1))
 
 
-def accuracy(answers: Answers) -> Floats:
-    """Share of examples whose most probable class is the label."""
-    return answers.correct[:, None].astype(np.float64)
+def accuracy(predictions: Predictions) -> Floats:
+    """Return 1 for each example whose most probable class is the label, else 0, [N, 1]."""
+    return predictions.correct[:, None].astype(np.float64)
 
 
-def loss(answers: Answers) -> Floats:
-    """Cross-entropy in nats, straight from the logits; without the smoothing and class weights of a training."""
-    return -np.take_along_axis(answers.log_probabilities, answers.labels[:, None], axis=-1)
+def loss(predictions: Predictions) -> Floats:
+    """Return the cross-entropy in nats, [N, 1], without label smoothing and class weights."""
+    return -np.take_along_axis(predictions.log_probabilities, predictions.labels[:, None], axis=-1)
 
 
-def calibration_gaps(answers: Answers) -> Floats:
-    """Confidence minus correctness by confidence bin, [N, bins]."""
-    return gaps(answers.confidence, answers.correct, answers.bins)
+def calibration_gaps(predictions: Predictions) -> Floats:
+    """Return confidence minus correctness by confidence bin, [N, bins]."""
+    return gaps(predictions.confidence, predictions.correct, predictions.bins)
 
 
 METRICS = {
@@ -77,11 +77,11 @@ METRICS = {
     "loss": Metric(loss, mean),
     "calibration_error": Metric(calibration_gaps, error_of, resampled=False),
 }
-"""By the names that `evaluate.metrics` knows."""
+"""By the names of `evaluate.metrics`."""
 
 
 class Judge:
-    """As `tasks.evaluation.judging.Judge` says."""
+    """Implements `tasks.evaluation.judging.Judge`."""
 
     metrics = METRICS
     saved = "logits"
@@ -90,56 +90,60 @@ class Judge:
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.names = classes(split.features)
-        self.inputs = fed(split.features, split.arrays)
+        self.inputs = input_array(split.features, split.arrays)
         self.labels = np.asarray(split.arrays[LABEL])
         self.examples = len(self.labels)
         self.outputs = len(self.names)
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """The logits, whole."""
+        """Keep the logits."""
         return {"logits": outputs}
 
-    def answers(self, kept: Kept) -> Answers:
-        """What it said, beside what was true."""
-        return Answers.of(kept["logits"], self.labels, self.config.bins)
+    def predictions(self, kept: Kept) -> Predictions:
+        """Combine the logits with the labels."""
+        return Predictions.of(kept["logits"], self.labels, self.config.bins)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """The most probable classes."""
+        """Return the most probable classes, [N]."""
         return kept["logits"].argmax(axis=-1)
 
-    def figures(self, answers: Answers) -> dict[str, float]:
-        """The macro-F1, the share of the most frequent label, and the test of calibration."""
-        labels, predicted = answers.labels, answers.predicted
+    def figures(self, predictions: Predictions) -> dict[str, float]:
+        """Return the macro-F1, the share of the most frequent label, and the calibration test."""
+        labels, predicted = predictions.labels, predictions.predicted
         present = np.union1d(labels, predicted)
-        tested = consistency(answers.confidence, answers.correct, answers.bins, self.config.resamples)
+        calibration = consistency_test(
+            predictions.confidence, predictions.correct, predictions.bins, self.config.resamples
+        )
         return {
             "macro_f1": float(f1_score(labels, predicted, labels=present, average="macro", zero_division=0)),
             "majority_share": float(np.bincount(labels).max() / len(labels)),
-            "calibration_error/expected": tested.expected,
-            "calibration_error/p_value": tested.p_value,
+            "calibration_error/expected": calibration.expected,
+            "calibration_error/p_value": calibration.p_value,
         }
 
-    def details(self, answers: Answers) -> dict[str, Any]:
-        """Precision, recall and F1 by class, the confusion matrix, the most confidently wrong examples."""
-        rows = most_wrong(answers, self.config.most_wrong)
+    def details(self, predictions: Predictions) -> dict[str, Any]:
+        """Return precision, recall and F1 by class, the confusion matrix, and the most confidently wrong examples."""
+        rows = most_wrong(predictions, self.config.most_wrong)
         keys = self.split.keys(rows)
         return {
-            "classes": by_class(answers, self.names),
-            "confusion": confusion_matrix(answers.labels, answers.predicted, labels=range(len(self.names))).tolist(),
-            "most_wrong": [_wrong(answers, self.names, int(row), key) for row, key in zip(rows, keys, strict=True)],
+            "classes": by_class(predictions, self.names),
+            "confusion": confusion_matrix(
+                predictions.labels, predictions.predicted, labels=range(len(self.names))
+            ).tolist(),
+            "most_wrong": [_wrong(predictions, self.names, int(row), key) for row, key in zip(rows, keys, strict=True)],
         }
 
-    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
-        """The examples of each class."""
-        return {f"label {name}": answers.labels == number for number, name in enumerate(self.names)}
+    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return a mask of the examples of each class."""
+        return {f"label {name}": predictions.labels == number for number, name in enumerate(self.names)}
 
-    def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
-        """Confusion, reliability, curves, and the most wrong examples where there are any and they are images."""
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot confusion matrix, reliability, precision-recall and ROC curves; of images the most wrong examples."""
         title, wrong = self.split.name, details["most_wrong"]
         drawn = {
-            "confusion": pictures.confusion(answers.labels, answers.predicted, self.names, title),
-            "reliability": pictures.reliability(answers.confidence, answers.correct, answers.bins, title),
-            "curves": pictures.curves(answers.labels, answers.probabilities, self.names, title),
+            "confusion": pictures.confusion(predictions.labels, predictions.predicted, self.names, title),
+            "reliability": pictures.reliability(predictions.confidence, predictions.correct, predictions.bins, title),
+            "curves": pictures.curves(predictions.labels, predictions.probabilities, self.names, title),
         }
         images = np.asarray(self.inputs[np.array([row["row"] for row in wrong], np.int64)])
         if wrong and images.ndim == 4 and images.dtype == np.uint8:
@@ -147,20 +151,20 @@ class Judge:
         return drawn
 
     def show(self, call: Any) -> dict[str, Any]:
-        """Nothing but numbers and pictures."""
+        """Return nothing: a classifier generates nothing."""
         return {}
 
 
-def most_wrong(answers: Answers, most: int) -> npt.NDArray[np.int64]:
-    """Rows that were answered wrongly, the most confident first, ties by row."""
-    rows = np.flatnonzero(~answers.correct)
-    return rows[np.lexsort((rows, -answers.confidence[rows]))][:most]
+def most_wrong(predictions: Predictions, most: int) -> npt.NDArray[np.int64]:
+    """Return the wrongly predicted rows, the most confident first, ties by row."""
+    rows = np.flatnonzero(~predictions.correct)
+    return rows[np.lexsort((rows, -predictions.confidence[rows]))][:most]
 
 
-def by_class(answers: Answers, names: list[str]) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class, None where there is nothing to take a share of; its examples."""
+def by_class(predictions: Predictions, names: list[str]) -> list[dict[str, Any]]:
+    """Return precision, recall, F1 (None where undefined) and the number of examples of each class."""
     columns = precision_recall_fscore_support(
-        answers.labels, answers.predicted, labels=range(len(names)), zero_division=np.nan
+        predictions.labels, predictions.predicted, labels=range(len(names)), zero_division=np.nan
     )
     rows = zip(names, *columns, strict=True)
     return [
@@ -173,11 +177,11 @@ def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _wrong(answers: Answers, names: list[str], row: int, key: str) -> dict[str, Any]:
+def _wrong(predictions: Predictions, names: list[str], row: int, key: str) -> dict[str, Any]:
     return {
         "row": row,
         "key": key,
-        "label": names[answers.labels[row]],
-        "predicted": names[answers.predicted[row]],
-        "confidence": float(answers.confidence[row]),
+        "label": names[predictions.labels[row]],
+        "predicted": names[predictions.predicted[row]],
+        "confidence": float(predictions.confidence[row]),
     }

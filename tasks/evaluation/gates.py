@@ -1,4 +1,4 @@
-"""Gates: a value, its limit, a verdict and the sentence that says it."""
+"""Gates: each compares a value with its limit and returns a verdict with a sentence for the user."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 PARITY = "parity"
 
 PASS, FAIL, UNDECIDED = "pass", "fail", "not enough data"
-"""Verdicts. Undecided: so few examples cannot show what is asked for, however good the variant is."""
+"""Verdicts. Undecided: with so few examples no variant could pass, however good it is."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate said about a variant."""
+    """The result of a gate."""
 
     gate: str
     value: float
@@ -24,16 +24,16 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the gate saw what it asks for."""
+        """Whether the value is within the limit."""
         return self.verdict == PASS
 
     def as_json(self) -> dict[str, Any]:
-        """For a manifest and a page; `value` is null where it is not finite."""
+        """Return it for manifests and pages; `value` is null where it is not finite."""
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
 def size(own: int, reference: int, limit: float) -> Verdict:
-    """A compressed file is small: its bytes are at most `limit` of the float file's."""
+    """Pass where a compressed file has at most `limit` times the bytes of the float file."""
     ratio = own / reference
     return _verdict("size", ratio, limit, f"{ratio:.3f} of the float file's {reference:,} bytes")
 
@@ -41,15 +41,15 @@ def size(own: int, reference: int, limit: float) -> Verdict:
 def quality(
     lower: float, upper: float, limit: float, seen: int = 1, needed: int = 0, counted: str = "examples"
 ) -> Verdict:
-    """A compressed model is as good: with 95 % confidence it loses at most `limit` against float.
+    """Pass where a compressed model loses at most `limit` of the primary metric against float, with 95 % confidence.
 
     Args:
         lower: lower 95 % bound of the loss.
         upper: upper 95 % bound of the loss.
         limit: the largest loss that passes.
         seen: independent units (`counted`) behind the bounds.
-        needed: units from which on a model without loss can pass; with fewer only a loss that is certain is judged.
-        counted: what the units are.
+        needed: units from which on a model without loss can pass; with fewer the verdict is fail or undecided.
+        counted: plural name of the units.
     """
     if seen < needed and isfinite(upper) and lower <= limit:
         text = f"too few test {counted} to tell ({seen:,}, {needed:,} needed); the limit is {limit:g}"
@@ -62,9 +62,9 @@ def quality(
 
 
 def parity(difference: float, largest: float, limit: float) -> Verdict:
-    """A float form is the same model: no output differs from Keras' by more than `limit` of the largest one, or of 1.
+    """Pass where a float form's outputs equal Keras': differences are at most `limit` times the largest output, or 1.
 
-    A share, as the last bits of a number weigh what the number weighs: prices differ by more than logits do.
+    The limit is relative because rounding errors are: large outputs (prices) differ by more than logits.
     """
     share = difference / max(1.0, largest)
     of = f"the largest, {largest:.3g}" if largest > 1 else "1"
@@ -72,29 +72,29 @@ def parity(difference: float, largest: float, limit: float) -> Verdict:
 
 
 def latency(ratio: float, limit: float) -> Verdict:
-    """A compressed model is fast: its latency is at most `limit` of the float file's."""
+    """Pass where a compressed model's latency is at most `limit` times the float file's."""
     return _verdict("latency", ratio, limit, f"takes {ratio:.2f} of the float file's time")
 
 
 @dataclass(frozen=True)
 class Champion:
-    """The present champion, as far as a release is compared with it."""
+    """The current champion's score, for the comparison with a new version."""
 
     version: str
     metric: str
-    """By which it was judged: `test/accuracy`; empty where the registry does not say."""
+    """The metric of its score, as `test/accuracy`; empty where the registry does not have it."""
     score: float
-    """On the records at hand; NaN where it has none there."""
+    """On the test records of the new version; NaN where it has none."""
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """What the gate of a release said: whether a version is better than the champion that it was compared with."""
+    """The result of the promotion gate: whether a version is better than the champion."""
 
     passed: bool
     text: str
     against: str | None
-    """The champion's version; None where there was none."""
+    """The champion's version; None where there is no champion."""
     before: float | None
     """The champion's score on the same records."""
     comparable: bool = True
@@ -102,9 +102,9 @@ class Promotion:
 
 
 def promotion(metric: str, score: float, champion: Champion | None, margin: float, higher_is_better: bool) -> Promotion:
-    """A release is better: its score is ahead of the champion's by at least `margin`, by the same metric.
+    """Pass where a version's score is better than the champion's by at least `margin`, by the same metric.
 
-    The score of another metric is not comparable, nor is a NaN.
+    A score by another metric, or a NaN, is not comparable and does not pass.
     """
     spoken = f"{metric.replace('/', ' ').replace('_', ' ')} {score:.4f}"
     if champion is None:
@@ -123,12 +123,12 @@ def promotion(metric: str, score: float, champion: Champion | None, margin: floa
 
 
 def judged_by(version: str, metric: str) -> str:
-    """By which metric the champion was judged, as a refusal says it."""
+    """Return the part of an error message that names the champion's metric."""
     return f"champion version {version} was judged by {metric or 'an unknown metric'}"
 
 
 def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
-    # A NaN compares as false: what cannot be told does not pass.
+    # A NaN compares as false and does not pass.
     verdict = PASS if value <= limit else FAIL
     return Verdict(
         gate, value, limit, verdict, f"{seen}; {'within' if verdict == PASS else 'over'} the limit {limit:g}"

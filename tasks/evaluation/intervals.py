@@ -1,4 +1,4 @@
-"""How sure a number is: bootstrap over the examples (Efron, 1979), seeded, so that the same answers give the same."""
+"""Confidence intervals: bootstrap over the examples (Efron, Annals of Statistics 7, 1979) with a fixed seed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tasks.evaluation import FEWEST
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.metrics import Floats, Metric, mean
 
 LEVEL = 0.95
 ONE_SIDED = 2 * LEVEL - 1
-"""Level of the two-sided interval whose ends are the one-sided bounds of `LEVEL`."""
+"""Level of the two-sided interval whose ends are one-sided bounds at `LEVEL`."""
 SEED = 0
-VALUES_AT_ONCE = 4_000_000
-"""Bounds the memory of a batch of resamples."""
+MAX_VALUES = 4_000_000
+"""Contributions in a batch of resamples; bounds its memory."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Value:
     value: float
 
     def as_json(self) -> dict[str, float | None]:
-        """For a report: `low` and `high` are null."""
+        """Return it for `report.json`; `low` and `high` are null."""
         return {"value": self.value, "low": None, "high": None}
 
     def flat(self, name: str) -> dict[str, float]:
-        """By flat name."""
+        """Return it under `name`, for metrics by flat name."""
         return {name: self.value}
 
 
@@ -44,26 +44,26 @@ class Interval(Value):
     high: float
 
     def as_json(self) -> dict[str, float | None]:
-        """For a report."""
+        """Return it for `report.json`."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
     def flat(self, name: str) -> dict[str, float]:
-        """By flat name, as trackers like it: `<name>`, `<name>/low`, `<name>/high`."""
+        """Return it as `<name>`, `<name>/low` and `<name>/high`, for metrics by flat name."""
         return {name: self.value, f"{name}/low": self.low, f"{name}/high": self.high}
 
 
-def interval(metric: Metric, answers: Any, resamples: int) -> Interval:
-    """95 % percentile bootstrap interval of a metric over the examples.
+def interval(metric: Metric, predictions: Any, resamples: int) -> Interval:
+    """Return a metric's 95 % percentile bootstrap interval over the examples.
 
-    Percentiles rather than BCa: they also hold still where every example is right, and the jackknife that BCa
-    needs is quadratic in the examples. A share whose examples are all alike shows no spread to a bootstrap; it
-    gets the exact binomial interval (Clopper and Pearson, Biometrika 26, 1934).
+    Percentiles rather than BCa: they are defined where every example is correct, and the jackknife that BCa needs is
+    quadratic in the examples. A share of 0 or 1 has no spread in a bootstrap; it gets the exact binomial interval
+    (Clopper and Pearson, Biometrika 26, 1934).
     """
-    return interval_of(metric, metric.contributions(answers), resamples)
+    return interval_of(metric, metric.contributions(predictions), resamples)
 
 
 def interval_of(metric: Metric, contributions: Floats, resamples: int) -> Interval:
-    """The same from the contributions of some examples, [N, K]."""
+    """Return the same from the contributions of examples, [N, K]."""
     value = float(metric.value(contributions.mean(axis=0)))
     if metric.share and value in (0.0, 1.0):
         exact = stats.binomtest(int(contributions.sum()), len(contributions)).proportion_ci(LEVEL)
@@ -72,24 +72,28 @@ def interval_of(metric: Metric, contributions: Floats, resamples: int) -> Interv
     return Interval(value, low, high)
 
 
-def intervals(metrics: Mapping[str, Metric], names: tuple[str, ...], answers: Any, resamples: int) -> dict[str, Value]:
-    """The named metrics, with intervals where they have one."""
+def intervals(
+    metrics: Mapping[str, Metric], names: tuple[str, ...], predictions: Any, resamples: int
+) -> dict[str, Value]:
+    """Return the named metrics by name: an `Interval`, or a `Value` for a metric without one."""
     return {
-        name: interval(metric, answers, resamples) if (metric := metrics[name]).resampled else Value(metric(answers))
+        name: interval(metric, predictions, resamples)
+        if (metric := metrics[name]).resampled
+        else Value(metric(predictions))
         for name in names
     }
 
 
 def flat(prefix: str, measured: Mapping[str, Value]) -> dict[str, float]:
-    """All of them by flat name: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
+    """Return them by flat name: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
     return {key: value for name, item in measured.items() for key, value in item.flat(f"{prefix}/{name}").items()}
 
 
 def loss_bounds(losses: Floats, resamples: int) -> tuple[float, float]:
-    """Lower and upper 95 % bound of the mean of paired losses [N] (what an example loses against the reference).
+    """Return lower and upper one-sided 95 % bounds of the mean of paired losses [N] (reference minus own, by example).
 
-    Where no example differs a bootstrap sees no spread and would promise 0; then the upper one is the exact binomial
-    bound for no event among N, 1 - 0.05^(1/N) (Hanley and Lippman-Hand, JAMA 1983), so that few examples prove little.
+    Where no example differs, a bootstrap has no spread and its bound would be 0; then the upper bound is the exact
+    binomial one for no event among N, 1 - 0.05^(1/N) (Hanley and Lippman-Hand, JAMA 1983).
     """
     if not losses.any():
         return 0.0, float(1 - (1 - LEVEL) ** (1 / len(losses)))
@@ -97,9 +101,9 @@ def loss_bounds(losses: Floats, resamples: int) -> tuple[float, float]:
 
 
 def difference_bounds(metric: Metric, before: Floats, after: Floats, sign: int, resamples: int) -> tuple[float, float]:
-    """Lower and upper 95 % bound of what a metric loses from contributions `before` to `after`, both [N, K].
+    """Return lower and upper one-sided 95 % bounds of a metric's loss from contributions `before` to `after`, [N, K].
 
-    `sign`: 1 where higher is better, else -1. No difference in any example is no loss.
+    `sign` is 1 where higher is better, else -1. Without a difference in any example both are 0.
     """
     if (before == after).all():
         return 0.0, 0.0
@@ -112,20 +116,20 @@ def difference_bounds(metric: Metric, before: Floats, after: Floats, sign: int, 
 
 
 def examples_needed(share: bool, limit: float) -> int:
-    """Examples from which on a loss of nothing can be shown to be at most `limit`.
+    """Return the number of examples from which on a model without loss can pass a quality gate with this limit.
 
-    Of a share by `loss_bounds`: 149 for a limit of 0.02. In any case enough for an interval; of a limit of 0, which
-    no number of examples can show, no more than that.
+    For a metric that counts examples (`share`) by `loss_bounds`: 149 for a limit of 0.02. At least `MIN_EXAMPLES`,
+    which is also the answer for a limit of 0, as no number of examples suffices.
     """
     if not share or not 0 < limit < 1:
-        return FEWEST
-    return max(FEWEST, ceil(log(1 - LEVEL) / log1p(-limit)))
+        return MIN_EXAMPLES
+    return max(MIN_EXAMPLES, ceil(log(1 - LEVEL) / log1p(-limit)))
 
 
 def difference(metric: Metric, before: Floats, after: Floats, resamples: int) -> Interval:
-    """What a metric changes by from contributions `before` to `after` of the same examples, [N, K], example by example.
+    """Return a metric's change, with its interval, from contributions `before` to `after` of the same examples, [N, K].
 
-    Both models meet the same hard examples, so that the interval is narrower than those of the two values.
+    The bootstrap is paired, so that the interval is narrower than those of the two values.
     """
     width = before.shape[-1]
 
@@ -142,14 +146,14 @@ def _percentiles(
     if len(contributions) < 2:
         only = float(value(contributions.mean(axis=0)))
         return only, only
-    found = stats.bootstrap(
+    percentiles = stats.bootstrap(
         (np.arange(len(contributions)),),
         lambda rows, axis=-1: value(contributions[rows].mean(axis=-2)),
         n_resamples=resamples,
-        batch=max(1, VALUES_AT_ONCE // contributions.size),
+        batch=max(1, MAX_VALUES // contributions.size),
         vectorized=True,
         confidence_level=level,
         method="percentile",
         rng=np.random.default_rng(SEED),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(percentiles.low), float(percentiles.high)

@@ -1,6 +1,6 @@
-"""What a task brings to a judgement, and how a model is asked: batch by batch, keeping only what the task needs.
+"""The interface of a task's evaluation (`Judge`), and running models batch by batch, keeping only what it needs.
 
-Report, variants and scores know a task by `judge` alone; the rest stands in the file that bears its name.
+Report, variants and scores reach a task through `make_judge` alone; each task is a module of this folder.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from tasks.config.train import LOSSES
 from tasks.data import open_snapshot
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import TASKS, primary
+from tasks.evaluation import TASKS, primary_metric
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
-from tasks.models.forward import Examples, at_once
+from tasks.models.forward import Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
-"""That look at a batch of outputs, each at some of its rows: NumPy works with one thread by itself."""
+"""Threads that reduce a batch of outputs, each some of its rows: NumPy itself uses one thread."""
 
 Kept = dict[str, npt.NDArray]
-"""What is remembered of outputs: small arrays by name, first axis the row."""
+"""What a task keeps of the outputs: small arrays by name, first axis the row."""
 
 Call = Callable[[npt.NDArray], npt.NDArray[np.float32]]
-"""A model in any form: a batch of inputs to its outputs."""
+"""A model in any form: a function from a batch of inputs to its outputs."""
 
 
 class Split:
-    """The examples of a split, and the way back to their records."""
+    """The examples of a split, with the keys of their records."""
 
     name: str
     features: dict[str, Any]
@@ -50,22 +50,22 @@ class Split:
         raise NotImplementedError
 
     def documents(self) -> Documents:
-        """Of text: which file each target is of."""
+        """Return the files of a split of text, and the file of each target."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Files of text behind rows of tokens."""
+    """The text files behind rows of tokens."""
 
     of_targets: npt.NDArray[np.int64]
-    """[rows, block]: the file that a target is of, -1 past the end."""
+    """int64 [rows, block]: index of the file that a target belongs to, -1 for padding."""
     keys: list[str]
     contents: list[bytes]
 
 
 class SnapshotSplit(Split):
-    """A split of a snapshot and of the records that it was made from."""
+    """A split of a snapshot, with the records that it was made from."""
 
     def __init__(self, snapshot: Path, records: Path, name: str) -> None:
         self.name, self.transform = name, snapshot / "transform"
@@ -78,7 +78,7 @@ class SnapshotSplit(Split):
         return [str(key) for key in self._reader.keys(self.name, rows, self._records)]
 
     def documents(self) -> Documents:
-        """Read from the records, byte for byte."""
+        """Return the files as they are in the records."""
         from tasks.data.text import document_of_targets
 
         reader = RecordsReader(self._records)
@@ -91,121 +91,124 @@ class SnapshotSplit(Split):
 
 
 class Judge(Protocol):
-    """How a task judges one split."""
+    """Evaluates models on one split of a task."""
 
     metrics: Mapping[str, Metric]
-    """All that the task knows, over its answers."""
+    """The task's metrics, functions of `predictions`."""
     saved: str
-    """Which of what is kept becomes `predictions/<split>.npy`; `answers` takes it alone, and tells by NaN what that
-    does not hold."""
+    """Name of the kept array that becomes `predictions/<split>.npy`. `predictions` accepts it alone; what it cannot
+    be computed from is NaN."""
     inputs: Examples
-    """What the model is fed, by row."""
+    """The model's inputs, by row."""
     outputs: int
-    """Numbers that it answers to a row."""
+    """Number of outputs for a row."""
     examples: int
-    """What is counted and resampled: rows, of text files."""
+    """Number of independent units, which are counted and resampled: rows; of text, files."""
 
     @property
     def baselines(self) -> dict[str, float]:
-        """What these examples give without a model, by the names of `Task.baselines`."""
+        """Values of the same examples without a model, by the names of `Task.baselines`."""
         ...
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """What is remembered of the outputs for the rows from `start` on."""
+        """Reduce the outputs for the rows from `start` on to the arrays that are kept."""
         ...
 
-    def answers(self, kept: Kept) -> Any:
-        """What the metrics are made of."""
+    def predictions(self, kept: Kept) -> Any:
+        """Return the task's `Predictions`, from which metrics are computed."""
         ...
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """What a user would act on; two forms of a model agree where these are equal."""
+        """Return the discrete outcomes (class, labels, token); two forms of a model agree where these are equal."""
         ...
 
-    def figures(self, answers: Any) -> dict[str, float]:
-        """Further figures without an interval, by the names of `Task.figures` and `<metric>/<what>`."""
+    def figures(self, predictions: Any) -> dict[str, float]:
+        """Return further figures without an interval, by the names of `Task.figures` and as `<metric>/<name>`."""
         ...
 
-    def details(self, answers: Any) -> dict[str, Any]:
-        """What the report says of the split besides metrics."""
+    def details(self, predictions: Any) -> dict[str, Any]:
+        """Return the JSON fields of the split in the report besides metrics."""
         ...
 
-    def slices(self, answers: Any) -> Mapping[str, npt.NDArray[np.bool_]]:
-        """Groups of examples that are judged by themselves too, [examples] each, by what they have in common."""
+    def slices(self, predictions: Any) -> Mapping[str, npt.NDArray[np.bool_]]:
+        """Return masks of groups of examples that get a score of their own, bool [examples] by group name."""
         ...
 
-    def pictures(self, answers: Any, details: dict[str, Any]) -> dict[str, bytes]:
-        """PNG by name."""
+    def pictures(self, predictions: Any, details: dict[str, Any]) -> dict[str, bytes]:
+        """Return plots as PNG bytes by name."""
         ...
 
     def show(self, call: Call) -> dict[str, Any]:
-        """What the model does when let loose: goes into the report's top level."""
+        """Return what the model generates, as top-level fields of the report."""
         ...
 
 
-def judge(task: str, split: Split, config: EvaluateConfig, loss: str | None = None) -> Judge:
-    """The judge of a task over a split that has examples; `Failed` where it has none.
+def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None = None) -> Judge:
+    """Create the judge of a task over a split.
 
-    `loss` is the one that the model's training minimised; the task's default where it is None.
+    `loss` is the loss that training minimised; None for the task's default.
+
+    Raises:
+        Failed: the split has no examples.
     """
     if not len(next(iter(split.arrays.values()))):
         rule = "a model is judged on examples"
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
-    found: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or LOSSES[task][0])
-    return found
+    judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or LOSSES[task][0])
+    return judge
 
 
 def quarters(values: npt.NDArray, name: str) -> dict[str, npt.NDArray[np.bool_]]:
-    """The examples in four groups by a number of theirs, [N]; `name` is given each group's `low` and `high`."""
+    """Return masks of the quartiles of values [N]; each is named by `name`, formatted with its `low` and `high`."""
     which = np.searchsorted(np.quantile(values, (0.25, 0.5, 0.75)), values)
     groups = [which == number for number in range(4) if (which == number).any()]
     return {name.format(low=values[group].min(), high=values[group].max()): group for group in groups}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was kept of one or two models' outputs for the same rows, and how far apart they were."""
+class ModelOutputs:
+    """What was kept of one or two models' outputs for the same rows, and their largest difference."""
 
     kept: list[Kept]
     max_abs_difference: float
     largest: float
-    """Absolute value among the first one's outputs."""
+    """Largest absolute value of the first model's outputs."""
 
 
-def ask(
-    found: Judge,
+def run_models(
+    judge: Judge,
     *calls: Call,
     name: str = "",
     most: int | None = None,
-    progress: Callable[[int, int, str], None] = lambda *told: None,
-) -> Asked:
-    """Put every row, or the first `most`, to each of the calls, in turns: no more than a batch of outputs is held.
+    progress: Callable[[int, int, str], None] = lambda *arguments: None,
+) -> ModelOutputs:
+    """Run one or more models on every row, or on the first `most`, holding one batch of outputs at a time.
 
     Raises:
         Failed: outputs that are not finite.
     """
-    size, rows = at_once(found.outputs), min(len(found.inputs), most or len(found.inputs))
+    size, rows = max_batch_size(judge.outputs), min(len(judge.inputs), most or len(judge.inputs))
     kept: list[list[Kept]] = [[] for _ in calls]
-    apart = largest = 0.0
+    max_difference = largest = 0.0
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, rows, size):
             progress(start, rows, "rows")
-            batch = np.ascontiguousarray(found.inputs[start : min(start + size, rows)])
+            batch = np.ascontiguousarray(judge.inputs[start : min(start + size, rows)])
             outputs = [call(batch) for call in calls]
             shares = range(0, len(batch), -(-len(batch) // THREADS))
-            parts = [[answers[at : at + shares.step] for answers in outputs] for at in shares]
-            for seen in pool.map(partial(_look, found, name), [start + at for at in shares], parts):
-                for piece, into in zip(seen.kept, kept, strict=True):
-                    into.append(piece)
-                largest, apart = max(largest, seen.largest), max(apart, seen.max_abs_difference)
-    joined = [{key: np.concatenate([part[key] for part in parts]) for key in parts[0]} for parts in kept]
-    return Asked(joined, apart, largest)
+            parts = [[array[at : at + shares.step] for array in outputs] for at in shares]
+            for part in pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts):
+                for arrays, into in zip(part.kept, kept, strict=True):
+                    into.append(arrays)
+                largest, max_difference = max(largest, part.largest), max(max_difference, part.max_abs_difference)
+    joined = [{key: np.concatenate([each[key] for each in batches]) for key in batches[0]} for batches in kept]
+    return ModelOutputs(joined, max_difference, largest)
 
 
-def _look(found: Judge, name: str, start: int, outputs: list[npt.NDArray[np.float32]]) -> Asked:
-    """What is kept of each model's outputs for the rows from `start` on."""
-    extents = [(float(answers.max()), -float(answers.min())) for answers in outputs]
-    if not np.isfinite(extents).all():  # extremes keep a NaN, and need no array of their own
+def _reduce(judge: Judge, name: str, start: int, outputs: list[npt.NDArray[np.float32]]) -> ModelOutputs:
+    """Reduce each model's outputs for the rows from `start` on to what is kept."""
+    extents = [(float(array.max()), -float(array.min())) for array in outputs]
+    if not np.isfinite(extents).all():  # the extremes of a NaN are NaN, and need no temporary array
         bad = int((~np.isfinite(np.stack(outputs).reshape(len(outputs), len(outputs[0]), -1))).any(axis=(0, 2)).sum())
         raise Failed(
             "model",
@@ -213,47 +216,48 @@ def _look(found: Judge, name: str, start: int, outputs: list[npt.NDArray[np.floa
             "a model answers with numbers",
             "lower train.learning_rate or set train.clip_norm",
         )
-    apart = [float(np.abs(outputs[0] - answers).max()) for answers in outputs[1:]]  # exact where they are close
-    return Asked([found.keep(answers, start) for answers in outputs], max(apart, default=0.0), max(extents[0]))
+    differences = [float(np.abs(outputs[0] - array).max()) for array in outputs[1:]]
+    return ModelOutputs([judge.keep(array, start) for array in outputs], max(differences, default=0.0), max(extents[0]))
 
 
 @dataclass(frozen=True)
-class Against:
-    """A variant's answers held against Keras', example by example."""
+class Comparison:
+    """A variant compared with the Keras model, by example, on the primary metric."""
 
     metric: str
     before: float
     loss: float
     lower: float
-    """95 % bound."""
+    """Lower one-sided 95 % bound of the loss."""
     upper: float
-    """95 % bound."""
+    """Upper one-sided 95 % bound of the loss."""
     share: bool
     """Whether the metric counts examples."""
     agreement: float
+    """Share of equal decisions."""
 
     def as_json(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key not in ("before", "share")}
 
     @property
     def figures(self) -> dict[str, float]:
-        """By flat name: what is lost of the metric, and the bound."""
+        """The loss and its upper bound, by flat name."""
         return {f"{self.metric}_loss": self.loss, f"{self.metric}_loss/high": self.upper}
 
 
-def compare(task: str, found: Judge, reference: Kept, own: Kept, resamples: int) -> Against:
-    """What the second model loses against the first, by the task's primary metric."""
-    name, higher_is_better = primary(task)
-    metric, sign = found.metrics[name], 1 if higher_is_better else -1
-    before, after = (metric.contributions(found.answers(kept)) for kept in (reference, own))
+def compare(task: str, judge: Judge, reference: Kept, own: Kept, resamples: int) -> Comparison:
+    """Compare a model with a reference on the same rows, by the task's primary metric."""
+    name, higher_is_better = primary_metric(task)
+    metric, sign = judge.metrics[name], 1 if higher_is_better else -1
+    before, after = (metric.contributions(judge.predictions(kept)) for kept in (reference, own))
     if metric.share:
         losses = (before - after).mean(axis=-1) * sign
         loss, (lower, upper) = float(losses.mean()), loss_bounds(losses, resamples)
     else:
         loss = sign * float(metric.value(before.mean(axis=0)) - metric.value(after.mean(axis=0)))
         lower, upper = difference_bounds(metric, before, after, sign, resamples)
-    first, second = (found.decisions(kept) for kept in (reference, own))
-    return Against(
+    first, second = (judge.decisions(kept) for kept in (reference, own))
+    return Comparison(
         metric=name,
         before=float(metric.value(before.mean(axis=0))),
         loss=loss,
@@ -265,6 +269,7 @@ def compare(task: str, found: Judge, reference: Kept, own: Kept, resamples: int)
 
 
 def limit(task: str, given: float | None, before: float) -> float:
-    """How much of the primary metric a compressed model may lose."""
-    found = TASKS[task]
-    return given if given is not None else found.loses * (before if found.relative else 1)
+    """Return how much of the primary metric a compressed model may lose: `given`, or the task's default."""
+    if given is not None:
+        return given
+    return TASKS[task].default_quality_loss * (before if TASKS[task].relative else 1)

@@ -1,6 +1,6 @@
-"""Language modelling: the next token at each place, judged in bits for each raw byte of files never seen.
+"""Language modelling: predictions of the next token, evaluated in bits per byte of whole files.
 
-Bits per byte do not hang on the tokenizer, and a compressor's result on the same bytes stands beside them.
+Bits per byte do not depend on the tokenizer and can be compared with compressors on the same bytes.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from tasks.evaluation.judging import Call, Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
-from tasks.models.features import TOKENS, Contexts, outputs_of
+from tasks.models.features import TOKENS, Contexts, output_size
 
-AT_ONCE = 1 << 18
-"""Logits whose exponentials are taken at once: what a processor's cache holds."""
-SMOOTH = 8
-"""Neighbouring places whose loss is averaged in the picture."""
+MAX_LOGITS = 1 << 18
+"""Logits whose exponentials are computed at once, so that they fit into the processor's cache."""
+SMOOTHED_POSITIONS = 8
+"""Width of the moving average in the plot, in positions."""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What the model said of each file: sums over its tokens, in file order, [files]."""
+class Predictions:
+    """Sums over the scored tokens of each file, float64 [files]: nats, correct tokens, tokens; and its bytes."""
 
     nats: Floats
     right: Floats
     tokens: Floats
     bytes: Floats
-    by_place: Floats
-    """[block]: mean nats of the tokens at each place of a row."""
+    by_position: Floats
+    """Mean nats of the tokens at each position of a row, float64 [block]."""
 
     @property
     def bits(self) -> Floats:
-        """Bits per byte of each file; 0 of an empty one."""
+        """Bits per byte of each file, [files]; 0 for an empty one."""
         return self.nats / log(2) / np.maximum(self.bytes, 1)
 
 
-def bits_per_byte(answers: Answers) -> Floats:
-    """Bits that the model needs for a file, beside the file's bytes."""
-    return np.stack([answers.nats / log(2), answers.bytes], axis=-1)
+def bits_per_byte(predictions: Predictions) -> Floats:
+    """Return bits and bytes of each file, [files, 2]."""
+    return np.stack([predictions.nats / log(2), predictions.bytes], axis=-1)
 
 
-def loss(answers: Answers) -> Floats:
-    """Nats beside tokens: what training minimises."""
-    return np.stack([answers.nats, answers.tokens], axis=-1)
+def loss(predictions: Predictions) -> Floats:
+    """Return nats and tokens of each file, [files, 2]: their ratio is the loss of training."""
+    return np.stack([predictions.nats, predictions.tokens], axis=-1)
 
 
-def token_accuracy(answers: Answers) -> Floats:
-    """Tokens that were thought most likely, beside all."""
-    return np.stack([answers.right, answers.tokens], axis=-1)
+def token_accuracy(predictions: Predictions) -> Floats:
+    """Return correctly predicted tokens and all tokens of each file, [files, 2]."""
+    return np.stack([predictions.right, predictions.tokens], axis=-1)
 
 
 METRICS = {
@@ -70,7 +70,7 @@ METRICS = {
 
 
 class Judge:
-    """As `tasks.evaluation.judging.Judge` says; examples are files."""
+    """Implements `tasks.evaluation.judging.Judge`; its examples are files."""
 
     metrics = METRICS
     saved = "nats"
@@ -79,86 +79,86 @@ class Judge:
         self.split, self.config = split, config
         self.tokens = split.arrays[TOKENS]
         self.inputs = Contexts(self.tokens)
-        self.outputs = outputs_of(split.features)
+        self.outputs = output_size(split.features)
         self.bos = int(split.features[TOKENS]["bos"])
         self.documents = split.documents()
         self.examples = len(self.documents.keys)
 
     @cached_property
     def baselines(self) -> dict[str, float]:
-        """Bits per byte of all the files, one after another, as two compressors see them."""
+        """Bits per byte of all files, concatenated, by gzip -9 and xz -9e."""
         raw = b"".join(self.documents.contents)
         packed = {"gzip": gzip.compress(raw, 9, mtime=0), "xz": lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)}
-        return {f"{name}_bits_per_byte": 8 * len(found) / len(raw) for name, found in packed.items()}
+        return {f"{name}_bits_per_byte": 8 * len(compressed) / len(raw) for name, compressed in packed.items()}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """Nats of each target, float32 [rows, block], and the likeliest token there."""
+        """Keep the nats of each target, float32 [rows, block], and the most probable token, uint32 [rows, block]."""
         targets = np.asarray(self.tokens[start : start + len(outputs)])[:, 1:].astype(np.int64)
         return {"nats": nats(outputs, targets), "likeliest": outputs.argmax(axis=-1).astype(np.uint32)}
 
-    def answers(self, kept: Kept) -> Answers:
-        """Sums over files; a BOS, which begins a document, is given and not predicted."""
+    def predictions(self, kept: Kept) -> Predictions:
+        """Sum over the tokens of each file, without the BOS that begins a document: it is given, not predicted."""
         of, targets = self.documents.of_targets, np.asarray(self.tokens[:])[:, 1:]
         scored = (of >= 0) & (targets != self.bos)
 
         def by_file(values: npt.NDArray) -> Floats:
             return np.bincount(of[scored], values[scored].astype(np.float64), self.examples).astype(np.float64)
 
-        places = np.maximum(scored.sum(axis=0), 1)
-        return Answers(
+        positions = np.maximum(scored.sum(axis=0), 1)
+        return Predictions(
             nats=by_file(kept["nats"]),
             right=by_file(kept["likeliest"] == targets) if "likeliest" in kept else np.full(self.examples, np.nan),
             tokens=by_file(np.ones(of.shape)),
             bytes=np.array([len(content) for content in self.documents.contents], np.float64),
-            by_place=np.where(scored, kept["nats"], 0).sum(axis=0, dtype=np.float64) / places,
+            by_position=np.where(scored, kept["nats"], 0).sum(axis=0, dtype=np.float64) / positions,
         )
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """The likeliest tokens, where one is predicted."""
+        """Return the most probable tokens of all scored targets, [targets]."""
         return kept["likeliest"][self.documents.of_targets >= 0]
 
-    def figures(self, answers: Answers) -> dict[str, float]:
-        """None: every figure is a metric."""
+    def figures(self, predictions: Predictions) -> dict[str, float]:
+        """Return nothing: every figure is a metric."""
         return {}
 
-    def details(self, answers: Answers) -> dict[str, Any]:
-        """The files that are hardest and easiest to foresee; of few files none is both."""
-        files = np.flatnonzero(answers.bytes)
-        order = files[np.lexsort((files, -answers.bits[files]))]
+    def details(self, predictions: Predictions) -> dict[str, Any]:
+        """Return the files with the highest and the lowest bits per byte; no file is in both lists."""
+        files = np.flatnonzero(predictions.bytes)
+        order = files[np.lexsort((files, -predictions.bits[files]))]
         rows = [
             {
                 "row": int(file),
                 "key": self.documents.keys[file],
-                "bytes": int(answers.bytes[file]),
-                "bits_per_byte": float(answers.bits[file]),
+                "bytes": int(predictions.bytes[file]),
+                "bits_per_byte": float(predictions.bits[file]),
             }
             for file in order
         ]
         most = min(self.config.most_wrong, (len(rows) + 1) // 2)
         return {
-            "bytes": int(answers.bytes.sum()),
-            "tokens": int(answers.tokens.sum()),
+            "bytes": int(predictions.bytes.sum()),
+            "tokens": int(predictions.tokens.sum()),
             "worst": rows[:most],
             "best": rows[max(len(rows) - most, most) :][::-1],
         }
 
-    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
-        """The files of each folder, and quarters of the files by their size."""
+    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return masks of the files of each top folder, and of the quartiles of file size."""
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
         names = sorted(set(folders.tolist()) - {""})
         return {f"folder {name}": folders == name for name in names} | quarters(
-            answers.bytes, "{low:,.0f} to {high:,.0f} bytes"
+            predictions.bytes, "{low:,.0f} to {high:,.0f} bytes"
         )
 
-    def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
-        """Bits per byte by size of the file, nats by place in the row."""
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot bits per byte by file size, and nats by position in the row."""
         return {
-            "bits_by_size": bits_by_size(answers, self.baselines, self.split.name),
-            "loss_by_place": loss_by_place(answers, self.split.name),
+            "bits_by_size": bits_by_size(predictions, self.baselines, self.split.name),
+            "loss_by_place": loss_by_position(predictions, self.split.name),
         }
 
     def show(self, call: Call) -> dict[str, Any]:
-        """A text that the model makes up."""
+        """Generate a sample text."""
         config = self.config
         if not config.sample_tokens:
             return {}
@@ -168,27 +168,27 @@ class Judge:
 
 
 def nats(logits: npt.NDArray[np.float32], targets: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Minus the log-probability of each target, [...], from logits [..., vocabulary]."""
-    flat, wanted = logits.reshape(-1, logits.shape[-1]), targets.ravel()
-    found = np.empty(len(flat), np.float32)
-    size = max(1, AT_ONCE // flat.shape[-1])
+    """Return minus the log-probability of each target, float32 [...], from logits [..., vocabulary]."""
+    flat, target = logits.reshape(-1, logits.shape[-1]), targets.ravel()
+    losses = np.empty(len(flat), np.float32)
+    size = max(1, MAX_LOGITS // flat.shape[-1])
     for start in range(0, len(flat), size):
         part = flat[start : start + size]
         highest = part.max(axis=-1, keepdims=True)
         total = np.exp(part - highest).sum(axis=-1, dtype=np.float32)
-        chosen = part[np.arange(len(part)), wanted[start : start + size]]
-        found[start : start + size] = np.log(total) + highest[:, 0] - chosen
-    return found.reshape(targets.shape)
+        of_target = part[np.arange(len(part)), target[start : start + size]]
+        losses[start : start + size] = np.log(total) + highest[:, 0] - of_target
+    return losses.reshape(targets.shape)
 
 
 @picture
-def bits_by_size(answers: Answers, baselines: dict[str, float], title: str) -> Figure:
-    """Each file a dot; lines where all files together lie, for the model and for the compressors."""
-    files = answers.bytes > 0
+def bits_by_size(predictions: Predictions, baselines: dict[str, float], title: str) -> Figure:
+    """Plot bits per byte against size of each file, with lines for the total of the model and of the compressors."""
+    files = predictions.bytes > 0
     figure = Figure((6.4, 3.8), layout="constrained")
     axes = figure.add_subplot()
-    dots(axes, answers.bytes[files], answers.bits[files])
-    total = METRICS["bits_per_byte"](answers)
+    dots(axes, predictions.bytes[files], predictions.bits[files])
+    total = METRICS["bits_per_byte"](predictions)
     lines = {"the model": (total, ACCENT, "-")}
     lines |= {name.split("_")[0]: (value, WARM, "--") for name, value in baselines.items()}
     for name, (value, colour, style) in lines.items():
@@ -200,14 +200,14 @@ def bits_by_size(answers: Answers, baselines: dict[str, float], title: str) -> F
 
 
 @picture
-def loss_by_place(answers: Answers, title: str) -> Figure:
-    """How much the text before helps: each row of tokens begins without any."""
+def loss_by_position(predictions: Predictions, title: str) -> Figure:
+    """Plot the mean loss by position in a row of tokens: it falls as the context grows."""
     figure = Figure((6.4, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    places = np.arange(1, len(answers.by_place) + 1)
-    axes.plot(places, answers.by_place, color=MUTED, linewidth=0.8)
-    if len(places) > 4 * SMOOTH:
-        smooth = np.convolve(answers.by_place, np.ones(SMOOTH) / SMOOTH, "valid")
-        axes.plot(places[: len(smooth)] + (SMOOTH - 1) / 2, smooth, color=ACCENT, linewidth=1.8)
+    positions = np.arange(1, len(predictions.by_position) + 1)
+    axes.plot(positions, predictions.by_position, color=MUTED, linewidth=0.8)
+    if len(positions) > 4 * SMOOTHED_POSITIONS:
+        smooth = np.convolve(predictions.by_position, np.ones(SMOOTHED_POSITIONS) / SMOOTHED_POSITIONS, "valid")
+        axes.plot(positions[: len(smooth)] + (SMOOTHED_POSITIONS - 1) / 2, smooth, color=ACCENT, linewidth=1.8)
     axes.set(xlabel="tokens seen before", ylabel="nats per token", ylim=(0, None), title=f"{title}: loss by place")
     return figure

@@ -1,7 +1,7 @@
-"""Metrics as sums over examples, so that a resample costs a gather and not an evaluation.
+"""Metrics as functions of means over examples, so that a bootstrap resample needs no new evaluation.
 
-Each metric gives every example K numbers; its value is a function of their means. That is all a bootstrap needs, and
-it holds for shares, means, ratios of sums (bits per byte), roots of means and scores made of counts alike.
+Each metric has K contributions for every example; its value is a function of their means. This covers shares, means,
+ratios of sums (bits per byte), roots of means and scores made of counts.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ class Metric:
     """A function of the mean over examples of K contributions."""
 
     contributions: Callable[[Any], Floats]
-    """From a task's answers to [N, K]."""
+    """From a task's `Predictions` to float64 [N, K]."""
 
     value: Callable[[Floats], Floats]
-    """Means [..., K] to values [...]."""
+    """From means [..., K] to values [...]."""
 
     share: bool = False
-    """Whether it counts examples: contributions are 0 or 1, the value is their mean."""
+    """Whether it counts examples: contributions are 0 or 1, and the value is their mean."""
 
     resampled: bool = True
-    """Whether resampling the examples gives an interval; not of a sum of absolute values, which it raises."""
+    """Whether a bootstrap gives a valid interval; it does not for a sum of absolute values (see `calibration`)."""
 
-    def __call__(self, answers: Any) -> float:
-        return float(self.value(self.contributions(answers).mean(axis=0)))
+    def __call__(self, predictions: Any) -> float:
+        return float(self.value(self.contributions(predictions).mean(axis=0)))
 
 
 def mean(means: Floats) -> Floats:
-    """The mean of the one contribution."""
+    """Return the mean of the only contribution."""
     return means[..., 0]
 
 
 def ratio(means: Floats) -> Floats:
-    """The sum of the first contribution over that of the second."""
+    """Return the ratio of the first contribution's sum to the second's."""
     return means[..., 0] / means[..., 1]

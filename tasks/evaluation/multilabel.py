@@ -1,4 +1,4 @@
-"""Multilabel: for each of several labels, whether it holds."""
+"""Multilabel classification: any number of labels for each example."""
 
 from __future__ import annotations
 
@@ -14,49 +14,51 @@ from tasks.config import EvaluateConfig
 from tasks.evaluation.judging import Call, Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
-from tasks.models.features import TARGET, fed, targets
+from tasks.models.features import TARGET, input_array, targets
 
 BINS = 20
 MANY = 12
-"""More labels than these are not drawn."""
+"""Number of labels that are plotted."""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Logits and truth, [N, labels]."""
+class Predictions:
+    """Logits float64 and true labels bool, both [N, labels]."""
 
     logits: Floats
     truth: npt.NDArray[np.bool_]
 
     @property
-    def said(self) -> npt.NDArray[np.bool_]:
-        """Where a label was said to hold."""
+    def predicted(self) -> npt.NDArray[np.bool_]:
+        """Whether each label is predicted (logit above 0), bool [N, labels]."""
         return self.logits > 0
 
 
-def counts(answers: Answers) -> Floats:
-    """[N, 3 * labels]: whether each label was found, said to hold, and held."""
-    found = answers.said & answers.truth
-    return np.concatenate([found, answers.said, answers.truth], axis=-1).astype(np.float64)
+def counts(predictions: Predictions) -> Floats:
+    """Return [N, 3 * labels]: for each label whether it is a true positive, predicted, and true."""
+    true_positives = predictions.predicted & predictions.truth
+    return np.concatenate([true_positives, predictions.predicted, predictions.truth], axis=-1).astype(np.float64)
 
 
 def f1(means: Floats, micro: bool) -> Floats:
-    """F1 of the labels' sums, or the mean of each label's own; 0 where nothing is said and nothing holds."""
-    found, said, truth = np.split(means, 3, axis=-1)
+    """Return the micro or macro F1 [...] from means of `counts`; a label neither predicted nor true counts as 0."""
+    true_positives, predicted, truth = np.split(means, 3, axis=-1)
     if micro:
-        found, said, truth = (part.sum(axis=-1, keepdims=True) for part in (found, said, truth))
-    both = said + truth
-    return np.divide(2 * found, both, out=np.zeros_like(both), where=both > 0).mean(axis=-1)
+        true_positives, predicted, truth = (
+            part.sum(axis=-1, keepdims=True) for part in (true_positives, predicted, truth)
+        )
+    both = predicted + truth
+    return np.divide(2 * true_positives, both, out=np.zeros_like(both), where=both > 0).mean(axis=-1)
 
 
-def label_accuracy(answers: Answers) -> Floats:
-    """Share of an example's labels that are right."""
-    return (answers.said == answers.truth).mean(axis=-1, keepdims=True)
+def label_accuracy(predictions: Predictions) -> Floats:
+    """Return the share of an example's labels that are predicted correctly, [N, 1]."""
+    return (predictions.predicted == predictions.truth).mean(axis=-1, keepdims=True)
 
 
-def loss(answers: Answers) -> Floats:
-    """Binary cross-entropy in nats, the mean over labels: what training minimises."""
-    signed = np.where(answers.truth, -answers.logits, answers.logits)
+def loss(predictions: Predictions) -> Floats:
+    """Return the binary cross-entropy in nats, mean over labels, [N, 1]; without label smoothing."""
+    signed = np.where(predictions.truth, -predictions.logits, predictions.logits)
     return np.logaddexp(0, signed).mean(axis=-1, keepdims=True)
 
 
@@ -69,7 +71,7 @@ METRICS = {
 
 
 class Judge:
-    """As `tasks.evaluation.judging.Judge` says."""
+    """Implements `tasks.evaluation.judging.Judge`."""
 
     metrics = METRICS
     saved = "logits"
@@ -78,55 +80,55 @@ class Judge:
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
         self.names = targets(split.features)
-        self.inputs = fed(split.features, split.arrays)
+        self.inputs = input_array(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """The logits, whole."""
+        """Keep the logits."""
         return {"logits": outputs}
 
-    def answers(self, kept: Kept) -> Answers:
-        """What it said, beside what was true."""
-        return Answers(kept["logits"].astype(np.float64), self.truth)
+    def predictions(self, kept: Kept) -> Predictions:
+        """Combine the logits with the true labels."""
+        return Predictions(kept["logits"].astype(np.float64), self.truth)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """Which labels hold."""
+        """Return which labels are predicted, [N, labels]."""
         return kept["logits"] > 0
 
-    def figures(self, answers: Answers) -> dict[str, float]:
-        """None: every figure is a metric."""
+    def figures(self, predictions: Predictions) -> dict[str, float]:
+        """Return nothing: every figure is a metric."""
         return {}
 
-    def details(self, answers: Answers) -> dict[str, Any]:
-        """Accuracy, precision, recall and F1 of each label."""
-        found = (answers.said & answers.truth).sum(axis=0)
-        said, truth = answers.said.sum(axis=0), answers.truth.sum(axis=0)
-        right = (answers.said == answers.truth).mean(axis=0)
+    def details(self, predictions: Predictions) -> dict[str, Any]:
+        """Return accuracy, precision, recall and F1 of each label."""
+        true_positives = (predictions.predicted & predictions.truth).sum(axis=0)
+        predicted, truth = predictions.predicted.sum(axis=0), predictions.truth.sum(axis=0)
+        right = (predictions.predicted == predictions.truth).mean(axis=0)
         return {
             "classes": [
                 {
                     "class": name,
                     "accuracy": float(right[i]),
-                    "precision": _share(found[i], said[i]),
-                    "recall": _share(found[i], truth[i]),
-                    "f1": _share(2 * found[i], said[i] + truth[i]),
+                    "precision": _share(true_positives[i], predicted[i]),
+                    "recall": _share(true_positives[i], truth[i]),
+                    "f1": _share(2 * true_positives[i], predicted[i] + truth[i]),
                     "support": int(truth[i]),
                 }
                 for i, name in enumerate(self.names)
             ]
         }
 
-    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
-        """None: the F1 of a group in which a label always or never holds says nothing."""
+    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return nothing: F1 is not meaningful on a group in which a label is always or never true."""
         return {}
 
-    def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
-        """How sure the model was of each label."""
-        return {"labels": labels(answers, self.names[:MANY], self.split.name)}
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot the predicted probabilities of each label."""
+        return {"labels": labels(predictions, self.names[:MANY], self.split.name)}
 
     def show(self, call: Call) -> dict[str, Any]:
-        """Nothing but numbers and pictures."""
+        """Return nothing: a classifier generates nothing."""
         return {}
 
 
@@ -135,16 +137,16 @@ def _share(part: float, whole: float) -> float | None:
 
 
 @picture
-def labels(answers: Answers, names: list[str], title: str) -> Figure:
-    """For each label how probable the model thought it, where it holds and where it does not."""
+def labels(predictions: Predictions, names: list[str], title: str) -> Figure:
+    """Plot histograms of each label's predicted probability, separately for examples with and without the label."""
     columns = min(len(names), 3)
     rows = -(-len(names) // columns)
     figure = Figure((2.8 * columns, 2.3 * rows + 0.4), layout="constrained")
     figure.suptitle(f"{title}: how probable each label seemed", x=0.02, ha="left", fontsize=10, fontweight="bold")
-    chances = 1 / (1 + np.exp(-answers.logits))
+    chances = 1 / (1 + np.exp(-predictions.logits))
     for axes in figure.subplots(rows, columns, squeeze=False).ravel()[len(names) :]:
         axes.axis("off")
-    for axes, name, chance, truth in zip(figure.axes, names, chances.T, answers.truth.T, strict=False):
+    for axes, name, chance, truth in zip(figure.axes, names, chances.T, predictions.truth.T, strict=False):
         sets = {"does not hold": (chance[~truth], MUTED), "holds": (chance[truth], WARM)}
         for label, (values, colour) in sets.items():
             axes.hist(values, bins=BINS, range=(0, 1), color=colour, alpha=0.7, label=label)

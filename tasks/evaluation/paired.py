@@ -1,6 +1,6 @@
-"""Two models on the very same examples: what the second is ahead by, and whether that is more than noise.
+"""Paired comparison of two models on the same examples: the difference of a metric, and whether it is significant.
 
-Nothing is predicted again: a report keeps the answers to every example of its splits.
+No model is run: a report holds the predictions for every example of its splits.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scipy import stats
 
 from tasks.config import EvaluateConfig
 from tasks.evaluation.intervals import LEVEL, Interval, difference
-from tasks.evaluation.judging import SnapshotSplit, judge
+from tasks.evaluation.judging import SnapshotSplit, make_judge
 from tasks.evaluation.metrics import Floats, Metric
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A report, and the folders of what it was made from."""
+class EvaluatedModel:
+    """The folders of a report and of the snapshot and records that it was made from."""
 
     report: Path
     snapshot: Path
@@ -32,47 +32,47 @@ class Judged:
 
 @dataclass(frozen=True)
 class Change:
-    """How a metric differs between two models that met the same examples."""
+    """The difference of a metric between two models on the same examples."""
 
     difference: Interval
     more_than_noise: bool
     same: bool
-    """Whether every single example contributes the same."""
+    """Whether every example's contribution is equal."""
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What each example of a split gives to each metric."""
+    """Each example's contributions to each metric on a split."""
 
     metrics: Mapping[str, Metric]
     values: dict[str, Floats]
-    """[N, K] by metric; without metrics that need more than the report has kept, and those without an interval."""
+    """float64 [N, K] by metric; without metrics that need more than the saved predictions or have no interval."""
 
 
-def contributions(task: str, split: str, judged: Judged, config: EvaluateConfig) -> Contributions:
-    """From the answers that a report has kept, in the order of the records."""
-    loss = json.loads((judged.report / "report.json").read_bytes())["loss"]
-    found = judge(task, SnapshotSplit(judged.snapshot, judged.records, split), config, loss)
-    saved = np.load(judged.report / "predictions" / f"{split}.npy", mmap_mode="r")
-    answers: Any = found.answers({found.saved: saved})
-    values = {name: metric.contributions(answers) for name, metric in found.metrics.items() if metric.resampled}
-    return Contributions(found.metrics, {name: each for name, each in values.items() if np.isfinite(each).all()})
+def contributions(task: str, split: str, model: EvaluatedModel, config: EvaluateConfig) -> Contributions:
+    """Compute contributions from a report's saved predictions, in stored order."""
+    loss = json.loads((model.report / "report.json").read_bytes())["loss"]
+    judge = make_judge(task, SnapshotSplit(model.snapshot, model.records, split), config, loss)
+    saved = np.load(model.report / "predictions" / f"{split}.npy", mmap_mode="r")
+    predictions: Any = judge.predictions({judge.saved: saved})
+    values = {name: metric.contributions(predictions) for name, metric in judge.metrics.items() if metric.resampled}
+    return Contributions(judge.metrics, {name: each for name, each in values.items() if np.isfinite(each).all()})
 
 
 def change(metric: Metric, before: Floats, after: Floats, resamples: int) -> Change:
-    """The difference with its 95 % interval from a paired bootstrap.
+    """Return the change of a metric from contributions `before` to `after`, [N, K], with its paired bootstrap interval.
 
-    It is more than noise where the interval leaves out 0. Where a metric counts examples, a bootstrap of few that
-    differ is too sure of itself, so McNemar's exact test of these must agree (Psychometrika 12, 1947).
+    It is more than noise where the interval excludes 0. Where a metric counts examples and few of them differ, a
+    bootstrap interval is too narrow, so McNemar's exact test must agree (Psychometrika 12, 1947).
     """
-    found = difference(metric, before, after, resamples)
-    apart = len(before) > 1 and not found.low <= 0 <= found.high
+    interval = difference(metric, before, after, resamples)
+    significant = len(before) > 1 and not interval.low <= 0 <= interval.high
     if metric.share:
-        apart = apart and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
-    return Change(found, apart, bool((before == after).all()))
+        significant = significant and mcnemar(before[:, 0], after[:, 0]) < 1 - LEVEL
+    return Change(interval, significant, bool((before == after).all()))
 
 
 def mcnemar(before: npt.NDArray, after: npt.NDArray) -> float:
-    """How likely so lopsided a change of right and wrong would be by chance; 1 where no example changed."""
+    """Return the p-value of McNemar's exact test for correctness `before` and `after`, [N]; 1 where none changed."""
     won, lost = int((after > before).sum()), int((after < before).sum())
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0

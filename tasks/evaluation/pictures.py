@@ -1,4 +1,4 @@
-"""Pictures of a judgement, as PNG bytes that repeat: no clock, no version, no global state."""
+"""Plots of a report as PNG with reproducible bytes: no date, no version, no global style."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ STYLE: dict[Any, Any] = {
     "savefig.dpi": 144,
 }
 MANY = 20
-"""More classes than this get no numbers in their cells and no lines of their own."""
+"""With more classes than this, cells have no numbers and classes no curves of their own."""
 
 
 def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
-    """Make a function that draws a figure one that gives PNG bytes, in our style and no other."""
+    """Decorate a function that returns a figure: it returns PNG bytes, drawn in `STYLE` alone."""
 
     @wraps(draw)
     def render(*arguments: Any) -> bytes:
@@ -53,13 +53,13 @@ def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
 
 
 def dots(axes: Axes, across: npt.NDArray, up: npt.NDArray) -> None:
-    """Each example a dot."""
+    """Draw a dot for each example."""
     axes.scatter(across, up, s=12, alpha=0.7, color=ACCENT)
 
 
 @picture
 def confusion(labels: npt.NDArray, predicted: npt.NDArray, classes: list[str], title: str) -> Figure:
-    """How often each label [N] was predicted as each class; shaded by share of the label, errors in a warm colour."""
+    """Plot the confusion matrix of labels [N] and predicted classes [N], shaded by the share of each label."""
     counts = confusion_matrix(labels, predicted, labels=range(len(classes)))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     right = np.eye(len(classes), dtype=bool)
@@ -67,7 +67,7 @@ def confusion(labels: npt.NDArray, predicted: npt.NDArray, classes: list[str], t
     figure = Figure((side, side), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(np.where(right, shares, np.nan), cmap="Blues", vmin=0, vmax=1.3)
-    # An error of one in ten is worth seeing, so that errors reach full colour early.
+    # Errors reach full colour at a quarter, so that an error of one in ten is visible.
     axes.imshow(np.where(right | (counts == 0), np.nan, shares), cmap="Oranges", vmin=-0.05, vmax=0.25)
     if len(classes) <= MANY:
         for row, column in zip(*np.nonzero(counts), strict=True):
@@ -84,7 +84,7 @@ def confusion(labels: npt.NDArray, predicted: npt.NDArray, classes: list[str], t
 
 @picture
 def reliability(confidence: npt.NDArray, correct: npt.NDArray, bins: int, title: str) -> Figure:
-    """How often the model is right [N] at each confidence [N], and how often it has that confidence."""
+    """Plot the share of correct predictions by confidence, and a histogram of the confidence, from [N] each."""
     column = bins_of(confidence, bins)
     counts = np.bincount(column, minlength=bins)
     filled = counts > 0
@@ -108,10 +108,10 @@ def reliability(confidence: npt.NDArray, correct: npt.NDArray, bins: int, title:
 
 @picture
 def curves(labels: npt.NDArray, scores: npt.NDArray, classes: list[str], title: str) -> Figure:
-    """Precision against recall, and the ROC, of each class against the rest and of all decisions together.
+    """Plot precision-recall and ROC curves of each class against the rest, and of all decisions pooled.
 
     Args:
-        labels: [N].
+        labels: class numbers, [N].
         scores: probabilities, [N, classes].
     """
     truth = np.eye(len(classes))[labels]
@@ -140,7 +140,7 @@ def curves(labels: npt.NDArray, scores: npt.NDArray, classes: list[str], title: 
 
 @picture
 def most_wrong(images: npt.NDArray[np.uint8], wrong: list[dict[str, Any]], title: str) -> Figure:
-    """The examples that were most confidently taken for something else: image, label, answer, key.
+    """Plot the most confidently wrong examples: image, label, predicted class, confidence, key.
 
     Args:
         images: [n, height, width, 1 or 3].

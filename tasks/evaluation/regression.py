@@ -1,4 +1,4 @@
-"""Regression: numbers for each example, in the units in which they were given."""
+"""Regression: one or more numbers for each example, in the units of the targets."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from tasks.config import EvaluateConfig
 from tasks.evaluation.judging import Call, Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
-from tasks.models.features import TARGET, fed, targets
+from tasks.models.features import TARGET, input_array, targets
 
 SAME = 0.05
-"""Two forms of a model agree on a number where they differ by less than this share of its deviation."""
+"""Two forms of a model agree on a number where they differ by less than this share of its standard deviation."""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What was said and what was true, [N, targets]."""
+class Predictions:
+    """Predicted and true numbers, both float64 [N, targets]."""
 
-    said: Floats
+    predicted: Floats
     truth: Floats
 
 
-def squares(answers: Answers) -> Floats:
-    """Squared error, the mean over targets."""
-    return ((answers.said - answers.truth) ** 2).mean(axis=-1, keepdims=True)
+def squares(predictions: Predictions) -> Floats:
+    """Return the squared error, mean over targets, [N, 1]."""
+    return ((predictions.predicted - predictions.truth) ** 2).mean(axis=-1, keepdims=True)
 
 
-def absolute(answers: Answers) -> Floats:
-    """Absolute error, the mean over targets."""
-    return np.abs(answers.said - answers.truth).mean(axis=-1, keepdims=True)
+def absolute(predictions: Predictions) -> Floats:
+    """Return the absolute error, mean over targets, [N, 1]."""
+    return np.abs(predictions.predicted - predictions.truth).mean(axis=-1, keepdims=True)
 
 
-def moments(answers: Answers) -> Floats:
-    """[N, 3 * targets]: squared error, truth and its square, each truth from its own mean so that little cancels."""
-    centred = answers.truth - answers.truth.mean(axis=0)
-    return np.concatenate([(answers.said - answers.truth) ** 2, centred, centred**2], axis=-1)
+def moments(predictions: Predictions) -> Floats:
+    """Return squared error, centred true value and its square, [N, 3 * targets]; centred against cancellation."""
+    centred = predictions.truth - predictions.truth.mean(axis=0)
+    return np.concatenate([(predictions.predicted - predictions.truth) ** 2, centred, centred**2], axis=-1)
 
 
 def explained(means: Floats) -> Floats:
-    """Share of the targets' variance that is explained, the mean over targets."""
+    """Return R squared [...] from means of `moments`, mean over targets."""
     error, first, second = np.split(means, 3, axis=-1)
     variance = np.maximum(second - first**2, 1e-30)
     return (1 - error / variance).mean(axis=-1)
 
 
 LOSS = {"squared_error": squares, "absolute_error": absolute}
-"""What `train.loss` minimises, as contributions."""
+"""By `train.loss`, the contributions of the loss."""
 
 METRICS = {
     "rmse": Metric(squares, lambda means: np.sqrt(means[..., 0])),
@@ -59,11 +59,11 @@ METRICS = {
     "r2": Metric(moments, explained),
     "loss": Metric(squares, mean),
 }
-"""By the names that `evaluate.metrics` knows; a judge's `loss` is the one that was minimised."""
+"""By the names of `evaluate.metrics`; a `Judge` replaces `loss` by the loss that training minimised."""
 
 
 class Judge:
-    """As `tasks.evaluation.judging.Judge` says."""
+    """Implements `tasks.evaluation.judging.Judge`."""
 
     saved = "outputs"
     baselines: dict[str, float] = {}
@@ -72,60 +72,65 @@ class Judge:
         self.split, self.config = split, config
         self.metrics = {**METRICS, "loss": Metric(LOSS[loss], mean)}
         self.names = targets(split.features)
-        self.inputs = fed(split.features, split.arrays)
+        self.inputs = input_array(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
         self.examples, self.outputs = self.truth.shape
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
-        """The numbers, whole."""
+        """Keep the outputs."""
         return {"outputs": outputs}
 
-    def answers(self, kept: Kept) -> Answers:
-        """What it said, beside what was true."""
-        return Answers(kept["outputs"].astype(np.float64), self.truth)
+    def predictions(self, kept: Kept) -> Predictions:
+        """Combine the outputs with the true numbers."""
+        return Predictions(kept["outputs"].astype(np.float64), self.truth)
 
     def decisions(self, kept: Kept) -> npt.NDArray:
-        """The numbers in steps of a share of their deviation."""
+        """Return the outputs, rounded to multiples of `SAME` standard deviations of the target."""
         return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
 
-    def figures(self, answers: Answers) -> dict[str, float]:
-        """None: every figure is a metric."""
+    def figures(self, predictions: Predictions) -> dict[str, float]:
+        """Return nothing: every figure is a metric."""
         return {}
 
-    def details(self, answers: Answers) -> dict[str, Any]:
-        """The examples that it was furthest from."""
-        errors = np.abs(answers.said - answers.truth).max(axis=-1)
+    def details(self, predictions: Predictions) -> dict[str, Any]:
+        """Return the examples with the largest absolute errors."""
+        errors = np.abs(predictions.predicted - predictions.truth).max(axis=-1)
         rows = np.lexsort((np.arange(len(errors)), -errors))[: self.config.most_wrong]
         keys = self.split.keys(rows)
-        furthest = [
-            {"row": int(row), "key": key, "true": answers.truth[row].tolist(), "said": answers.said[row].tolist()}
+        rows_furthest = [
+            {
+                "row": int(row),
+                "key": key,
+                "true": predictions.truth[row].tolist(),
+                "said": predictions.predicted[row].tolist(),
+            }
             for row, key in zip(rows, keys, strict=True)
         ]
-        return {"targets": self.names, "furthest": furthest}
+        return {"targets": self.names, "furthest": rows_furthest}
 
-    def slices(self, answers: Answers) -> dict[str, npt.NDArray[np.bool_]]:
-        """Quarters of the examples by the first target."""
-        return quarters(answers.truth[:, 0], f"{self.names[0]} {{low:.4g}} to {{high:.4g}}")
+    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return masks of the quartiles of the first target."""
+        return quarters(predictions.truth[:, 0], f"{self.names[0]} {{low:.4g}} to {{high:.4g}}")
 
-    def pictures(self, answers: Answers, details: dict[str, Any]) -> dict[str, bytes]:
-        """What was said against what was true, and the spread of the differences."""
-        return {"predicted": predicted(answers, self.names[0], self.split.name)}
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot predicted against true numbers, and a histogram of the errors."""
+        return {"predicted": predicted_against_true(predictions, self.names[0], self.split.name)}
 
     def show(self, call: Call) -> dict[str, Any]:
-        """Nothing but numbers and pictures."""
+        """Return nothing: a regression generates nothing."""
         return {}
 
 
 @picture
-def predicted(answers: Answers, name: str, title: str) -> Figure:
-    """Of the first target: what was said over what was true; beside it how far off that was."""
+def predicted_against_true(predictions: Predictions, name: str, title: str) -> Figure:
+    """Plot the first target: predicted against true numbers, and a histogram of the errors."""
     figure = Figure((8.4, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    said, truth = answers.said[:, 0], answers.truth[:, 0]
-    ends = (min(said.min(), truth.min()), max(said.max(), truth.max()))
+    predicted, truth = predictions.predicted[:, 0], predictions.truth[:, 0]
+    ends = (min(predicted.min(), truth.min()), max(predicted.max(), truth.max()))
     left.plot(ends, ends, color=MUTED, linestyle="--", linewidth=1)
-    dots(left, truth, said)
+    dots(left, truth, predicted)
     left.set(xlabel=f"{name}, true", ylabel="said", title=f"{title}: {name}")
-    right.hist(said - truth, bins=30, color=ACCENT, alpha=0.85)
-    right.set(xlabel="said minus true", ylabel="examples", title=f"off by {METRICS['mae'](answers):.4g} on average")
+    right.hist(predicted - truth, bins=30, color=ACCENT, alpha=0.85)
+    right.set(xlabel="said minus true", ylabel="examples", title=f"off by {METRICS['mae'](predictions):.4g} on average")
     return figure

@@ -1,4 +1,4 @@
-"""Text that a language model makes up, the same each time."""
+"""Text generation by sampling with a fixed seed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ SEED = 0
 def sample(
     call: Call, codec: Codec, prompt: str, count: int, temperature: float, block: int, *, document: bool = True
 ) -> str:
-    """`count` tokens after `prompt`, drawn one by one from the softmax of logits / temperature; without the prompt.
+    """Generate up to `count` tokens after `prompt`, sampled from softmax(logits / temperature); return their text.
 
-    The model sees at most `block` tokens back. `document`: the prompt begins a document. It ends where the model
-    begins another one.
+    The context is at most the last `block` tokens. `document`: the prompt begins a document, with a BOS before it.
+    Generation ends early where the model begins another document.
     """
     tokens = [codec.bos] * document + [int(token) for token in codec.encode([prompt])[0]]
     tokens = tokens or [codec.bos]
-    begun, random = len(tokens), np.random.default_rng(SEED)
+    prompt_length, random = len(tokens), np.random.default_rng(SEED)
     for _ in range(count):
         logits = call(np.array([tokens[-block:]], np.int32))[0, -1].astype(np.float64)
         chances = np.exp((logits - logits.max()) / temperature)
-        chosen = int(np.searchsorted(np.cumsum(chances), random.random() * chances.sum(), side="right"))
-        chosen = min(chosen, len(chances) - 1)
-        if chosen == codec.bos:
+        token = int(np.searchsorted(np.cumsum(chances), random.random() * chances.sum(), side="right"))
+        token = min(token, len(chances) - 1)
+        if token == codec.bos:
             break
-        tokens.append(chosen)
-    return codec.decode(tokens[begun:]).decode(errors="replace")
+        tokens.append(token)
+    return codec.decode(tokens[prompt_length:]).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""An export: accepted variants, golden answers, the transform, a README, all checked in a fresh process."""
+"""An export: accepted variants, golden inputs and outputs, the transform and a README, verified in a fresh process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import REFERENCE, SAVED_MODEL, readme, verify
 from tasks.exporting.transform import TASK
-from tasks.models.features import TARGET, TOKENS, fed, model_input, targets
+from tasks.models.features import TARGET, TOKENS, input_array, model_input, targets
 from tasks.models.forward import predict
-from tasks.models.keras_file import EPOCH, architecture, load
+from tasks.models.keras_file import ZIP_DATE, architecture, load
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
@@ -33,47 +33,48 @@ if TYPE_CHECKING:
 
 GOLDEN = "golden.npz"
 SPLIT = "test"
-TEXTS, LENGTH = 4, 64
-"""Golden rows of text, and the tokens of each."""
-PATIENCE = 600.0
-"""Seconds for the fresh process."""
+GOLDEN_TEXTS, GOLDEN_LENGTH = 4, 64
+"""Golden rows of a language model, and the tokens of each."""
+TIMEOUT = 600.0
+"""Seconds after which the fresh process is ended."""
 
 
 def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Variant], config: ExportConfig) -> Outcome:
-    """Collect the accepted variants and prove that they answer as Keras does.
+    """Collect the accepted variants and verify that their outputs equal those of Keras.
 
-    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 of the Keras model),
-    `transform/` and `README.md`. Runs on one thread, so that the golden outputs are the same whatever the machine's
-    cores.
+    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 of the Keras model), `transform/` and
+    `README.md`. Runs on one thread, so that the golden outputs do not depend on the machine's number of cores.
 
     Raises:
-        Failed: no SavedModel among the variants, or a float variant differs here by more than its parity gate allows.
+        Failed: there is no SavedModel among the variants, or a float variant's outputs differ by more than its limit.
     """
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"
         raise Failed("variants", ", ".join(names) or "none", rule, "see the warnings of compress")
     bench.staging.reserve(sum(variant.bytes for variant in variants))
-    source = model_input(snapshot.manifest["features"])
-    inputs = golden(snapshot, config.golden)
+    feature = model_input(snapshot.manifest["features"])
+    inputs = golden_inputs(snapshot, config.golden)
     for variant in variants:
-        _copy(variant, "", bench.staging, variant.name, without=REFERENCE)
+        _copy(variant, "", bench.staging, variant.name, except_file=REFERENCE)
     _copy(snapshot, "transform", bench.staging, "transform")
-    plan = architecture(model.path)
-    if TARGET in snapshot.manifest["features"]:  # what outputs mean hangs on the task, which a snapshot does not know
-        meaning = {"task": plan["model"]["task"], "loss": plan["loss"]}
-        meaning["targets"] = targets(snapshot.manifest["features"])
-        bench.staging.put(f"transform/{TASK}", pretty(meaning))
+    architecture_json = architecture(model.path)
+    if (
+        TARGET in snapshot.manifest["features"]
+    ):  # a snapshot does not know the task, on which the outputs' meaning depends
+        task_json = {"task": architecture_json["model"]["task"], "loss": architecture_json["loss"]}
+        task_json["targets"] = targets(snapshot.manifest["features"])
+        bench.staging.put(f"transform/{TASK}", pretty(task_json))
     outputs = predict(load(model.path), inputs)
     with bench.staging.piece(GOLDEN) as piece:
         write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})
 
-    found = check(bench.staging.root, bench.staging.scratch("elsewhere"))
-    described = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
+    verified = verify_in_fresh_process(bench.staging.root, bench.staging.scratch("working_folder"))
+    descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
     largest = float(np.abs(outputs).max())
     verdicts = {
-        variant["name"]: gates.parity(found[variant["name"]]["max_abs_difference"], largest, gate["limit"])
-        for variant in described
+        variant["name"]: gates.parity(verified[variant["name"]]["max_abs_difference"], largest, gate["limit"])
+        for variant in descriptions
         for gate in variant["gates"]
         if gate["gate"] == gates.PARITY
     }
@@ -83,9 +84,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
             remedy = "raise compress.max_difference if that much does not matter"
             raise Failed(f"variant {name}", verdict.text, rule, remedy)
     text = readme.write(
-        described,
-        found,
-        source,
+        descriptions,
+        verified,
+        feature,
         snapshot.manifest["features"],
         inputs.shape,
         max(1.0, largest) * verdicts[SAVED_MODEL].limit,
@@ -93,60 +94,60 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     )
     bench.staging.put("README.md", text.encode())
     metrics = {
-        f"export/{name}/{figure}": findings[figure]
-        for name, findings in found.items()
-        for figure in ("max_abs_difference", "argmax_agreement")
+        f"export/{name}/{name_of_figure}": figures[name_of_figure]
+        for name, figures in verified.items()
+        for name_of_figure in ("max_abs_difference", "argmax_agreement")
     }
     return Outcome(
         counts={"variants": len(variants), "golden": len(inputs)},
         features=snapshot.manifest["features"],
-        statistics={"metrics": metrics, "verified": found},
+        statistics={"metrics": metrics, "verified": verified},
     )
 
 
-def golden(snapshot: Snapshot, most: int) -> npt.NDArray:
-    """The first test inputs. Of text a few rows' beginnings: every token brings a number for each token there is."""
+def golden_inputs(snapshot: Snapshot, count: int) -> npt.NDArray:
+    """Return the first test inputs; of text the beginnings of a few rows, as outputs are large ([B, T, vocabulary])."""
     features = snapshot.manifest["features"]
-    examples = fed(features, open_snapshot(snapshot.path).arrays(SPLIT))
-    inputs = np.asarray(examples[: min(most, TEXTS) if TOKENS in features else most])
-    return np.ascontiguousarray(inputs[:, :LENGTH] if TOKENS in features else inputs)
+    examples = input_array(features, open_snapshot(snapshot.path).arrays(SPLIT))
+    inputs = np.asarray(examples[: min(count, GOLDEN_TEXTS) if TOKENS in features else count])
+    return np.ascontiguousarray(inputs[:, :GOLDEN_LENGTH] if TOKENS in features else inputs)
 
 
-def check(export: Path, elsewhere: Path) -> dict[str, Any]:
-    """Run `verify` in a fresh process that starts in another folder; what it found, by variant name.
+def verify_in_fresh_process(export: Path, working_folder: Path) -> dict[str, Any]:
+    """Run `verify` in a fresh process that starts in another folder; return its results by variant name.
 
     Raises:
-        Failed: a file does not load or run there; the process' last words are in the error.
+        Failed: a file does not load or run; the error has the process' last line of stderr.
     """
     packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     command = [sys.executable, "-I", "-S", str(Path(verify.__file__).resolve()), str(export.resolve()), *packages]
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(elsewhere)}
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(working_folder)}
     try:
-        done = subprocess.run(
-            command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        process = subprocess.run(
+            command, cwd=working_folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
-        words, ended = done.stderr.strip().splitlines()[-1:] or [""], f"exit code {done.returncode}"
+        last_line, ended = (process.stderr.strip().splitlines() or [""])[-1], f"exit code {process.returncode}"
     except subprocess.TimeoutExpired:
-        raise Failed(str(export), f"no answer in {PATIENCE:g} s", "a fresh process must run it", "run again") from None
-    if done.returncode:
-        sys.stderr.write(done.stderr)
-        raise Failed(str(export), f"{words[0]} ({ended})", "every variant must run in a fresh process", "see the log")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+        raise Failed(str(export), f"no answer in {TIMEOUT:g} s", "a fresh process must run it", "run again") from None
+    if process.returncode:
+        sys.stderr.write(process.stderr)
+        raise Failed(str(export), f"{last_line} ({ended})", "every variant must run in a fresh process", "see the log")
+    verified: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
+    return verified
 
 
 def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:
-    """An `.npz` file whose bytes repeat: `numpy.savez` notes the time of each entry."""
+    """Write an `.npz` file with reproducible bytes: `numpy.savez` stores the time of each entry."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, array in sorted(arrays.items()):
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as file:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", ZIP_DATE), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _copy(artifact: Artifact, under: str, staging: Staging, into: str, without: str = "") -> None:
-    """The published files of an artifact that lie in its folder `under`, but the one that nobody deploys."""
+def _copy(artifact: Artifact, folder: str, staging: Staging, target: str, except_file: str = "") -> None:
+    """Copy an artifact's published files of `folder` (all for "") to `target` in the staging, without `except_file`."""
     for row in artifact.manifest["files"]:
         path = Path(row["path"])
-        if path.is_relative_to(under or ".") and row["path"] != without:
-            with staging.piece(f"{into}/{path.relative_to(under).as_posix()}") as piece:
+        if path.is_relative_to(folder or ".") and row["path"] != except_file:
+            with staging.piece(f"{target}/{path.relative_to(folder).as_posix()}") as piece:
                 shutil.copyfile(artifact.path / path, piece.path)

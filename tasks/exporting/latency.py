@@ -1,7 +1,7 @@
-"""How fast each variant is against float LiteRT: ratios taken in turns, since a machine's speed drifts.
+"""Latency of each variant relative to float LiteRT, measured in interleaved rounds, as a machine's speed drifts.
 
-A second copy of the float file runs along. Its ratio to the first should be 1; how far it is from 1 says how much
-the other ratios are worth.
+A second copy of the float file is measured as well (an A/A comparison): the deviation of its ratio from 1 shows the
+accuracy of the other ratios.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tasks.artifacts import Snapshot, Variant
 from tasks.data import open_snapshot
 from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.run import Runner, open_variant
-from tasks.models.features import TOKENS, fed
+from tasks.models.features import TOKENS, input_array
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 BATCHES = (1, 32)
-TOKENS_AT_ONCE = 256
-"""Of text: one row of so many tokens, or shorter ones beside each other."""
+MAX_TOKENS = 256
+"""Tokens of a batch of text: one row of so many, or more and shorter rows."""
 ROUNDS = 31
-AT_LEAST = 0.002
-"""Seconds of one timing: fast calls are repeated until they fill it."""
-SAME = "litert_again"
+MIN_SECONDS = 0.002
+"""Seconds of one measurement, at least: fast calls are repeated."""
+FLOAT_AGAIN = "litert_again"
 CONCLUSIVE = (0.9, 1.1)
-"""Where the ratio of the float file to itself must lie for the other ratios to mean much."""
+"""Range of the A/A ratio in which the other ratios are conclusive."""
 
 
 def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> dict[str, Any]:
-    """Time the variants on test examples: LiteRT on one thread, a SavedModel on those of the process.
+    """Measure the variants' latency on test examples: LiteRT on one thread, a SavedModel on the process' threads.
 
-    Returns (and measures as `latency`):
+    Returns (also recorded as the run's measurement `latency`):
         `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ratio},
         "milliseconds": {variant: ms}}, "32": ...}}`. Ratios are medians over rounds against the float LiteRT file;
         `litert_again` is that file against itself. `{}` where there is no float LiteRT file.
@@ -46,28 +46,28 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
     if LITERT not in formats:
         return {}
     runners = {name: open_variant(folders[name], formats[name]) for name in formats}
-    runners[SAME] = open_variant(folders[LITERT], LITERT)
+    runners[FLOAT_AGAIN] = open_variant(folders[LITERT], LITERT)
     features = snapshot.manifest["features"]
-    examples = fed(features, open_snapshot(snapshot.path).arrays("test"))
+    examples = input_array(features, open_snapshot(snapshot.path).arrays("test"))
     batches = {}
     for done, size in enumerate(BATCHES):
         bench.progress(done, len(BATCHES), "batch sizes")
         batch = np.resize(examples[:size], (size, *examples.shape[1:]))
-        if TOKENS in features:  # each place answers with a number for every token there is
-            batch = np.ascontiguousarray(batch[:, : max(1, TOKENS_AT_ONCE // size)])
+        if TOKENS in features:  # a position has an output for every token of the vocabulary
+            batch = np.ascontiguousarray(batch[:, : max(1, MAX_TOKENS // size)])
         batches[str(size)] = _compare(runners, batch)
-    found = {"threads": {LITERT: 1, SAVED_MODEL: bench.threads}, "batches": batches}
-    bench.measure("latency", found)
-    return found
+    latency = {"threads": {LITERT: 1, SAVED_MODEL: bench.threads}, "batches": batches}
+    bench.measure("latency", latency)
+    return latency
 
 
 def _compare(runners: dict[str, Runner], batch: npt.NDArray) -> dict[str, Any]:
-    """One timing of every runner per round, starting with another one each time."""
+    """Measure every runner once per round, starting with another one each time."""
     calls = {name: _calls(runner, batch) for name, runner in runners.items()}
     names = list(runners)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(ROUNDS):
-        first = turn % len(names)
+    for round_number in range(ROUNDS):
+        first = round_number % len(names)
         for name in names[first:] + names[:first]:
             seconds[name].append(_time(runners[name], batch, calls[name]))
     ratios = {
@@ -76,16 +76,16 @@ def _compare(runners: dict[str, Runner], batch: npt.NDArray) -> dict[str, Any]:
     }
     low, high = CONCLUSIVE
     return {
-        "conclusive": low <= ratios[SAME] <= high,
+        "conclusive": low <= ratios[FLOAT_AGAIN] <= high,
         "ratios": ratios,
         "milliseconds": {name: 1000 * median(taken) for name, taken in seconds.items()},
     }
 
 
 def _calls(runner: Runner, batch: npt.NDArray) -> int:
-    """How many calls fill a timing; warms the runner up on the way."""
+    """Return the number of calls that take `MIN_SECONDS`; the runner is warm afterwards."""
     calls = 1
-    while _time(runner, batch, calls) * calls < AT_LEAST:
+    while _time(runner, batch, calls) * calls < MIN_SECONDS:
         calls *= 2
     return calls
 

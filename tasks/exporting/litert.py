@@ -1,4 +1,4 @@
-"""The float LiteRT file (once TensorFlow Lite), made from the SavedModel."""
+"""The float LiteRT (formerly TensorFlow Lite) file, converted from the SavedModel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIGNATURE = "serving_default"
 def write(saved_model: Path, target: Path) -> None:
     """Convert a SavedModel folder to a `.tflite` file.
 
-    Input and output keep their names, shapes and types; the batch is 1 until the runtime resizes it.
+    Input and output keep their names, shapes and dtypes; the batch size is 1 until the runtime resizes it.
     """
     import tensorflow as tf
 

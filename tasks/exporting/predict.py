@@ -1,4 +1,4 @@
-"""An export's answers to raw files: classes of images, bits per byte and a continuation of texts, numbers of rows."""
+"""Predictions of an export on raw files: images, texts, and CSV files of rows."""
 
 from __future__ import annotations
 
@@ -14,46 +14,44 @@ from tasks.data.tables import read_rows
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
-from tasks.exporting.raw import TextSplit, answers_of
+from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.run import Runner, float_model
 from tasks.exporting.transform import codec, read_transform
-from tasks.models.forward import batched
+from tasks.models.forward import predict_batches
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 TOP = 3
-CONTINUED, TEMPERATURE = 60, 0.7
-"""Tokens that a text is continued by, and how freely they are chosen."""
+CONTINUATION, TEMPERATURE = 60, 0.7
+"""Tokens of a text's continuation, and the sampling temperature."""
 
 
-def answer(bench: Workbench, export: Path, inputs: list[str]) -> list[dict[str, Any]]:
-    """`predict`, as a work."""
+def predict_in_child(bench: Workbench, export: Path, inputs: list[str]) -> list[dict[str, Any]]:
+    """Run `predict` as a work function in a child process."""
     return predict(export, inputs)
 
 
 def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
-    """The export's float model on raw files.
+    """Run the export's float model on raw files.
 
     Returns:
         A row for each input (for each line of a table). Of images `{"input", "class", "confidence", "top": [{"class",
-        "confidence"}, ...]}`, the top three classes by confidence, the first of which is the answer. Of texts
+        "confidence"}, ...]}`, with the top three classes by confidence, the first of which is the prediction. Of texts
         `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models `{"input", "labels": {name:
-        confidence}}`; of regressions `{"input", "values": {name: number}}`.
-
-        Of an input that is not of the export's kind `{"input", "error": {"field", "saw", "rule", "remedy"}}`: the
-        others are answered all the same.
+        confidence}}`; of regressions `{"input", "values": {name: number}}`. Of an input that cannot be read or is not
+        of the export's kind `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
 
     Raises:
-        Failed: the folder is no export.
+        Failed: the folder is not an export.
     """
     transform = read_transform(export)
     run = float_model(export)
-    answer_file = _text if transform["kind"] == "tokens" else _table if transform["kind"] == "table" else _image
+    predict_file = _text if transform["kind"] == "tokens" else _table if transform["kind"] == "table" else _image
     rows: list[dict[str, Any]] = []
     for name in inputs:
         try:
-            rows += answer_file(name, export, transform, run)
+            rows += predict_file(name, export, transform, run)
         except Failed as error:
             rows.append({"input": name, "error": error.as_json()})
         except OSError as error:
@@ -64,11 +62,11 @@ def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
 
 def _image(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
     pixels = prepare(read(Path(name)), transform, name)
-    return [_row(name, batched(run, pixels[None])[0], transform)]
+    return [_row(name, predict_batches(run, pixels[None])[0], transform)]
 
 
 def _table(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
-    outputs = batched(run, np.stack(read_rows(Path(name), transform["columns"])))
+    outputs = predict_batches(run, np.stack(read_rows(Path(name), transform["columns"])))
     names = [f"{name}:{number}" if len(outputs) > 1 else name for number in range(1, len(outputs) + 1)]
     return [_row(*row, transform) for row in zip(names, outputs, strict=True)]
 
@@ -93,9 +91,11 @@ def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> li
     except UnicodeDecodeError as error:
         saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
         raise Failed(name, saw, "text must be UTF-8", "convert it") from error
-    found: dict[str, Any] = {"input": name, "bytes": len(content), "bits_per_byte": None}
+    row: dict[str, Any] = {"input": name, "bytes": len(content), "bits_per_byte": None}
     if content:
-        answers = answers_of(TextSplit(export, transform, [name], [content]), run)
-        found["bits_per_byte"] = METRICS["bits_per_byte"](answers)
-    following = sample(run, codec(export), text[-8 * transform["block"] :], CONTINUED, TEMPERATURE, transform["block"])
-    return [{**found, "continuation": following}]
+        predictions = predictions_of_texts(TextSplit(export, transform, [name], [content]), run)
+        row["bits_per_byte"] = METRICS["bits_per_byte"](predictions)
+    continuation = sample(
+        run, codec(export), text[-8 * transform["block"] :], CONTINUATION, TEMPERATURE, transform["block"]
+    )
+    return [{**row, "continuation": continuation}]

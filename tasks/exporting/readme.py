@@ -1,4 +1,4 @@
-"""The README of an export: what each file is, how good, and code that works when pasted."""
+"""The README of an export: its files, their quality, and code that runs in the export's folder."""
 
 from __future__ import annotations
 
@@ -118,26 +118,26 @@ assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
 
 def write(
     variants: list[dict[str, Any]],
-    found: dict[str, Any],
+    verified: dict[str, Any],
     source: Input,
     features: dict[str, Any],
     golden: tuple[int, ...],
     tolerance: float,
     versions: dict[str, str],
 ) -> str:
-    """The text.
+    """Return the text of `README.md`.
 
     Args:
         variants: contents of their `variant.json`.
-        found: what `verify` found, by variant name.
-        source: the input.
-        features: the snapshot's.
+        verified: the results of `verify`, by variant name.
+        source: the model's input.
+        features: the features of the snapshot.
         golden: shape of the golden inputs.
-        tolerance: what a float variant keeps to; one of lower precision gets room about what it was seen to need.
+        tolerance: largest difference of a float variant's outputs; of lower precision, three times the measured one.
         versions: of the packages `tensorflow` and `ai-edge-litert`.
     """
     text = TOKENS in features
-    rows = [_row(variant, found[variant["name"]]["max_abs_difference"]) for variant in variants]
+    rows = [_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants]
     head = HEAD.format(
         about=_about(source, features, variants[0]["against_float"]["metric"]),
         metric=variants[0]["against_float"]["metric"].replace("_", " "),
@@ -150,7 +150,7 @@ def write(
             file=f"{variant['name']}/{FILES[variant['format']]}",
             input=source.name,
             output=OUTPUT,
-            tolerance=max(tolerance, 3 * found[variant["name"]]["max_abs_difference"]),
+            tolerance=max(tolerance, 3 * verified[variant["name"]]["max_abs_difference"]),
             tensorflow=versions["tensorflow"],
             litert=versions["ai-edge-litert"],
         )
@@ -164,19 +164,24 @@ def write(
 
 
 def _about(source: Input, features: dict[str, Any], metric: str) -> str:
-    """What goes in and what comes out."""
-    put = {"input": source.name, "output": OUTPUT, "dtype": source.dtype, "shape": ", ".join(map(str, source.shape))}
+    """Describe input and output."""
+    interface = {
+        "input": source.name,
+        "output": OUTPUT,
+        "dtype": source.dtype,
+        "shape": ", ".join(map(str, source.shape)),
+    }
     if TOKENS in features:
         tokens = features[TOKENS]
-        return TEXT.format(vocabulary=tokens["vocabulary"], bos=tokens["bos"], block=source.shape[0], **put)
+        return TEXT.format(vocabulary=tokens["vocabulary"], bos=tokens["bos"], block=source.shape[0], **interface)
     if TARGET in features:
         names = targets(features)
         number = metric == "rmse"
         what = "number to foresee" if number and len(names) == 1 else "numbers to foresee" if number else "labels"
         meaning = "the numbers themselves" if number else "a logit per label, whose sigmoid is its probability"
-        return NUMBERS.format(targets=len(names), what=what, names=", ".join(names), meaning=meaning, **put)
+        return NUMBERS.format(targets=len(names), what=what, names=", ".join(names), meaning=meaning, **interface)
     names = classes(features)
-    return CLASSES.format(classes=len(names), names=", ".join(names), **put)
+    return CLASSES.format(classes=len(names), names=", ".join(names), **interface)
 
 
 def _row(variant: dict[str, Any], difference: float) -> str:

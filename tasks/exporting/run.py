@@ -1,4 +1,4 @@
-"""Any form of a model as a function on NumPy batches."""
+"""Any deployable form of a model as a function on NumPy batches."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy.typing as npt
 from tasks.exporting import FILES, LITERT, OUTPUT, SAVED_MODEL
 
 Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
-"""[B, *shape] of the input's dtype to float32 logits [B, classes], for any B."""
+"""From [B, *shape] in the input's dtype to float32 outputs [B, classes], for any B."""
 
 
-def open_variant(folder: Path, form: str, threads: int = 1) -> Runner:
-    """Load the variant of this format in `folder`.
+def open_variant(folder: Path, format_name: str, threads: int = 1) -> Runner:
+    """Load the variant in `folder`; `format_name` is its format.
 
-    `threads` is for LiteRT; a SavedModel runs with the threads of the process (`tasks.processes.threads.pin`).
+    `threads` applies to LiteRT; a SavedModel uses the threads of the process (`tasks.processes.threads.pin`).
     """
-    path = folder / FILES[form]
-    return LiteRT(path, threads) if form == LITERT else SavedModel(path)
+    path = folder / FILES[format_name]
+    return LiteRT(path, threads) if format_name == LITERT else SavedModel(path)
 
 
 def float_model(export: Path) -> Runner:
-    """The float model in an export: LiteRT where there is one, since it starts at once."""
-    form = LITERT if (export / LITERT).is_dir() else SAVED_MODEL
-    return open_variant(export / form, form)
+    """Load the float model of an export: LiteRT where there is one, as it starts faster."""
+    format_name = LITERT if (export / LITERT).is_dir() else SAVED_MODEL
+    return open_variant(export / format_name, format_name)
 
 
 class SavedModel:
-    """A SavedModel's default signature."""
+    """Runs the default signature of a SavedModel."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
 
         self._constant = tf.constant
-        # The loaded object owns the variables, and they die with it.
+        # The signature does not keep the variables alive; the loaded object does.
         self._loaded = tf.saved_model.load(str(path))
         self._signature = self._loaded.signatures["serving_default"]
         self._input = next(iter(self._signature.structured_input_signature[1]))
@@ -47,7 +47,7 @@ class SavedModel:
 
 
 class LiteRT:
-    """A `.tflite` file; TensorFlow is not needed."""
+    """Runs a `.tflite` file, without TensorFlow."""
 
     def __init__(self, path: Path, threads: int) -> None:
         from ai_edge_litert.interpreter import Interpreter

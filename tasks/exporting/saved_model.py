@@ -1,8 +1,8 @@
 """The float SavedModel, whose bytes are a function of weights, architecture and library versions.
 
-Stock exporters order variables by memory address, number functions by what the process did before, and note the
-threads of the machine (and write every weight twice). So: a plain `tf.Module` with the weights in the model's order,
-and then a canonical copy of the graph.
+Keras' exporter orders variables by memory address, numbers functions by process, stores the machine's threads and
+writes every weight twice. This one saves a plain `tf.Module` with the weights in the model's order, and then makes
+the graph canonical.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 SIGNATURES = ("serve", "serving_default")
 
 FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
-"""How TensorFlow names functions: what for, and a number that counts up through the process."""
+"""TensorFlow's names of functions: a prefix, and a number that counts up in the process."""
 
 
 def write(model: keras.Model, folder: Path) -> None:
     """Write `model` as a SavedModel into the empty `folder`.
 
-    Both signatures take the model's one input under its own name ([B, *shape], B free) and give float32
+    Both signatures take the model's one input by its name ([B, *shape], any B) and return float32
     `logits` [B, classes].
     """
     import tensorflow as tf
@@ -49,10 +49,10 @@ def write(model: keras.Model, folder: Path) -> None:
 
 
 def canonical(serialized: bytes) -> bytes:
-    """The same SavedModel proto without traces of the process that wrote it.
+    """Return the same SavedModel proto without what depends on the process that wrote it.
 
-    Functions are numbered by the order in which they were made, the library is sorted by name, and captures' numeric
-    names and the thread and device counts of calls are dropped. It loads and computes alike.
+    Functions are numbered by order of creation, the library is sorted by name, and the numeric names of captures and
+    the thread and device counts of calls are removed. None of them affects loading or computation.
     """
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -77,18 +77,18 @@ def canonical(serialized: bytes) -> bytes:
 
 
 def _rename(message: Message, names: dict[str, str]) -> None:
-    """Replace strings and map keys that are function names, wherever they stand in the message."""
+    """Replace strings and map keys that are function names, anywhere in the message."""
     for field, value in message.ListFields():
         entry = field.message_type
         if entry is not None and entry.GetOptions().map_entry:
-            held = entry.fields_by_name["value"].message_type is not None
+            is_message = entry.fields_by_name["value"].message_type is not None
             for key in [key for key in value if key in names]:
-                if held:
+                if is_message:
                     value[names[key]].CopyFrom(value[key])
                 else:
                     value[names[key]] = value[key]
                 del value[key]
-            for key in value if held else ():
+            for key in value if is_message else ():
                 _rename(value[key], names)
         elif entry is not None:
             for item in value if field.is_repeated else (value,):

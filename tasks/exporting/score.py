@@ -1,4 +1,4 @@
-"""How good an export is on records: raw input to prediction to metrics, so that champions meet new data."""
+"""Metrics of an export on the records of a split, from raw input to prediction, to score a champion on new data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tasks.config import EvaluateConfig
 from tasks.data.images import prepare
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import TASKS, primary
+from tasks.evaluation import TASKS, primary_metric
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import Split, ask, judge
+from tasks.evaluation.judging import Split, make_judge, run_models
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
 
 
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
-    """The export's metrics on the records of a split, with the resamples and bins of `config`.
+    """Score an export on the records of a split, with the resamples and bins of `config`.
 
-    Labels are matched by the names of their classes, so that the order of classes may have changed.
+    Labels are matched by class name, so that the order of the classes may differ.
 
     Returns:
-        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`, and where the primary metric
-        counts examples `"correct": [bool, ...]` in stored order, so that two exports can be compared one by one.
+        `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`; where the primary metric
+        counts examples also `"correct": [bool, ...]` in stored order, for a comparison of two exports by example.
 
     Raises:
-        Failed: the records have no examples of that split, an image cannot be decoded, or the export does not know
-            a class of theirs.
+        Failed: the split has no examples, an image cannot be decoded, or the export does not know
+            a class of the records.
     """
     transform, reader = read_transform(export), RecordsReader(records)
     if not reader.counts.get(split, 0):
         raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
     task, raw = _open(export, transform, reader, split)
-    found = judge(task, raw, config, transform.get("loss"))
-    (kept,) = ask(found, float_model(export), name=split, progress=bench.progress).kept
-    told: dict[str, Any] = {"examples": found.examples}
-    for name, item in intervals(found.metrics, TASKS[task].metrics, found.answers(kept), config.resamples).items():
-        told |= item.flat(name)
-    if (first := found.metrics[primary(task)[0]]).share:
-        told["correct"] = (first.contributions(found.answers(kept))[:, 0] > 0).tolist()
-    return told
+    judge = make_judge(task, raw, config, transform.get("loss"))
+    (kept,) = run_models(judge, float_model(export), name=split, progress=bench.progress).kept
+    scores: dict[str, Any] = {"examples": judge.examples}
+    for name, item in intervals(judge.metrics, TASKS[task].metrics, judge.predictions(kept), config.resamples).items():
+        scores |= item.flat(name)
+    if (first := judge.metrics[primary_metric(task)[0]]).share:
+        scores["correct"] = (first.contributions(judge.predictions(kept))[:, 0] > 0).tolist()
+    return scores
 
 
 def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split: str) -> tuple[str, Split]:
-    """The task and the examples of a split, prepared."""
+    """Return the task, and the examples of a split after the export's preprocessing."""
     examples = list(reader.iterate(split))
     if transform["kind"] == "tokens":
         keys = [bytes(example["key"][0]).decode() for example in examples]
@@ -77,9 +77,9 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
 
 def _labels(transform: dict[str, Any], reader: RecordsReader, examples: list[dict[str, Any]]) -> npt.NDArray[np.int64]:
     known = {name: index for index, name in enumerate(transform["classes"])}
-    theirs = list(reader.features[LABEL].classes or ()) if LABEL in reader.features else []
-    if not theirs or not set(theirs) <= set(known):
-        unknown = ", ".join(sorted(set(theirs) - set(known))) or "no classes"
+    of_records = list(reader.features[LABEL].classes or ()) if LABEL in reader.features else []
+    if not of_records or not set(of_records) <= set(known):
+        unknown = ", ".join(sorted(set(of_records) - set(known))) or "no classes"
         rule = f"the export knows {', '.join(known)}"
         raise Failed(str(reader.path), unknown, rule, "compare on records of these classes")
-    return np.array([known[theirs[int(example[LABEL][0])]] for example in examples])
+    return np.array([known[of_records[int(example[LABEL][0])]] for example in examples])

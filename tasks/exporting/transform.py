@@ -1,4 +1,4 @@
-"""Raw input to a model's input, as an export's `transform/` says; one function per kind."""
+"""Reading an export's `transform/`, the description of its preprocessing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from tasks.data.text import Codec
 from tasks.errors import Failed
 
 TASK = "task.json"
-"""What outputs mean, where that is not classes or tokens."""
+"""Task, loss and target names, of models with targets."""
 
 KINDS = {"image": "image.json", "tokens": "tokens.json", "table": "table.json"}
-"""The file in `transform/` that each kind of snapshot leaves."""
+"""The file in `transform/` of each kind of snapshot."""
 
 
 def read_transform(export: Path) -> dict[str, Any]:
-    """The contents of the one of `KINDS` that an export holds; all have `kind`."""
+    """Read the transform of an export: the one file of `KINDS` that it has (always with `kind`), and `task.json`.
+
+    Raises:
+        Failed: the folder has none of them, or it is not JSON.
+    """
     for name in KINDS.values():
         path = export / "transform" / name
         if path.is_file():
@@ -25,12 +29,12 @@ def read_transform(export: Path) -> dict[str, Any]:
                 transform: dict[str, Any] = json.loads(path.read_bytes())
             except ValueError as error:
                 raise Failed(str(path), "not JSON", "an export holds it whole", "export again") from error
-            told = export / "transform" / TASK
-            return {**transform, **json.loads(told.read_bytes())} if told.is_file() else transform
+            task_file = export / "transform" / TASK
+            return {**transform, **json.loads(task_file.read_bytes())} if task_file.is_file() else transform
     rule = f"an export holds one of transform/{', '.join(KINDS.values())}"
     raise Failed(str(export), "not an export", rule, "see `millrace list export`")
 
 
 def codec(export: Path) -> Codec:
-    """The tokenizer of an export of text."""
+    """Load the tokenizer of a language model's export."""
     return Codec.open(export / "transform")

@@ -1,10 +1,11 @@
-"""Proof that an export works without us: a script for a fresh process that can import none of our code.
+"""Verification of an export: a script for a fresh process that cannot import this project.
 
     python -I -S verify.py EXPORT SITE_PACKAGES...
 
-`-I -S` leave only the standard library; the folders of installed packages are given, without the `.pth` files by
-which an editable install would let our own packages in. Keras is hidden too. Every variant answers the golden
-inputs, all at once, in threes and one by one, text also cut short; the findings go to stdout as one line of JSON.
+`-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files of
+an editable install, which would make this project importable, are not read. Keras cannot be imported either. Every
+variant runs on the golden inputs in batches of all, three and one, text also shortened; the results go to stdout as
+one line of JSON.
 """
 
 import importlib.util
@@ -14,14 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-OURS = ("tasks", "flows", "infra")
+OWN_PACKAGES = ("tasks", "flows", "infra")
 HIDDEN = ("keras", "tf_keras")
 THREADS = 1
 
 
 def main(export: Path, packages: list[str]) -> None:
     sys.path.extend(packages)
-    for name in OURS:
+    for name in OWN_PACKAGES:
         assert importlib.util.find_spec(name) is None, f"{name} can be imported: this process proves nothing"
     for name in HIDDEN:
         sys.modules[name] = None  # type: ignore[assignment]
@@ -29,30 +30,30 @@ def main(export: Path, packages: list[str]) -> None:
 
     with np.load(export / "golden.npz") as golden:
         inputs, outputs = golden["inputs"], golden["outputs"]
-    found = {}
+    results = {}
     for path in sorted(export.glob("*/variant.json")):
         variant = json.loads(path.read_bytes())
         load = {"saved_model": load_saved_model, "litert": load_litert}[variant["format"]]
         run, interface = load(path.parent / variant["file"])
         differences, agreements = [], []
         for size, length in shapes(inputs, outputs):
-            asked, expected = inputs, outputs
+            examples, expected = inputs, outputs
             if length is not None:
-                asked, expected = np.ascontiguousarray(inputs[:, :length]), outputs[:, :length]
-            batches = [asked[start : start + size] for start in range(0, len(asked), size)]
-            answers = np.concatenate([run(batch) for batch in batches])
-            assert (answers.shape, answers.dtype) == (expected.shape, expected.dtype), (answers.shape, answers.dtype)
-            differences.append(float(np.abs(answers.astype("f8") - expected).max()))
-            agreements.append(float((decisions(answers) == decisions(expected)).mean()))
+                examples, expected = np.ascontiguousarray(inputs[:, :length]), outputs[:, :length]
+            batches = [examples[start : start + size] for start in range(0, len(examples), size)]
+            actual = np.concatenate([run(batch) for batch in batches])
+            assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (actual.shape, actual.dtype)
+            differences.append(float(np.abs(actual.astype("f8") - expected).max()))
+            agreements.append(float((decisions(actual) == decisions(expected)).mean()))
         figures = {"max_abs_difference": max(differences), "argmax_agreement": min(agreements)}
-        found[path.parent.name] = {"format": variant["format"], **interface, **figures}
-    loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OURS))
+        results[path.parent.name] = {"format": variant["format"], **interface, **figures}
+    loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OWN_PACKAGES))
     assert not loaded, f"{loaded} were imported"
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 def shapes(inputs: Any, outputs: Any) -> list[tuple[int, int | None]]:
-    """Batch sizes, and with an answer at every place also lengths: what comes later must not change what was said."""
+    """Return pairs of batch size and length; outputs at a position must not depend on later tokens."""
     sizes: list[tuple[int, int | None]] = [(len(inputs), None), (3, None), (1, None)]
     if outputs.ndim == 3:
         sizes += [(len(inputs), inputs.shape[1] // 2), (1, 1)]
@@ -60,7 +61,7 @@ def shapes(inputs: Any, outputs: Any) -> list[tuple[int, int | None]]:
 
 
 def decisions(outputs: Any) -> Any:
-    """The likeliest class or token; of a single number its sign."""
+    """Return the most probable class or token; of a single output its sign."""
     return outputs.argmax(-1) if outputs.shape[-1] > 1 else outputs > 0
 
 
@@ -74,7 +75,7 @@ def load_saved_model(path: Path) -> tuple[Callable[[Any], Any], dict[str, Any]]:
     specs = serve.structured_input_signature[1]
     (name,) = specs
 
-    def run(batch: Any, model: Any = model) -> Any:  # holds the model, whose variables die with it
+    def run(batch: Any, model: Any = model) -> Any:  # `model` keeps the variables alive
         (output,) = serve(**{name: tf.constant(batch)}).values()
         return output.numpy()
 

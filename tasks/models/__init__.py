@@ -1,4 +1,4 @@
-"""Architectures by kind: a model is a pure function of its config, the snapshot's features and a seed."""
+"""Architectures by `model.kind`: a model is a pure function of its config, the snapshot's features and a seed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ ARCHITECTURES = {
     "mlp": "tasks.models.mlp",
     "transformer": "tasks.models.transformer",
 }
-"""One module per kind, each with `build(config, features, seed)`; named here, imported when asked for."""
+"""The module of each kind, imported on use; each has `build(config, features, seed)`."""
 
 
 def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
     """Build the untrained float32 model of a config.
 
-    Args:
-        config: the section `model`.
-        features: a snapshot manifest's `features`: `{name: {"shape": [...], "dtype": ..., "classes": [...]}}`.
-        seed: decides the initial weights and dropout, each layer by its own name.
+        Args:
+            config: the section `model` of the config.
+            features: a snapshot manifest's `features`: `{name: {"shape": [...], "dtype": ..., "classes": [...]}}`.
+            seed: seed of the initial weights and of dropout, each layer with its own (`layers.layer_seed`).
 
-    Returns:
-        A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
-        ([B, classes], [B, targets], of a transformer [B, T, vocabulary]), every layer named.
+        Returns:
+    A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
+    ([B, classes], [B, targets], or [B, T, vocabulary] of a transformer); every layer has a name.
 
-    Raises:
-        Failed: the features do not fit the architecture.
+        Raises:
+            Failed: the features do not fit the architecture.
     """
     model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
     return model

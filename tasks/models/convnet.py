@@ -9,28 +9,30 @@ import keras
 from tasks.config import ConvnetModel
 from tasks.errors import Failed
 from tasks.models.features import model_input
-from tasks.models.layers import conv, dense, dropout, entry, head
+from tasks.models.layers import conv, dense, dropout, head, input_layer
 
 
 def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Images [B, height, width, channels] to logits [B, classes], or [B, targets]; every block halves height and width.
+    """Build the model: images [B, height, width, channels] to logits [B, classes] or outputs [B, targets].
+
+    Every block halves height and width.
 
     Raises:
-        Failed: the input is no image, or too small for that many blocks.
+        Failed: the input is not an image, or too small for that many blocks.
     """
-    source = model_input(features)
-    if len(source.shape) != 3:
-        raise Failed("model.kind", f"convnet on shape {list(source.shape)}", "a convnet reads images", "use kind: mlp")
-    most = config.most_blocks(*source.shape[:2])
-    if len(config.filters) > most:
-        size = " x ".join(map(str, source.shape[:2]))
+    feature = model_input(features)
+    if len(feature.shape) != 3:
+        raise Failed("model.kind", f"convnet on shape {list(feature.shape)}", "a convnet reads images", "use kind: mlp")
+    max_blocks = config.most_blocks(*feature.shape[:2])
+    if len(config.filters) > max_blocks:
+        size = " x ".join(map(str, feature.shape[:2]))
         raise Failed(
             "model.filters",
             f"{len(config.filters)} blocks on {size} pixels",
-            f"every block halves the image, so it has room for {most}",
-            f"give at most {most} values, or a larger snapshot.height and snapshot.width",
+            f"every block halves the image, so it has room for {max_blocks}",
+            f"give at most {max_blocks} values, or a larger snapshot.height and snapshot.width",
         )
-    inputs, x = entry(source)
+    inputs, x = input_layer(feature)
     for block, filters in enumerate(config.filters):
         x = conv(filters, f"block{block}_conv0", seed)(x)
         x = conv(filters, f"block{block}_conv1", seed)(x)

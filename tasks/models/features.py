@@ -1,4 +1,4 @@
-"""What a model reads of a snapshot's features: its input, its classes, its targets."""
+"""A model's view of a snapshot's features: its input, its classes, its targets."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LABEL, TARGET, TOKENS = "label", "target", "tokens"
 
 @dataclass(frozen=True)
 class Input:
-    """The one feature that a model is fed."""
+    """The feature that is a model's input; `shape` and `dtype` are those of one example."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     statistics: tuple[list[float], list[float]] | None = None
-    """Mean and variance of each entry over the train split."""
+    """Mean and variance of each value over the train split; None where the snapshot has none."""
 
 
 class Contexts:
-    """Rows of tokens as a language model reads them: int32, without the last token, which it only predicts."""
+    """Rows of tokens as a language model's inputs: int32 [rows, block], without the last token, a target only."""
 
     def __init__(self, tokens: Any) -> None:
         self._tokens = tokens
@@ -40,7 +40,11 @@ class Contexts:
 
 
 def model_input(features: dict[str, Any]) -> Input:
-    """The feature that is neither label nor target; its shape is that of one example."""
+    """Return the one feature that is neither label nor target.
+
+    Raises:
+        Failed: there are several, or none.
+    """
     names = sorted(set(features) - {LABEL, TARGET})
     if len(names) != 1:
         rule = "a model reads one feature besides label or target"
@@ -49,25 +53,29 @@ def model_input(features: dict[str, Any]) -> Input:
     shape = tuple(feature["shape"])
     if names[0] == TOKENS:
         return Input(TOKENS, (shape[0] - 1,), "int32")
-    known = (feature["mean"], feature["variance"]) if "mean" in feature else None
-    return Input(names[0], shape, feature["dtype"], known)
+    statistics = (feature["mean"], feature["variance"]) if "mean" in feature else None
+    return Input(names[0], shape, feature["dtype"], statistics)
 
 
-def fed(features: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
-    """The inputs of a split's examples, by row."""
-    found = arrays[model_input(features).name]
-    return Contexts(found) if TOKENS in features else found
+def input_array(features: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """Return the model's inputs of a split, [N, *shape], from its arrays by feature name."""
+    array = arrays[model_input(features).name]
+    return Contexts(array) if TOKENS in features else array
 
 
-def outputs_of(features: dict[str, Any]) -> int:
-    """How many numbers a model answers to an example: a language model one for each token at each place."""
+def output_size(features: dict[str, Any]) -> int:
+    """Return the number of outputs for an example; of a language model block * vocabulary."""
     if TOKENS in features:
         return int(features[TOKENS]["vocabulary"]) * (int(features[TOKENS]["shape"][0]) - 1)
     return len(features[LABEL]["classes"]) if LABEL in features else int(features[TARGET]["shape"][0])
 
 
 def classes(features: dict[str, Any]) -> list[str]:
-    """The class names, in the order of the labels 0, 1, ..."""
+    """Return the class names in the order of the labels 0, 1, ...
+
+    Raises:
+        Failed: there are fewer than two.
+    """
     names = [str(name) for name in features.get(LABEL, {}).get("classes", ())]
     if len(names) < 2:
         raise Failed(f"features.{LABEL}.classes", names, "a classifier needs two classes", "check the source's labels")
@@ -75,7 +83,11 @@ def classes(features: dict[str, Any]) -> list[str]:
 
 
 def targets(features: dict[str, Any]) -> list[str]:
-    """The names of the numbers that are to be answered."""
+    """Return the names of the targets.
+
+    Raises:
+        Failed: the features have no target.
+    """
     feature = features.get(TARGET)
     if feature is None:
         rule = "multilabel and regression need a feature target"

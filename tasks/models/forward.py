@@ -1,4 +1,4 @@
-"""The trained model as a function on arrays."""
+"""Inference with a Keras model on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import keras
 
 BATCH = 256
-VALUES = 1 << 23
-"""Outputs computed at once, at most: enough to keep the processor busy, few enough to hold several forms' at a time."""
+MAX_OUTPUTS = 1 << 23
+"""Outputs of a batch, at most, so that the batches of several forms of a model fit into memory."""
 
 
 class Examples(Protocol):
-    """An array of examples, or what a snapshot gives in its place: only what is asked for is read."""
+    """An array of examples, or a lazy one of which only the indexed rows are read."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -27,13 +27,13 @@ class Examples(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
-def at_once(values: int) -> int:
-    """Examples of a batch where each has so many outputs."""
-    return max(1, min(BATCH, VALUES // values))
+def max_batch_size(values: int) -> int:
+    """Return how many examples fit into a batch, at most `BATCH`, where each has `values` outputs."""
+    return max(1, min(BATCH, MAX_OUTPUTS // values))
 
 
 def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
-    """Outputs of the model for all examples, batch by batch, not training.
+    """Run the model in inference mode on all examples, batch by batch.
 
     Args:
         examples: [N, *shape] of the model's one input; a memory map is read a batch at a time.
@@ -41,11 +41,11 @@ def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> 
     Returns:
         float32 [N, classes].
     """
-    return batched(caller(model), examples, batch_size)
+    return predict_batches(inference_function(model), examples, batch_size)
 
 
-def caller(model: keras.Model) -> Callable[[npt.NDArray], npt.NDArray[np.float32]]:
-    """The model, not training, as one compiled function on arrays of any batch size and length."""
+def inference_function(model: keras.Model) -> Callable[[npt.NDArray], npt.NDArray[np.float32]]:
+    """Return the model in inference mode as one compiled function on arrays of any batch size and length."""
     import tensorflow as tf
 
     source = model.inputs[0]
@@ -53,15 +53,15 @@ def caller(model: keras.Model) -> Callable[[npt.NDArray], npt.NDArray[np.float32
     compiled = tf.function(lambda batch: model(batch, training=False), input_signature=signature, autograph=False)
 
     def call(batch: npt.NDArray) -> npt.NDArray[np.float32]:
-        answers: npt.NDArray[np.float32] = compiled(tf.constant(batch)).numpy()
-        return answers
+        outputs: npt.NDArray[np.float32] = compiled(tf.constant(batch)).numpy()
+        return outputs
 
     return call
 
 
-def batched(
+def predict_batches(
     call: Callable[[npt.NDArray], npt.NDArray[np.float32]], examples: Examples, batch_size: int = BATCH
 ) -> npt.NDArray[np.float32]:
-    """Join what `call` makes of each batch of at most `batch_size` examples."""
+    """Apply `call` to batches of at most `batch_size` examples and concatenate its outputs."""
     starts = range(0, len(examples), batch_size)
     return np.concatenate([call(np.ascontiguousarray(examples[start : start + batch_size])) for start in starts])

@@ -1,7 +1,7 @@
-"""A model on disk: files that Keras alone can read, whose bytes repeat, and from which we rebuild exactly.
+"""A model on disk, as files that Keras alone can load and whose bytes are reproducible.
 
-Stock `model.keras` files differ each time: they hold the date, zip times and object addresses. Here the date is
-fixed, zip times are 1980 and shared objects are numbered by first use (facts measured on Keras 3.15.1).
+Files of `model.save` differ each time: they contain the date, zip timestamps and object addresses. Here the date is
+fixed, zip timestamps are 1980 and shared objects are numbered by first use (measured on Keras 3.15.1).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
 ARCHITECTURE = "architecture.json"
 
-EPOCH = (1980, 1, 1, 0, 0, 0)
-SAVED = "1980-01-01@00:00:00"
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+SAVED_DATE = "1980-01-01@00:00:00"
 
 
 def save(
@@ -42,10 +42,12 @@ def save(
     seed: int,
     loss: str | None = None,
 ) -> dict[str, Any]:
-    """Write `model.keras`, `model.weights.h5` and `architecture.json` as pieces, each with repeatable bytes.
+    """Write `model.keras`, `model.weights.h5` and `architecture.json` to the staging, each with reproducible bytes.
 
-    `loss` is what was minimised; the task's default where it is None. The model must not be compiled: an optimizer
-    would triple the files and belongs to the training state.
+    Args:
+        model: not compiled: an optimizer would triple the files and belongs to the training state.
+        features: the snapshot's.
+        loss: the loss that was minimised; None for the task's default.
 
     Returns:
         `{"weights_sha256": ...}`, for the manifest.
@@ -57,9 +59,9 @@ def save(
     model.save_weights(scratch / WEIGHTS)
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
-    plan = {"model": config.model_dump(mode="json"), "features": features, "seed": seed}
-    plan["loss"] = loss or LOSSES[config.task][0]
-    staging.put(ARCHITECTURE, pretty(plan))
+    architecture_json = {"model": config.model_dump(mode="json"), "features": features, "seed": seed}
+    architecture_json["loss"] = loss or LOSSES[config.task][0]
+    staging.put(ARCHITECTURE, pretty(architecture_json))
     shutil.rmtree(scratch)
     return {"weights_sha256": weights_sha256(model)}
 
@@ -73,23 +75,23 @@ def load(path: Path) -> keras.Model:
     Returns:
         The trained model, not compiled.
     """
-    plan = architecture(path)
-    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plan["model"])
-    model = build(config, plan["features"], plan["seed"])
+    architecture_json = architecture(path)
+    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(architecture_json["model"])
+    model = build(config, architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
 
 
 def architecture(path: Path) -> dict[str, Any]:
-    """What a model was built from: `{"model": config, "features": the snapshot's, "seed": int, "loss": name}`."""
-    plan: dict[str, Any] = json.loads((path / ARCHITECTURE).read_bytes())
-    return plan
+    """Read what a model was built from: `{"model": config, "features": the snapshot's, "seed": int, "loss": name}`."""
+    architecture_json: dict[str, Any] = json.loads((path / ARCHITECTURE).read_bytes())
+    return architecture_json
 
 
 def weights_sha256(model: keras.Model) -> str:
-    """Hash of the weights in path order: path, dtype, shape and little-endian bytes of each.
+    """Return the SHA-256 of the weights in path order: path, dtype, shape and little-endian bytes of each.
 
-    Weights are what `predict` depends on: dropout's seed state, whose path Keras numbers by process, stays out.
+    Seed states of dropout, whose paths Keras numbers by process, are not weights and not included.
     """
     total = hashlib.sha256()
     for weight in sorted(model.weights, key=lambda weight: weight.path):
@@ -101,11 +103,11 @@ def weights_sha256(model: keras.Model) -> str:
 
 
 def canonicalise(source: Path, target: Path) -> None:
-    """Copy a `.keras` file without what depends on the clock or on memory addresses."""
+    """Copy a `.keras` file without its dates and memory addresses."""
     rewrite = {"metadata.json": _without_date, "config.json": _without_addresses}
     with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as after:
         for name in sorted(before.namelist()):
-            entry = zipfile.ZipInfo(name, EPOCH)
+            entry = zipfile.ZipInfo(name, ZIP_DATE)
             if name in rewrite:
                 after.writestr(entry, json.dumps(rewrite[name](json.loads(before.read(name)))))
             else:
@@ -114,7 +116,7 @@ def canonicalise(source: Path, target: Path) -> None:
 
 
 def _without_date(metadata: dict[str, Any]) -> dict[str, Any]:
-    return {**metadata, "date_saved": SAVED}
+    return {**metadata, "date_saved": SAVED_DATE}
 
 
 def _without_addresses(config: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _without_addresses(config: dict[str, Any]) -> dict[str, Any]:
             return [visit(item) for item in value]
         if not isinstance(value, dict):
             return value
-        # A dtype policy is a value, not an object: whether two layers share one is an accident of Keras' caches.
+        # Whether two layers share a dtype policy object depends on Keras' caches; policies are equal by value.
         policy = value.get("class_name") == "DTypePolicy"
         return {
             key: numbers.setdefault(item, len(numbers)) if key == "shared_object_id" else visit(item)

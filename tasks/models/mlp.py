@@ -8,12 +8,12 @@ import keras
 
 from tasks.config import MlpModel
 from tasks.models.features import model_input
-from tasks.models.layers import dense, dropout, entry, head
+from tasks.models.layers import dense, dropout, head, input_layer
 
 
 def build(config: MlpModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Examples [B, ...] of any fixed shape to logits [B, classes], or [B, targets]."""
-    inputs, x = entry(model_input(features))
+    """Build the model: examples [B, ...] of any fixed shape to logits [B, classes] or outputs [B, targets]."""
+    inputs, x = input_layer(model_input(features))
     x = keras.layers.Flatten(name="flatten")(x)
     for index, units in enumerate(config.units):
         x = dense(units, f"dense{index}", seed)(x)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.display.words import MODELS, baselines, describe, kilobytes, noun, one, score, standing
-from tasks.evaluation import FEWEST, primary
+from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
@@ -106,7 +106,7 @@ class Facts:
     @property
     def metric(self) -> str:
         """The metric by which models of this task are compared."""
-        return primary(self.config.model.task)[0]
+        return primary_metric(self.config.model.task)[0]
 
     @property
     def counted(self) -> str:
@@ -124,8 +124,8 @@ class Facts:
         name = f"test/{self.metric}"
         if name not in self.metrics:
             return None
-        count = self.report["splits"]["test"]["examples"] if self.report else FEWEST
-        few = f" ({self.few(count)})" if count < FEWEST else ""
+        count = self.report["splits"]["test"]["examples"] if self.report else MIN_EXAMPLES
+        few = f" ({self.few(count)})" if count < MIN_EXAMPLES else ""
         return f"test {score(self.metrics, name)}{few}{self.balance}{baselines(self.metrics)}"
 
     def few(self, count: int) -> str:

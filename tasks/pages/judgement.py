@@ -14,7 +14,7 @@ from PIL import Image
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import span
-from tasks.evaluation import FEWEST, TASKS
+from tasks.evaluation import MIN_EXAMPLES, TASKS
 from tasks.models.features import TOKENS, model_input
 from tasks.pages.facts import Facts
 
@@ -63,7 +63,7 @@ def few(facts: Facts) -> dict[str, int]:
     """The splits of fewer examples than an interval needs, and how many they have."""
     splits = facts.report["splits"] if facts.report else {}
     counts = {name: splits[name]["examples"] for name in ("validation", "test") if splits}
-    return {name: count for name, count in counts.items() if count < FEWEST}
+    return {name: count for name, count in counts.items() if count < MIN_EXAMPLES}
 
 
 def slices(facts: Facts) -> list[dict[str, Any]]:

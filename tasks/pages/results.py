@@ -18,7 +18,7 @@ from tasks.config import EvaluateConfig
 from tasks.data.reading import RecordsReader
 from tasks.display.words import figure, interval, kilobytes
 from tasks.errors import Failed
-from tasks.evaluation import FEWEST, TASKS, paired
+from tasks.evaluation import MIN_EXAMPLES, TASKS, paired
 from tasks.pages.facts import Facts
 
 SPLITS = ("test", "validation")
@@ -155,7 +155,7 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
     found = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
-    by = f"paired bootstrap over {count:,} {after.counted}{', too few for 95 %' if count < FEWEST else ''}"
+    by = f"paired bootstrap over {count:,} {after.counted}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
     if pair[0].metrics[metric].share:
         by += " and McNemar's test"
     between = (found.difference.low, found.difference.high)
@@ -190,7 +190,7 @@ def pair(before: Facts, after: Facts, split: str) -> Pair | None:
 
 def _contributions(task: str, split: str, made: list[Artifact], config: EvaluateConfig) -> paired.Contributions:
     report, snapshot, records = (artifact.path for artifact in made)
-    return paired.contributions(task, split, paired.Judged(report, snapshot, records), config)
+    return paired.contributions(task, split, paired.EvaluatedModel(report, snapshot, records), config)
 
 
 def _same_examples(before: Artifact, after: Artifact, split: str) -> bool:

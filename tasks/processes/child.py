@@ -1,7 +1,7 @@
-"""The far end of a compute process: does the work that its parent asks for, and answers with the outcome.
+"""The child's side of a compute process: receives a request, runs the work, and sends the outcome to its parent.
 
-It stays in the parent's process group and ends with the parent. On SIGTERM or SIGINT it lets work that asks
-`stopping()` save at its next step; any other work is left at once, for its finished pieces are safe.
+It ends with its parent. On SIGTERM or SIGINT, work that calls `stopping()` saves at its next step; any other work is
+interrupted at once, as its finished pieces are safe.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """Answers the requests of `tasks.processes.crew.Gang`."""
+    """Serves the requests of `tasks.processes.crew.Gang`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.signal_number = 0
         self.working = False
-        self.asks = False
+        self.checks_for_stop = False
         self._mutex = threading.Lock()
 
     def serve(self) -> None:
-        """Work until the parent closes the connection."""
+        """Serve requests until the parent closes the connection."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
         while True:
@@ -49,14 +49,14 @@ class Child:
             self._work(request)
 
     def _work(self, request: Request) -> None:
-        self.working, self.asks = True, False
+        self.working, self.checks_for_stop = True, False
         try:
             module, _, name = request.work.partition(":")
             bench = Workbench(
                 staging=request.staging,  # type: ignore[arg-type]
                 journal=JournalFile(request.journal) if request.journal else Silence(),
-                progress=lambda done, total, unit, **figures: self._say("progress", done, total, unit, figures),
-                measure=lambda name, value: self._say("measure", name, value),
+                progress=lambda done, total, unit, **figures: self._send("progress", done, total, unit, figures),
+                measure=lambda name, value: self._send("measure", name, value),
                 stopping=self._stopping,
                 threads=request.threads,
                 layout=request.layout,
@@ -67,31 +67,31 @@ class Child:
             threads.pin(request.threads)
             outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
             self.working = False
-            self._say("done", outcome)
+            self._send("done", outcome)
         except Stopped as stop:
-            self._say("stopped", stop)
+            self._send("stopped", stop)
         except UserError as error:
-            self._say("error", error)
+            self._send("error", error)
         except MemoryError:
-            self._say("crash", "MemoryError: out of memory")
+            self._send("crash", "MemoryError: out of memory")
         except Exception as error:
-            with contextlib.suppress(OSError):  # the log may lie on the disk that is full
+            with contextlib.suppress(OSError):  # the disk of the log may be full
                 traceback.print_exc()
-            plain = _plain(error)
-            self._say("crash" if isinstance(plain, str) else "error", plain)
+            plain = _sendable(error)
+            self._send("crash" if isinstance(plain, str) else "error", plain)
         finally:
             self.working = False
 
     def _stopping(self) -> int:
-        self.asks = True
+        self.checks_for_stop = True
         return self.signal_number
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         self.signal_number = number
-        if self.working and not self.asks:
+        if self.working and not self.checks_for_stop:
             raise Stopped(number)
 
-    def _say(self, *message: Any) -> None:
+    def _send(self, *message: Any) -> None:
         with self._mutex:
             try:
                 self.connection.send(message)
@@ -99,8 +99,8 @@ class Child:
                 os._exit(1)
 
 
-def _plain(error: Exception) -> OSError | str:
-    """An error of the machine (disk full, no permission) is an OSError with a number; all else is our bug."""
+def _sendable(error: Exception) -> OSError | str:
+    """Return an error of the machine (disk full, no permission) as an OSError, any other error as text."""
     of_machine = error if isinstance(error, OSError) and error.errno else of_the_machine(error)
     if of_machine is not None and of_machine.errno is not None:
         names = [str(of_machine.filename)] if of_machine.filename else []
@@ -109,7 +109,7 @@ def _plain(error: Exception) -> OSError | str:
 
 
 def serve(connection: Connection) -> None:
-    """Serve a parent, in a process that was forked for it."""
+    """Run a forked compute process."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("tasks").setLevel(logging.INFO)
     Child(connection).serve()

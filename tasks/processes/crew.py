@@ -1,4 +1,4 @@
-"""The processes that compute for one run: one for a stage's work, or a gang of them that live and end together."""
+"""The compute processes of a run: one for a stage's work, or a gang that starts and ends together."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import fork_server
 from tasks.store.staging import Staging
 
-HANG_UP = 10.0
-"""Seconds that an idle process may take to leave once its parent has closed the connection."""
+CLOSE_SECONDS = 10.0
+"""Seconds that an idle process may take to exit after its connection is closed."""
 
-REMINDER = 10.0
-"""Seconds between two lines about a step that is waited for after a signal."""
+REMIND_EVERY = 10.0
+"""Seconds between reminders while the current step is awaited after a signal."""
 
-CHATTER = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
-"""How TensorFlow's C++ begins lines that nobody needs to read; they stay in the log file."""
+TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
+"""Prefixes of log lines of TensorFlow's C++ code, which stay in the log file and are not shown."""
 
-Hear = Callable[..., None]
-"""Called with what a process reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
+OnReport = Callable[..., None]
+"""Called with a process' reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long work may take."""
+    """Time limits of a call."""
 
     field: str = "resources.timeout"
     """The config field that limits it."""
     seconds: float = 86_400.0
     grace: float = 120.0
-    """Seconds between a signal, or the time-out, and the end of a process that has not left by itself."""
+    """Seconds from a signal or the time-out until a process that has not exited is killed."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a compute process is asked for: `function(bench, *arguments)` of `module:function`."""
+    """A call of `function(bench, *arguments)`, given as `module:function`."""
 
     work: str
     staging: Staging | None
@@ -63,18 +63,18 @@ class Process:
     """A compute process and the connection to it."""
 
     def __init__(self, stage: str, log: Path, threads: int, rank: int = 0) -> None:
-        ours, theirs = Pipe()
-        self.connection: Connection = ours
+        parent_end, child_end = Pipe()
+        self.connection: Connection = parent_end
         self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
         server = fork_server(threads, log.with_name("fork-server.log"))
         with open(log, "ab") as output:
             self._read_to = output.tell()
-            self.process = server.fork(stage, theirs.fileno(), output.fileno())
-        theirs.close()
+            self.process = server.fork(stage, child_end.fileno(), output.fileno())
+        child_end.close()
 
     def kill(self) -> None:
-        """End the process and whatever it has started."""
+        """Kill the process and its children."""
         if (pid := self.process.begun()) is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 for process in psutil.Process(pid).children(recursive=True):
@@ -85,13 +85,13 @@ class Process:
         self.connection.close()
 
     def close(self) -> None:
-        """Close the connection; an idle process leaves by itself."""
+        """Close the connection and wait until the process exits; kill it after `CLOSE_SECONDS`."""
         self.connection.close()
-        if self.process.wait(HANG_UP) is None:
+        if self.process.wait(CLOSE_SECONDS) is None:
             self.kill()
 
     def lines(self) -> Iterator[str]:
-        """What the process has written to its log since the last call; whole lines, without TensorFlow's chatter."""
+        """Yield complete lines written to the log since the last call, without those of TensorFlow's C++ code."""
         if self.log.stat().st_size == self._read_to:
             return
         with open(self.log, "rb") as file:
@@ -101,11 +101,11 @@ class Process:
                     return
                 self._read_to += len(line)
                 text = line.decode(errors="replace").rstrip()
-                if text and not CHATTER.match(text):
+                if text and not TENSORFLOW_LOG.match(text):
                     yield text
 
     def death(self, work: str) -> Failed:
-        """The error for a process that ended without an answer."""
+        """Return the error for a process that ended without a result."""
         code = self.process.wait()
         assert code is not None
         saw = f"its process was killed by signal {-code}" if code < 0 else f"its process left with code {code}"
@@ -115,7 +115,7 @@ class Process:
 
 
 class Gang:
-    """Processes that do one piece of work together: all end when one does, and only the chief (rank 0) writes."""
+    """Processes that run a call together: all end when one fails, and only the chief (rank 0) writes."""
 
     def __init__(self, processes: Sequence[Process], roles: Sequence[str]) -> None:
         self.processes, self.roles = list(processes), tuple(roles)
@@ -130,19 +130,28 @@ class Gang:
         arguments: tuple[Any, ...],
         *,
         limits: Limits,
-        hear: Hear,
+        on_report: OnReport,
         stop: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda line: None,
         threads: int | None = None,
         layout: dict[str, Any] | None = None,
     ) -> Any:
-        """Have `module:function` done by every process, and return what the chief's returns.
+        """Call `module:function` in every process, and return the chief's result.
 
-        TensorFlow uses the threads of the crew there, or as many as are given; `layout` is what the work may record.
+        Args:
+            staging: the chief's staging; None for work that writes nothing.
+            on_report: receives progress, measurements and log lines.
+            stop: returns the number of the signal after which to stop, or 0.
+            say: called with lines for the user while the current step is awaited after a signal.
+            threads: threads of TensorFlow; None for those of the crew.
+            layout: recorded by the work.
 
-        Raises what the work raised; `Lost` when a process was killed; `Failed` when one crashed or the time-out has
-        passed; `Stopped` after a signal (`stop()` gives its number), once the processes have saved and left or
-        `limits.grace` has passed.
+        Raises:
+            Lost: a process was killed.
+            Failed: a process crashed, or the time-out has passed.
+            Stopped: after a signal, when the processes have saved and exited or `limits.grace` has passed.
+
+        An error raised by the work is raised again.
         """
         for process, role in zip(self.processes, self.roles, strict=True):
             chief = process.rank == 0
@@ -165,7 +174,7 @@ class Gang:
             ready = wait(list(working), 0.1)
             for process in self.processes:
                 for line in process.lines():
-                    hear("log", process.rank, line)
+                    on_report("log", process.rank, line)
             for connection in ready:
                 process = working[connection]  # type: ignore[index]
                 kind, *values = self._receive(process, work)
@@ -173,14 +182,14 @@ class Gang:
                     del working[process.connection]
                     outcome = values[0] if process.rank == 0 else outcome
                 else:
-                    self._heard(process, work, kind, values, hear)
+                    self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
             if self._reason is None and (number := stop()):
-                self._ask(number, Stopped(number), limits)
+                self._request_stop(number, Stopped(number), limits)
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
-                self._ask(signal.SIGTERM, _late(work, limits), limits)
-            if isinstance(self._reason, Stopped) and now - reminded > REMINDER:
+                self._request_stop(signal.SIGTERM, _late(work, limits), limits)
+            if isinstance(self._reason, Stopped) and now - reminded > REMIND_EVERY:
                 left = self._deadline - now
                 say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
                 reminded = now
@@ -190,17 +199,17 @@ class Gang:
         return outcome
 
     def kill(self) -> None:
-        """End all processes."""
+        """Kill all processes."""
         for process in self.processes:
             process.kill()
 
     def close(self) -> None:
-        """Let all processes leave."""
+        """Close all processes."""
         for process in self.processes:
             process.close()
 
-    def _ask(self, number: int, reason: BaseException, limits: Limits) -> None:
-        """Have all processes save and leave."""
+    def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
+        """Send a signal to all processes, and set the deadline."""
         self._reason, self._deadline = reason, time.monotonic() + limits.grace
         for process in self.processes:
             process.process.send_signal(number)
@@ -211,7 +220,7 @@ class Gang:
         except (EOFError, ConnectionResetError):
             raise self._reason or process.death(work) from None
 
-    def _heard(self, process: Process, work: str, kind: str, values: list[Any], hear: Hear) -> None:
+    def _handle(self, process: Process, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
         if kind == "stopped":
             stopped: Stopped = values[0]
             if isinstance(self._reason, Stopped) or self._reason is None:
@@ -221,7 +230,7 @@ class Gang:
             raise values[0]
         if kind == "crash":
             raise Failed(work, values[0], "this is a bug of ours", f"report it with {process.log}")
-        hear(kind, *values)
+        on_report(kind, *values)
 
 
 def _late(work: str, limits: Limits) -> Failed:
@@ -231,14 +240,14 @@ def _late(work: str, limits: Limits) -> Failed:
 
 
 class Crew:
-    """The compute processes of one run; each piece of work has processes that nothing was computed in before."""
+    """Starts the compute processes of a run, new ones for every call."""
 
     def __init__(self, logs: Path, threads: int) -> None:
         self.logs, self.threads = logs, threads
 
     @contextlib.contextmanager
     def gang(self, stage: str, roles: Sequence[str] = ("chief",)) -> Iterator[Gang]:
-        """Processes for one call, one for each role; the first is the chief.
+        """Start processes for a call, one for each role; the first is the chief.
 
         The log of rank r > 0 is `<stage>-<r>.log`.
         """

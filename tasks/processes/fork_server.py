@@ -54,11 +54,11 @@ PASSED_ON = re.compile(
 )
 """Variables that a compute process gets: where files are and how to compute; no addresses and no secrets."""
 
-LARGEST = 128 << 10
+MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -67,14 +67,14 @@ def environment(threads: int) -> dict[str, str]:
     return {**passed_on, **COMPUTE, "OMP_NUM_THREADS": str(threads)}
 
 
-def die_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends; leave at once if it has ended already."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def name(title: str) -> None:
+def set_process_name(title: str) -> None:
     """Call this process so in `ps` and `top`; the kernel keeps 15 bytes."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, title.encode()[:15])
 
@@ -131,35 +131,35 @@ class ForkServer:
 
     def __init__(self, threads: int, log: Path) -> None:
         self.threads, self.log = threads, log
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 env=environment(threads),
             )
-        theirs.close()
+        child_end.close()
 
     def fork(self, stage: str, connection: int, log: int) -> Forked:
         """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
 
         Raises `Failed` where the fork server has ended by itself, with its last log line.
         """
-        ours, theirs = os.pipe()
+        read_end, child_end = os.pipe()
         try:
             request = {"stage": stage, "environment": environment(self.threads)}
-            socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, theirs])
+            socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end])
         except BrokenPipeError:
             last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
             saw = f"it ended with code {self.process.wait()}; last log line: {last[0]}"
             raise Failed("fork server", saw, "it must import TensorFlow and Keras", f"see {self.log}") from None
         finally:
-            os.close(theirs)
-        return Forked(Connection(ours, writable=False))
+            os.close(child_end)
+        return Forked(Connection(read_end, writable=False))
 
     def close(self) -> None:
         """End it and whatever it forked."""
@@ -182,7 +182,7 @@ def fork_server(threads: int, log: Path) -> ForkServer:
         return server
 
 
-class Forking:
+class Forker:
     """The far end: forks on request, reaps, and tells how each process ended."""
 
     def __init__(self, control: socket.socket, serve: Callable[[Connection], None]) -> None:
@@ -206,7 +206,7 @@ class Forking:
                         os.read(self._woken, 4096)
                     self._reap()
                     continue
-                message, descriptors, _, _ = socket.recv_fds(self._control, LARGEST, 3)
+                message, descriptors, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 3)
                 if not message:
                     return
                 self._fork(json.loads(message), *descriptors)
@@ -217,8 +217,8 @@ class Forking:
         if pid == 0:
             code = 1
             try:
-                die_with(me)
-                name(f"millrace {request['stage']}")
+                exit_with_parent(me)
+                set_process_name(f"millrace {request['stage']}")
                 report.close()
                 self._become(request["environment"], connection, log)
                 code = 0
@@ -230,14 +230,14 @@ class Forking:
         os.close(connection)
         os.close(log)
         self._statuses[pid] = report
-        self._tell(pid, f"pid {pid}")
+        self._send_status(pid, f"pid {pid}")
 
     def _become(self, variables: dict[str, str], connection: int, log: int) -> None:
         """What a new process does before and while it serves."""
         import numpy as np
 
         signal.set_wakeup_fd(-1)
-        for number in (*HEARD, signal.SIGCHLD):
+        for number in (*HANDLED_SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         self._control.close()
         for status in self._statuses.values():
@@ -258,18 +258,18 @@ class Forking:
             if pid == 0:
                 return
             if pid in self._statuses:
-                self._tell(pid, f"exit {os.waitstatus_to_exitcode(status)}")
+                self._send_status(pid, f"exit {os.waitstatus_to_exitcode(status)}")
                 self._statuses.pop(pid).close()
 
-    def _tell(self, pid: int, line: str) -> None:
+    def _send_status(self, pid: int, line: str) -> None:
         with contextlib.suppress(OSError):  # nobody waits for it any more
             self._statuses[pid].send_bytes(line.encode())
 
 
 def main() -> None:
     """Import what all compute processes need, then fork them."""
-    die_with(int(sys.argv[2]))
-    for number in HEARD:  # meant for those at work, which leave by themselves; this one ends with its parent
+    exit_with_parent(int(sys.argv[2]))
+    for number in HANDLED_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
         signal.signal(number, signal.SIG_IGN)
     gc.disable()  # a fifth of the time of these imports is spent looking for garbage among what stays
     for module in PRELOADED:
@@ -277,7 +277,7 @@ def main() -> None:
     serve = importlib.import_module(CHILD).serve
     gc.freeze()  # what is imported stays, and its memory stays shared with the forked processes
     gc.enable()
-    Forking(socket.socket(fileno=int(sys.argv[1])), serve).run()
+    Forker(socket.socket(fileno=int(sys.argv[1])), serve).run()
 
 
 if __name__ == "__main__":

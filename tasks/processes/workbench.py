@@ -1,4 +1,4 @@
-"""What a stage's work is given: where to write, how to say how far it is, whether to stop."""
+"""The argument of a stage's work: staging, journal, progress reports, measurements, and stop requests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tasks.store.staging import Staging
 
 
 class Journal(Protocol):
-    """Where metrics by step go (`tasks.runs.journal`)."""
+    """Receives metrics by step (`tasks.runs.journal`)."""
 
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
 class Silence:
-    """The journal of a process that is not the chief: nothing is written."""
+    """The journal of a process that is not the chief; writes nothing."""
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Write nothing."""
@@ -25,37 +25,37 @@ class Silence:
 
 @dataclass(frozen=True)
 class Workbench:
-    """Everything around the work; the work itself is `def work(bench, *arguments) -> Outcome`."""
+    """The context of a stage's work, a function `work(bench, *arguments) -> Outcome`."""
 
     staging: Staging
-    """Where finished pieces lie, from this attempt and earlier ones."""
+    """The artifact's staging, with the finished pieces of this and earlier attempts."""
 
     journal: Journal
-    """Metrics by step."""
+    """Receives metrics by step."""
 
     progress: Callable[..., None]
-    """`progress(done, total, unit, **figures)`: how far the stage is, for the person who waits."""
+    """`progress(done, total, unit, **figures)` reports the progress of the stage to the user."""
 
     measure: Callable[[str, Any], None]
-    """`measure(name, value)`: anything timed; goes to the run's measurements, never into an artifact."""
+    """`measure(name, value)` records a measured time or rate in the run, never in an artifact."""
 
     stopping: Callable[[], int]
-    """The number of the signal that asks to save and leave; 0 while there is none."""
+    """Returns the number of the signal after which to save and return; 0 if there was none."""
 
     threads: int
     """CPU threads of this process."""
 
     layout: dict[str, Any] = field(default_factory=dict)
-    """Under what it computes: `threads`, `strategy`, `devices`, `processor`."""
+    """Layout of the computation: `threads`, `strategy`, `devices`, `processor`."""
 
     role: str = "chief"
-    """What this process is among those of its gang."""
+    """Role of this process in its gang."""
 
     rank: int = 0
-    """Its place among them; the chief has rank 0."""
+    """Rank of this process; the chief has rank 0."""
 
     peers: tuple[str, ...] = ("chief",)
-    """The roles of all of them, by rank."""
+    """Roles of all processes of the gang, by rank."""
 
 
 __all__ = ["Journal", "Outcome", "Silence", "Workbench"]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Release
 from tasks.errors import Refused
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
-from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 
@@ -53,14 +53,14 @@ def promoted(gate: Promotion) -> Ruling:
     return Ruling("promote", CHAMPION, f"champion, with {gate.text}")
 
 
-def held(why: str) -> Ruling:
+def hold(why: str) -> Ruling:
     """Something keeps it from being champion."""
     return Ruling("hold", CANDIDATE, why)
 
 
 def held_by(gate: Promotion) -> Ruling:
     """The gate keeps it from being champion."""
-    return held(gate.text if not gate.comparable else f"candidate only: {gate.text}")
+    return hold(gate.text if not gate.comparable else f"candidate only: {gate.text}")
 
 
 def awaiting(gate: Promotion, run: str) -> Ruling:
@@ -74,39 +74,39 @@ def awaiting(gate: Promotion, run: str) -> Ruling:
     return Ruling("await", CANDIDATE, f"awaits approval, with {gate.text}", tags=tags)
 
 
-def answered(gate: Promotion, answer: Answer, run: str) -> Ruling:
+def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
     """The gate let it pass, and a person has answered."""
-    word = WORD[answer.accepted]
+    word = WORD[decision.accepted]
     tags = {
         "millrace.approval": word,
         "millrace.approval_run": run,
-        "millrace.approval_reason": answer.reason,
-        "millrace.approval_known": answer.known,
+        "millrace.approval_reason": decision.reason,
+        "millrace.approval_known": decision.known,
         "millrace.approval_time": datetime.now(UTC).isoformat(timespec="seconds"),
-        f"millrace.{word}_by": answer.who,
+        f"millrace.{word}_by": decision.who,
     }
-    by = (answer.who, answer.known, answer.reason, tags)
-    if answer.accepted:
-        return Ruling("approve", CHAMPION, f"champion, with {gate.text}; approved by {answer.by}", *by)
-    return Ruling("reject", CANDIDATE, f"rejected by {answer.by}; {gate.text}", *by)
+    by = (decision.who, decision.known, decision.reason, tags)
+    if decision.accepted:
+        return Ruling("approve", CHAMPION, f"champion, with {gate.text}; approved by {decision.by}", *by)
+    return Ruling("reject", CANDIDATE, f"rejected by {decision.by}; {gate.text}", *by)
 
 
-def rule(gate: Promotion, found: Registered, run: Run, required: bool, answer: Answer | None) -> Ruling:
+def rule(gate: Promotion, found: Registered, run: Run, required: bool, decision: Decision | None) -> Ruling:
     """What becomes of a version: people are heard only where the gate let it pass."""
     if not gate.passed:
         return held_by(gate)
     if by := found.tags.get("millrace.rolled_back"):
-        return held(f"candidate only: rolled back by {by}")
+        return hold(f"candidate only: rolled back by {by}")
     if not required:
         return promoted(gate)
     if found.approval == "rejected":
-        return held(found.gate)
-    if answer is not None:
-        return answered(gate, answer, run.run_id)
-    return awaiting(gate, asked_by(found, run))
+        return hold(found.gate)
+    if decision is not None:
+        return ruling_of(gate, decision, run.run_id)
+    return awaiting(gate, awaited_run(found, run))
 
 
-def asked_by(found: Registered, run: Run) -> str:
+def awaited_run(found: Registered, run: Run) -> str:
     """The run whose approval a version awaits: the one that asked first, while it waits."""
     first = found.tags.get("millrace.approval_run", "")
     path = run.home.runs / first / "run.json"
@@ -138,8 +138,8 @@ def carry_out(client: MlflowClient, run: Run, found: Registered, ruling: Ruling)
         notes={version: describe_version(facts, ruling.alias, ruling.verdict, found.export)},
         aliases=aliases,
     )
-    told = change.tags[version].get("millrace.approval", found.approval)
-    if pointed[alias] == after and told == found.approval:
+    approval = change.tags[version].get("millrace.approval", found.approval)
+    if pointed[alias] == after and approval == found.approval:
         registry.apply(client, change)
         return False
     by = (ruling.who, ruling.known, ruling.reason or ruling.verdict)
@@ -157,7 +157,7 @@ def _approval(found: Registered, ruling: Ruling) -> dict[str, str | None]:
     return {}
 
 
-def settle(client: MlflowClient, run: Run, answer: Answer) -> Release:
+def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
     """Give a run that awaits it a person's answer, and end the run by it: registry, audit log, folder.
 
     The champion that the gate compared with may have been replaced meanwhile: then the scores that the registry has
@@ -170,33 +170,33 @@ def settle(client: MlflowClient, run: Run, answer: Answer) -> Release:
     from tasks.registry import registry
 
     registry.finish(client, Audit(run.home))
-    found = _waiting(client, run, answer)
+    found = _waiting(client, run, decision)
     if found.approval == "pending":
-        gate = _compare(client, run, found, answer)
-        ruling = answered(gate, answer, run.run_id) if gate.passed or not answer.accepted else held_by(gate)
+        gate = _compare(client, run, found, decision)
+        ruling = ruling_of(gate, decision, run.run_id) if gate.passed or not decision.accepted else held_by(gate)
         carry_out(client, run, found, ruling)
     else:  # by a command that was killed before it ended the run, or by a later run's gate
         ruling = Ruling("", CHAMPION if found.approval == "approved" else CANDIDATE, found.gate)
     made = ruling.release(run.record["name"], found, changed=True)
-    told = json.loads((run.folder / "release.json").read_bytes())
-    write(run.folder / "release.json", pretty({**told, **asdict(made)}))
+    release_json = json.loads((run.folder / "release.json").read_bytes())
+    write(run.folder / "release.json", pretty({**release_json, **asdict(made)}))
     approved = made.alias == CHAMPION
     run.note(exit_code=0 if approved else 3, status="completed" if approved else "rejected")
     return made
 
 
-def _waiting(client: MlflowClient, run: Run, answer: Answer) -> Registered:
+def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
     """The version that awaits this run's approval, or whose approval was decided without the run being told."""
     from tasks.registry import registry
 
-    verb, name, status = "approve" if answer.accepted else "reject", run.record["name"], run.record["status"]
+    verb, name, status = "approve" if decision.accepted else "reject", run.record["name"], run.record["status"]
     rule, path = f"{verb} answers a run that awaits approval", run.folder / "release.json"
     if not path.exists():
         raise Refused(run.run_id, f"{status}, without a release", rule, "see `millrace show RUN`")
-    told = json.loads(path.read_bytes())
-    found = registry.version(client, name, told["version"])
-    which = f"{name} version {told['version']}"
-    if found is None or found.export != told["export"]:
+    release_json = json.loads(path.read_bytes())
+    found = registry.version(client, name, release_json["version"])
+    which = f"{name} version {release_json['version']}"
+    if found is None or found.export != release_json["export"]:
         again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
         raise Refused(run.run_id, f"{which} is not in the registry", rule, f"{again} registers it anew")
     asked, state = found.tags.get("millrace.approval_run"), found.approval
@@ -204,7 +204,7 @@ def _waiting(client: MlflowClient, run: Run, answer: Answer) -> Registered:
         rule = "the run that asked first is answered"
         raise Refused(run.run_id, f"{which} awaits the approval of {asked}", rule, f"millrace {verb} {asked}")
     waits = status == "awaiting_approval" and asked == run.run_id
-    if waits and state in ("pending", "lapsed", WORD[answer.accepted]):
+    if waits and state in ("pending", "lapsed", WORD[decision.accepted]):
         return found
     if asked == run.run_id and state in WORD.values():
         saw = f"{which} was {state} by {found.tags.get(f'millrace.{state}_by')} already"
@@ -213,14 +213,14 @@ def _waiting(client: MlflowClient, run: Run, answer: Answer) -> Registered:
     raise Refused(run.run_id, f"{status}, {which}: {found.gate}", rule, "see `millrace show RUN`")
 
 
-def _compare(client: MlflowClient, run: Run, found: Registered, answer: Answer) -> Promotion:
+def _compare(client: MlflowClient, run: Run, found: Registered, decision: Decision) -> Promotion:
     """What the gate said, or, to an approval, says now that another version is champion."""
     from tasks.registry import registry
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
     now, asked = (champion.version if champion else "none"), found.tags["millrace.against"]
     present: Champion | None = None
-    if now == asked or not answer.accepted:  # to say no, nothing needs to be compared
+    if now == asked or not decision.accepted:  # to say no, nothing needs to be compared
         if asked != "none":
             present = Champion(asked, found.metric, float(found.tags["millrace.against_score"]))
     elif champion is not None:
@@ -233,5 +233,5 @@ def _compare(client: MlflowClient, run: Run, found: Registered, answer: Answer) 
             again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
             raise Refused(run.run_id, saw, "scores compare on the same records", f"{again} compares them anew")
         present = Champion(now, champion.metric, champion.score)
-    _, higher_is_better = primary(run.config.model.task)
+    _, higher_is_better = primary_metric(run.config.model.task)
     return promotion(found.metric, found.score, present, run.config.promote.margin, higher_is_better)

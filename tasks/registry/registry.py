@@ -29,7 +29,7 @@ from tasks.errors import Damaged, Failed, Lost
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.provenance import packages
 from tasks.store.store import Store
-from tasks.tracking.outage import ours, reason
+from tasks.tracking.outage import machine_error, reason
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 
@@ -45,7 +45,7 @@ Each version tells in its description how it was judged, and links to the run th
 
 
 @contextmanager
-def answering(uri: str) -> Iterator[None]:
+def user_errors(uri: str) -> Iterator[None]:
     """A registry that stops answering is the user's to mend: one line, and nothing is decided without it.
 
     Raises `Lost` where it did not answer or failed in itself, `Failed` where it refused.
@@ -53,7 +53,7 @@ def answering(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        if (found := ours(uri, error)) is not None:
+        if (found := machine_error(uri, error)) is not None:
             raise found from error
         rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
         refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
@@ -265,13 +265,13 @@ def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> E
     if not found.export:
         raise Failed(which, "no tag millrace.export", "it was not registered by Millrace", "load it by MLflow itself")
     try:
-        if (lying := store.find(Export, found.export, "export")) is not None:
-            return lying
+        if (published := store.find(Export, found.export, "export")) is not None:
+            return published
     except Damaged as damage:
         terminal.say(f"warning: {damage}; the registry has another copy", style="yellow")
     with store.claim(Export, found.export, "export") as claim:
-        if (lying := claim.published()) is not None:  # by whom we waited for
-            return lying
+        if (published := claim.published()) is not None:  # by whom we waited for
+            return published
         folder = download(client, name, found.version, claim.staging.scratch("fetched"))
         if (fault := claim.fault(folder)) is not None:
             rule, remedy = "a registered export is what its manifest says", "run the pipeline again, which remakes it"

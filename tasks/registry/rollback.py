@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.errors import Refused
-from tasks.runs.audit import Answer, Audit, Entry
+from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.home import Home
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Rollback(NamedTuple):
 RULE = "rollback goes to a version that was champion"
 
 
-def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given: Answer) -> Rollback:
+def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given: Decision) -> Rollback:
     """Move `champion` to the one before the present, or to version `to`.
 
     The version left behind is marked, so that no gate makes it champion again; unless `to` is one so marked, which is

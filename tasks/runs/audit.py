@@ -27,7 +27,7 @@ REASON = 1000
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decision:
     """What a person says to a run that awaits it, and how we know who it was."""
 
     accepted: bool
@@ -42,18 +42,18 @@ class Answer:
         return f"{self.who} ({self.known}): {' '.join(self.reason.split())}"
 
     @staticmethod
-    def stated(accepted: bool, who: str, reason: str, account: str | None = None) -> Answer:
+    def stated(accepted: bool, who: str, reason: str, account: str | None = None) -> Decision:
         """What somebody who had to log in to `account` filled into a form."""
-        return Answer(accepted, _plain(who), _known("as stated", account), _plain(reason))
+        return Decision(accepted, _plain(who), _known("as stated", account), _plain(reason))
 
     @staticmethod
-    def of_user(accepted: bool, reason: str, account: str | None = None) -> Answer:
+    def of_user(accepted: bool, reason: str, account: str | None = None) -> Decision:
         """What the user of this process says, who is logged in to `account`."""
         try:
             name = getpass.getuser()
         except (KeyError, OSError):  # a container's user may have no name
             name = f"uid {os.getuid()}"
-        return Answer(accepted, name, _known("system user", account), _plain(reason))
+        return Decision(accepted, name, _known("system user", account), _plain(reason))
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,17 @@ class Audit:
         """The line and the change of what was begun and not struck off."""
         if not self._begun.exists():
             return None
-        found = json.loads(self._begun.read_bytes())
-        return found["entry"], found["change"]
+        pending = json.loads(self._begun.read_bytes())
+        return pending["entry"], pending["change"]
 
     def close(self) -> None:
         """Write the line of what was begun, unless a killed process has, and strike it off."""
-        found = self.begun()
-        assert found is not None
+        pending = self.begun()
+        assert pending is not None
         whole = self._whole()
         last = whole[:-1].rpartition(b"\n")[2]
-        if _said(last) != found[0]:
-            self._append(whole, {**found[0], "previous": hashlib.sha256(last).hexdigest() if last else START})
+        if _entry_of(last) != pending[0]:
+            self._append(whole, {**pending[0], "previous": hashlib.sha256(last).hexdigest() if last else START})
         self.drop()
 
     def drop(self) -> None:
@@ -117,20 +117,20 @@ class Audit:
 
     def champions(self, model: str) -> list[str]:
         """The versions that were champion, the present one last, without those that were rolled back."""
-        found: list[str] = []
+        versions: list[str] = []
         for row in self.rows():
             before, after = row["before"], row["after"]
             if row["model"] != model or row["alias"] != "champion" or before == after:
                 continue
-            if before is not None and found[-1:] != [before]:  # moved by hand, or from another home
-                found.append(before)
+            if before is not None and versions[-1:] != [before]:  # moved by hand, or from another home
+                versions.append(before)
             if row["action"] == "rollback":
-                found.pop()
-                while after in found and found[-1] != after:
-                    found.pop()
-            if found[-1:] != [after]:
-                found.append(after)
-        return found
+                versions.pop()
+                while after in versions and versions[-1] != after:
+                    versions.pop()
+            if versions[-1:] != [after]:
+                versions.append(after)
+        return versions
 
     def ever_champion(self, model: str) -> set[str]:
         """The versions that were champion at any time."""
@@ -147,11 +147,11 @@ class Audit:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)
-                told = row.pop("sum")
+                checksum = row.pop("sum")
             except (ValueError, KeyError, AttributeError, TypeError):
                 yield number, "is no line of the log"
                 return
-            if told != _sum(row) or line != canonical({**row, "sum": told}):
+            if checksum != _sum(row) or line != canonical({**row, "sum": checksum}):
                 yield number, "was changed"
             elif row.get("previous") != previous:
                 yield number, "does not follow the line before: one was removed, put in or replaced there"
@@ -193,7 +193,7 @@ def _sum(row: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(row)).hexdigest()
 
 
-def _said(line: bytes) -> dict[str, Any] | None:
+def _entry_of(line: bytes) -> dict[str, Any] | None:
     """A line without what binds it."""
     try:
         return {name: value for name, value in json.loads(line).items() if name not in ("previous", "sum")}

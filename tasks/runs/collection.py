@@ -40,8 +40,8 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
         name = f"{artifact.kind}/{artifact.digest}"
         if name in needed(home, keep):
             continue
-        with held(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as mine:
-            if not mine or name in needed(home, keep):  # somebody has come to need it meanwhile
+        with try_lock(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as locked:
+            if not locked or name in needed(home, keep):  # somebody has come to need it meanwhile
                 continue
             dropped.append(Dropped(name, artifact.path, size(artifact.path)))
             if not dry_run:
@@ -49,8 +49,8 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
                 (home.store / ".verified" / artifact.kind / f"{artifact.digest}.json").unlink(missing_ok=True)
     for path in sorted((home.store / ".staging").glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
-        with held(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as mine:
-            if mine and name not in needed(home, keep):
+        with try_lock(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as locked:
+            if locked and name not in needed(home, keep):
                 dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))
                 if not dry_run:
                     remove(home, path)
@@ -63,27 +63,27 @@ def needed(home: Home, keep: int) -> set[str]:
     return used(home, [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))])
 
 
-def wanted_by_releases(home: Home) -> set[str]:
+def needed_by_releases(home: Home) -> set[str]:
     """`kind/digest` of what lies there of the releases and their ancestors."""
-    found = used(home, [run for run in find_runs(home) if released(run)])
-    return {name for name in found if (home.store / name / "manifest.json").exists()}
+    names = used(home, [run for run in find_runs(home) if released(run)])
+    return {name for name in names if (home.store / name / "manifest.json").exists()}
 
 
 def used(home: Home, runs: Iterable[Run]) -> set[str]:
     """What runs use, with all its ancestors."""
-    wanted: set[str] = set()
+    pending: set[str] = set()
     for run in runs:
         uses = run.folder / "uses"
-        wanted |= set(uses.read_text().split()) if uses.exists() else set()
-    found: set[str] = set()
-    while wanted:
-        name = wanted.pop()
-        found.add(name)
+        pending |= set(uses.read_text().split()) if uses.exists() else set()
+    names: set[str] = set()
+    while pending:
+        name = pending.pop()
+        names.add(name)
         path = home.store / name
         if (path / "manifest.json").exists():
             parents = set(read_manifest(path)["parents"].values())
-            wanted |= {f"{p.parent.name}/{p.name}" for d in parents for p in home.store.glob(f"[!.]*/{d}")} - found
-    return found
+            pending |= {f"{p.parent.name}/{p.name}" for d in parents for p in home.store.glob(f"[!.]*/{d}")} - names
+    return names
 
 
 def unfinished(run: Run) -> bool:
@@ -97,7 +97,7 @@ def released(run: Run) -> bool:
 
 
 @contextmanager
-def held(lock: Path) -> Iterator[bool]:
+def try_lock(lock: Path) -> Iterator[bool]:
     """Hold an artifact's lock if nobody else does; says whether it is held."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)

@@ -96,40 +96,44 @@ def keys(before: list[list[str]], after: list[list[str]]) -> Keys:
 
 def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
     """Files or examples that were added, removed or changed, one by one."""
-    found, old, new = keys(before, after), dict(before), dict(after)
-    gone = [Difference(key, True, None) for key in found.removed]
-    changed = [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in found.changed]
-    return [Difference(key, None, True) for key in found.added] + gone + changed
+    differences, old, new = keys(before, after), dict(before), dict(after)
+    removed = [Difference(key, True, None) for key in differences.removed]
+    changed = [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in differences.changed]
+    return [Difference(key, None, True) for key in differences.added] + removed + changed
 
 
 def explain(store: Store, before: Artifact, after: PlannedArtifact) -> list[Difference]:
     """Why `after` is not `before`: their own inputs, and where a parent differs, that parent's, up to the sources."""
     old, new = before.manifest["inputs"], after.inputs
-    found = between(old["config"], new["config"]) + between_sources(old["sources"], new["sources"])
-    found += [Difference(f"{after.name}: code {d.where}", d.before, d.after) for d in between(old["code"], new["code"])]
-    held = store.parents_of(before)
+    differences = between(old["config"], new["config"]) + between_sources(old["sources"], new["sources"])
+    differences += [
+        Difference(f"{after.name}: code {d.where}", d.before, d.after) for d in between(old["code"], new["code"])
+    ]
+    parents = store.parents_of(before)
     for name, parent in after.parents.items():
-        was = old["parents"].get(name)
-        if was == parent.digest:
+        old_digest = old["parents"].get(name)
+        if old_digest == parent.digest:
             continue
-        if name in held:
-            found += explain(store, held[name], parent)
+        if name in parents:
+            differences += explain(store, parents[name], parent)
         else:
-            found.append(Difference(f"{after.name}: parent {name}", was and was[:12], parent.digest[:12]))
-    gone = sorted(set(old["parents"]) - set(new["parents"]))
-    found += [Difference(f"{after.name}: parent {name}", old["parents"][name][:12], None) for name in gone]
-    return list({str(difference): difference for difference in found}.values())
+            differences.append(
+                Difference(f"{after.name}: parent {name}", old_digest and old_digest[:12], parent.digest[:12])
+            )
+    removed = sorted(set(old["parents"]) - set(new["parents"]))
+    differences += [Difference(f"{after.name}: parent {name}", old["parents"][name][:12], None) for name in removed]
+    return list({str(difference): difference for difference in differences}.values())
 
 
-def nearest(store: Store, wanted: PlannedArtifact) -> tuple[Artifact, list[Difference]] | None:
+def nearest(store: Store, planned: PlannedArtifact) -> tuple[Artifact, list[Difference]] | None:
     """The artifact of the same kind (and of the same variant) whose inputs differ least; the newest of equals."""
     same = [
         artifact
-        for artifact in store.artifacts(wanted.kind)
-        if artifact.manifest["inputs"]["config"].get("variant") == wanted.inputs["config"].get("variant")
+        for artifact in store.artifacts(planned.kind)
+        if artifact.manifest["inputs"]["config"].get("variant") == planned.inputs["config"].get("variant")
     ]
-    judged = [(explain(store, artifact, wanted), artifact) for artifact in reversed(same)]
-    if not judged:
+    compared = [(explain(store, artifact, planned), artifact) for artifact in reversed(same)]
+    if not compared:
         return None
-    differences, artifact = min(judged, key=lambda pair: len(pair[0]))
+    differences, artifact = min(compared, key=lambda pair: len(pair[0]))
     return artifact, differences

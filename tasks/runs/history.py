@@ -29,13 +29,13 @@ def between_commits(before: str, after: str) -> History | None:
         return None
     span = "...".join(commits)
     try:
-        told = _git("log", "--left-right", "--format=%m %h %s", span)
+        log = _git("log", "--left-right", "--format=%m %h %s", span)
         files = _git("diff", "--name-status", "--no-renames", *commits)
     except (OSError, subprocess.CalledProcessError):
         return None
     sides = {"<": "a", ">": "b"}
     return History(
-        [f"{sides[line[0]]}{line[1:]}" for line in told.splitlines()],
+        [f"{sides[line[0]]}{line[1:]}" for line in log.splitlines()],
         [" ".join(line.split("\t")) for line in files.splitlines()],
     )
 

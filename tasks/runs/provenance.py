@@ -39,13 +39,13 @@ def produced_by(run_id: str, attempt: int, layout: dict[str, Any]) -> dict[str, 
 @functools.cache
 def packages() -> dict[str, str]:
     """Versions of Python and of the packages that count."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @functools.cache
@@ -53,11 +53,11 @@ def git_commit() -> str | None:
     """The commit of our code, marked `-dirty` where files differ from it; None outside a checkout."""
     here = Path(__file__).parent
 
-    def ask(*words: str) -> str:
+    def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        commit = ask("rev-parse", "HEAD")
-        return f"{commit}-dirty" if ask("status", "--porcelain", "--untracked-files=no") else commit
+        commit = git("rev-parse", "HEAD")
+        return f"{commit}-dirty" if git("status", "--porcelain", "--untracked-files=no") else commit
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -168,18 +168,18 @@ def find_runs(home: Home) -> list[Run]:
 
 def resolve_run(home: Home, reference: str) -> Run:
     """The run that an id or an unambiguous part of one means."""
-    found = [run for run in find_runs(home) if reference and reference in run.run_id]
-    exact = [run for run in found if run.run_id == reference]
-    if len(exact or found) != 1:
-        saw = "no such run" if not found else ", ".join(run.run_id for run in found)
+    matches = [run for run in find_runs(home) if reference and reference in run.run_id]
+    exact = [run for run in matches if run.run_id == reference]
+    if len(exact or matches) != 1:
+        saw = "no such run" if not matches else ", ".join(run.run_id for run in matches)
         raise Refused(reference, saw, "a run is named by its id or an unambiguous part of it", "see `ls` of runs/")
-    return (exact or found)[0]
+    return (exact or matches)[0]
 
 
 def _of_flow_run(home: Home, prefect_id: str | None) -> Path | None:
     """The run whose last attempt was this flow run of Prefect's."""
-    found = sorted(home.runs.glob("*/run.json"), reverse=True)
-    return next((path.parent for path in found if _is_of(_read(path), prefect_id)), None)
+    paths = sorted(home.runs.glob("*/run.json"), reverse=True)
+    return next((path.parent for path in paths if _is_of(_read(path), prefect_id)), None)
 
 
 def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:

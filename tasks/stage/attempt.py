@@ -1,4 +1,4 @@
-"""One process life of a run: its processes, its journal on the way to MLflow, its signals, its end."""
+"""An attempt of a run: its compute processes, tracking, signals, and recorded end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
 from tasks.processes.threads import available_threads, processor
-from tasks.runs.audit import Answer
+from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
@@ -28,22 +28,22 @@ from tasks.store.store import Store
 from tasks.tracking import notifications
 from tasks.tracking.shipping import Shipper
 
-PATIENCE, HASTE = 60.0, 5.0
-"""Seconds in which MLflow may take what is left at a run's end, and after a signal."""
+FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
+"""Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
 
 log = logging.getLogger("tasks.processes.crew")
-"""The lines of the compute processes' logs, by stage and rank, for the run's log."""
+"""Receives the log lines of the compute processes, with stage and rank."""
 
 
 class Attempt:
-    """What the stages of a flow run share."""
+    """The state that the stages of a flow run share."""
 
-    def __init__(self, run: Run, answered: Callable[[str], Answer | None], signals: Signals) -> None:
+    def __init__(self, run: Run, decision_on: Callable[[str], Decision | None], signals: Signals) -> None:
         self.run = run
         self.signals = signals
-        self.answered = answered
-        """What a person has said to this run about an export, by its digest: whether it may be champion."""
+        self.decision_on = decision_on
+        """Returns a person's decision on whether an export, by its digest, may be champion; None if there is none."""
         self.store: Store = run.store
         self.config = run.config
         self.threads = threads_of(self.config)
@@ -51,7 +51,7 @@ class Attempt:
         self.shipper = Shipper(run)
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
-        self.asks: str | None = None
+        self.awaiting_export: str | None = None
 
     @property
     def journal(self) -> Path:
@@ -59,7 +59,7 @@ class Attempt:
         return self.run.folder / "metrics.jsonl"
 
     def raise_if_stopped(self) -> None:
-        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library swallowed."""
+        """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
         self.signals.raise_if_stopped()
 
     def work(
@@ -69,18 +69,18 @@ class Attempt:
         staging: Staging | None,
         arguments: tuple[Any, ...],
         *,
-        heard: Callable[..., None] = lambda *progress: None,
+        on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
     ) -> Any:
-        """Have `module:function` done in a compute process; measurements go to the run, progress to `heard`."""
+        """Call `module:function` in a compute process; measurements go to the run, progress to `on_progress`."""
 
-        def hear(kind: str, *values: Any) -> None:
+        def on_report(kind: str, *values: Any) -> None:
             if kind == "measure":
                 self.run.measure(*values)
             elif kind == "log":
                 log.info("[%s %d] %s", stage, *values)
             else:
-                heard(*values)
+                on_progress(*values)
 
         def stop() -> int:
             if self.signals.number:
@@ -98,7 +98,7 @@ class Attempt:
                     self.journal,
                     arguments,
                     limits=Limits(*resources.limit(stage), resources.grace),
-                    hear=hear,
+                    on_report=on_report,
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
                     threads=threads,
@@ -109,59 +109,59 @@ class Attempt:
 
     @cached_property
     def layout(self) -> dict[str, Any]:
-        """Under what is computed here: it decides the last bits of a training, and no digest."""
+        """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
         strategy = self.config.train.strategy
         devices = getattr(strategy, "devices", 1)
         return {"threads": self.threads, "strategy": strategy.kind, "devices": devices, "processor": processor()}
 
     def produced_by(self) -> dict[str, Any]:
-        """The manifest's `produced_by` for whatever is made now."""
+        """Return `produced_by` for a manifest written now."""
         return produced_by(self.run.run_id, self.run.attempt, self.layout)
 
 
 def threads_of(config: Config) -> int:
-    """The threads of a compute process."""
+    """Return the number of threads of a compute process."""
     return config.resources.threads or available_threads()
 
 
 def start_fork_server(home: Home, flow: str, config: Config) -> None:
-    """Have TensorFlow imported while the run begins; not where the same run has finished: all is in the store then."""
+    """Start importing TensorFlow, unless the same run has finished before, when all artifacts are in the store."""
     if not finished_before(home, flow, config):
         fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
 
 
 @dataclass
-class Ticket:
-    """What a run is asked for by whoever starts its flow, and where that finds it afterwards."""
+class RunRequest:
+    """Options of a run from the caller of its flow, and the resulting run."""
 
     new: bool = False
-    answered: Callable[[str], Answer | None] = lambda export: None
+    decision_on: Callable[[str], Decision | None] = lambda export: None
     run: Run | None = None
-    asks: str | None = None
-    """The export of which the run has asked whether it may be champion."""
+    awaiting_export: str | None = None
+    """The digest of the export that awaits a person's approval."""
 
 
 current: ContextVar[Attempt] = ContextVar("attempt")
-"""The attempt that this flow is."""
+"""The attempt of the running flow."""
 
 
-def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Ticket, prefect_id: str | None) -> Any:
-    """Run a flow's body as one attempt: once more from the top where the store was damaged, and to a recorded end."""
+def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: RunRequest, prefect_id: str | None) -> Any:
+    """Run a flow's body as an attempt, a second time after a damaged artifact, and record its end."""
     home = find_home()
     start_fork_server(home, flow, config)
     signals = Signals()
-    begun = opened(home, flow, config, new=ticket.new, prefect_id=prefect_id, waiting=terminal.say)
-    with machine_errors("the run", home.root), signals.handled(), begun as run:
+    opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
+    with machine_errors("the run", home.root), signals.handled(), opened_run as run:
         attempt = None
         try:
-            ticket.run = run
-            attempt = Attempt(run, ticket.answered, signals)
+            request.run = run
+            attempt = Attempt(run, request.decision_on, signals)
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")
                 result = _with_one_repair(body)
                 run.end(0 if attempt.outcome == "completed" else 3, attempt.outcome, None)
-                ticket.asks = attempt.asks
+                request.awaiting_export = attempt.awaiting_export
             return result
         except Stopped as stop:
             _end(run, stop.exit_code, stop.status, None)
@@ -178,13 +178,13 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], ticket: Tick
             if attempt is not None:
                 terminal.wait("writing the run's page, sending the rest to MLflow")
                 _publish_page(attempt)
-                attempt.shipper.close(HASTE if signals.number else PATIENCE)
-                notifications.tell(run)
+                attempt.shipper.close(FLUSH_SECONDS_AFTER_SIGNAL if signals.number else FLUSH_SECONDS)
+                notifications.notify(run)
 
 
 @contextmanager
 def as_current(attempt: Attempt) -> Iterator[None]:
-    """Have the stages of the flow find this attempt."""
+    """Set the current attempt within the block."""
     token = current.set(attempt)
     try:
         yield
@@ -194,7 +194,7 @@ def as_current(attempt: Attempt) -> Iterator[None]:
 
 @contextmanager
 def machine_errors(who: str, home: Path) -> Iterator[None]:
-    """An error of the machine (disk full, no permission) is the user's to mend: one line, nothing half-published."""
+    """Convert an error of the machine (disk full, no permission) to `Failed`."""
     try:
         yield
     except OSError as error:
@@ -205,7 +205,7 @@ def machine_errors(who: str, home: Path) -> Iterator[None]:
 
 
 def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) -> None:
-    """Record the end; where the disk does not take it, the run counts as unfinished, which it is."""
+    """Record the end; where that cannot be written, print a warning, and the run counts as unfinished."""
     try:
         run.end(exit_code, status, error)
     except OSError as full:
@@ -213,7 +213,7 @@ def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) ->
 
 
 def _publish_page(attempt: Attempt) -> None:
-    """The run's page, also of a failed run, on the disk and in MLflow; a page that fails is a warning."""
+    """Write the run's page, also of a failed run, and send it to MLflow; an error becomes a warning."""
     try:
         pages, description = run_page.publish(attempt.run)
     except Exception as error:

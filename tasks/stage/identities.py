@@ -1,4 +1,4 @@
-"""What decides each stage's result, and nothing else: from these an artifact's digest is made."""
+"""Identities: what decides the result of each stage, from which the artifact's digest is computed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tasks.errors import Failed
 
 @dataclass(frozen=True)
 class Code:
-    """The stage's own version, an integer beside its code, and the libraries that decide its bytes."""
+    """The version of a stage's code, and the packages that decide its bytes."""
 
     version: int
     libraries: tuple[str, ...] = ()
@@ -33,16 +33,16 @@ class Code:
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that can change a stage's result, and nothing else."""
+    """Everything that decides a stage's result."""
 
     config: Any
     parents: dict[str, Artifact]
     code: Code
     sources: Callable[[], Sequence[tuple[str, str]]] = tuple
-    """(key, content hash) of every raw example or file, as they are when it is called."""
+    """Returns the current (key, content hash) of every raw example or file."""
 
     def inputs(self, kind: type[Artifact]) -> dict[str, Any]:
-        """What goes into the digest, in full."""
+        """Return the inputs of the digest."""
         libraries = {name: version(name) for name in sorted(self.code.libraries)}
         return {
             "kind": kind.kind,
@@ -54,7 +54,7 @@ class Identity:
         }
 
     def check_sources(self, inputs: dict[str, Any]) -> None:
-        """Raise `Failed` if a source is no longer what went into the digest."""
+        """Raise `Failed` where a source has changed since the inputs were computed."""
         if self._listed() != inputs["sources"]:
             raise Failed("source", "it changed during the run", "a source stands still", "run again")
 
@@ -63,7 +63,7 @@ class Identity:
 
 
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
-    """Of records: the source's content, how it is read and split; `memory` keeps what files hashed to."""
+    """Identity of records: the source's content, and how it is read and split; `memory` caches file hashes."""
     from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
     from tasks.data.sources import fingerprint
 
@@ -76,7 +76,7 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
 
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
-    """Of a snapshot: the records and the layout."""
+    """Identity of a snapshot: the records and the config."""
     from tasks.data.snapshots import CODE
 
     return Identity({"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]))
@@ -85,7 +85,7 @@ def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
 def model(
     examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, base: Artifact | None = None
 ) -> Identity:
-    """Of a model: the examples and the arithmetic of its training; not its layout over devices."""
+    """Identity of a model: the examples and the training's config, without its layout over devices."""
     from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
 
     parents = {"snapshot": examples} if base is None else {"snapshot": examples, "base": base}
@@ -93,7 +93,7 @@ def model(
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
-    """Of a report: the model, the examples and how it is judged."""
+    """Identity of a report: the model, the examples and the evaluation's config."""
     from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples}
@@ -108,7 +108,7 @@ def variant(
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
-    """Of a variant: its method, the model, the float form it is made from, what it must keep, how that is judged."""
+    """Identity of a variant: its method, the model, its float parent, the gates and the evaluation's config."""
     from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
 
     parents = {"model": trained, "snapshot": examples}
@@ -120,8 +120,8 @@ def variant(
 
 
 def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
-    """Of an export: the accepted variants and what is checked."""
+    """Identity of an export: the accepted variants and the config."""
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
-    parents = {"model": trained, "snapshot": examples, **{found.name: found for found in variants}}
+    parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}
     return Identity({"export": config}, parents, Code(EXPORT_VERSION, EXPORT_LIBRARIES))

@@ -1,4 +1,4 @@
-"""The one stage whose result does not lie in the store but in the registry: idempotent, judged, fenced."""
+"""The stage `promote`, whose result is in the model registry: idempotent, gated, and protected by locks."""
 
 from __future__ import annotations
 
@@ -12,71 +12,71 @@ from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import PromoteConfig
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.evaluation.gates import Champion, promotion
 from tasks.registry import approval
 from tasks.runs.audit import Audit
 from tasks.stage.attempt import Attempt, current, machine_errors
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
-from tasks.tracking.outage import ours, reason
+from tasks.tracking.outage import machine_error, reason
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
     from tasks.registry.registry import Registered
 
-PATIENCE = 120.0
+CONNECT_SECONDS = 120.0
 """Seconds to wait for the registry."""
 
 
 def release(exported: Export, report: Report, records: Records, config: PromoteConfig) -> Release:
-    """Register the export where it is not yet, hold it against the champion, move the alias."""
+    """Register the export unless it is registered, compare it with the champion, and move the alias."""
     attempt, started = current.get(), time.monotonic()
     attempt.raise_if_stopped()
     run, name = attempt.run, attempt.config.name
-    with terminal.stage("promote", name) as shown, machine_errors("stage promote", run.home.root):
-        client, mlflow_id = _reached(attempt, shown)
+    with terminal.stage("promote", name) as line, machine_errors("stage promote", run.home.root):
+        client, mlflow_id = _connect(attempt, line)
         from tasks.registry import registry
 
-        lock = locked(run.home.root / ".registry.lock", shown.say, attempt.raise_if_stopped)
+        lock = locked(run.home.root / ".registry.lock", line.say, attempt.raise_if_stopped)
         try:
-            with lock, registry.answering(run.home.mlflow_uri):
+            with lock, registry.user_errors(run.home.mlflow_uri):
                 made = _decide(attempt, client, mlflow_id, exported, report, records, config)
         except Lost:
-            attempt.shipper.reconnect()  # the next try waits until it answers
+            attempt.shipper.reconnect()  # the retry waits for the server
             raise
         run.made("promote", made, time.monotonic() - started)
-        shown.told(made.verdict, cached=not made.changed, took=time.monotonic() - started)
+        line.finish(made.verdict, cached=not made.changed, took=time.monotonic() - started)
     if made.alias != "champion":
         attempt.outcome = "rejected" if made.awaits is None else "awaiting_approval"
     if made.awaits == run.run_id:
-        attempt.asks = made.export
+        attempt.awaiting_export = made.export
     write(run.folder / "release.json", pretty({**asdict(made), "run": run.run_id, "mlflow_run_id": mlflow_id}))
     return made
 
 
-def _reached(attempt: Attempt, shown: terminal.Stage) -> tuple[MlflowClient, str]:
-    """The registry, and the MLflow run to register from; a server that is away is waited for, aloud."""
-    uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=PATIENCE)
-    said: list[str] = []
+def _connect(attempt: Attempt, line: terminal.Stage) -> tuple[MlflowClient, str]:
+    """Return the registry's client and the id of the MLflow run; wait for an unreachable server, with a message."""
+    uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=CONNECT_SECONDS)
+    announced: list[str] = []
 
     def waiting(spent: float) -> None:
         fault = attempt.shipper.fault
-        if fault is not None and not said:
-            said.append(f"the registry at {uri}: {reason(fault)}; waiting for it until {until:%H:%M:%S}")
-            shown.say(said[0])
-        if said:
-            shown.progress(int(spent), int(PATIENCE), "seconds", {})
+        if fault is not None and not announced:
+            announced.append(f"the registry at {uri}: {reason(fault)}; waiting for it until {until:%H:%M:%S}")
+            line.say(announced[0])
+        if announced:
+            line.progress(int(spent), int(CONNECT_SECONDS), "seconds", {})
         attempt.raise_if_stopped()
 
     try:
-        return attempt.shipper.connected(PATIENCE, waiting)
+        return attempt.shipper.connected(CONNECT_SECONDS, waiting)
     except Failed:
         raise
     except Exception as fault:
-        if (found := ours(uri, fault)) is not None:
-            raise found from fault
+        if (of_machine := machine_error(uri, fault)) is not None:
+            raise of_machine from fault
         rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
         raise Failed(uri, reason(fault), rule, remedy) from fault
 
@@ -95,15 +95,17 @@ def _decide(
     run, name = attempt.run, attempt.config.name
     registry.finish(client, Audit(run.home))
     champion = registry.aliased(client, name, registry.CHAMPION)
-    found = registry.find(client, name, exported.digest)
-    if found and champion and found.version == champion.version:
-        told = f": {found.gate}" if found.decided(run.run_id) else " is the champion already"
-        verdict = f"{name} version {found.version}{told}"
-        return Release(name, found.version, registry.CHAMPION, exported.digest, verdict, found.decided(run.run_id))
-    name_of_metric, higher_is_better = primary(attempt.config.model.task)
+    registered = registry.find(client, name, exported.digest)
+    if registered and champion and registered.version == champion.version:
+        standing = f": {registered.gate}" if registered.decided(run.run_id) else " is the champion already"
+        verdict = f"{name} version {registered.version}{standing}"
+        return Release(
+            name, registered.version, registry.CHAMPION, exported.digest, verdict, registered.decided(run.run_id)
+        )
+    name_of_metric, higher_is_better = primary_metric(attempt.config.model.task)
     metric = f"test/{name_of_metric}"
     score = report.metrics[metric]
-    if found is None:
+    if registered is None:
         tags = {
             "millrace.export": exported.digest,
             "millrace.run": run.run_id,
@@ -112,21 +114,23 @@ def _decide(
             "millrace.metric": metric,
         }
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
-        found = registry.version(client, name, number)
-        assert found is not None
-    present = _present(attempt, client, champion, records, metric) if champion else None
-    gate = promotion(metric, score, present, config.margin, higher_is_better)
+        registered = registry.version(client, name, number)
+        assert registered is not None
+    current_champion = _champion_on(attempt, client, champion, records, metric) if champion else None
+    gate = promotion(metric, score, current_champion, config.margin, higher_is_better)
     required = config.approval == "required"
-    ruling = approval.rule(gate, found, run, required, attempt.answered(exported.digest) if required else None)
+    ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
     assert run.lock is not None
     run.lock.check(run.run_id)
-    changed = approval.carry_out(client, run, found, ruling) or found.decided(run.run_id)
-    awaits = approval.asked_by(found, run) if ruling.action == "await" else None
-    return ruling.release(name, found, changed, awaits)
+    changed = approval.carry_out(client, run, registered, ruling) or registered.decided(run.run_id)
+    awaits = approval.awaited_run(registered, run) if ruling.action == "await" else None
+    return ruling.release(name, registered, changed, awaits)
 
 
-def _present(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> Champion:
-    """The present champion with its score on these records: as it was registered, or taken again on others."""
+def _champion_on(
+    attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
+) -> Champion:
+    """Return the champion with its score on these records: the registered one, or a new one for other records."""
     score = champion.score
     if champion.metric == metric and champion.records != records.digest:
         score = _score_again(attempt, client, champion, records, metric.removeprefix("test/"))
@@ -134,7 +138,7 @@ def _present(attempt: Attempt, client: MlflowClient, champion: Registered, recor
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
-    """The champion's score on these test records, raw input to prediction; NaN where it cannot be had."""
+    """Score the champion's export on these test records; return NaN where that is not possible."""
     from tasks.registry import registry
 
     try:

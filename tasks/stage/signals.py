@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT of a run: a compute process at work saves and leaves first, everything else is left at once."""
+"""SIGTERM and SIGINT of a run: a compute process saves and exits first, anything else is interrupted at once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tasks.errors import Stopped, UserError
 
 
 class Signals:
-    """What one run has been sent, and who handled signals before it."""
+    """The signals of a run, and the previous handlers."""
 
     def __init__(self) -> None:
         self.number = 0
-        """The last signal; 0 while there is none."""
+        """Number of the last signal; 0 if there was none."""
         self.working = False
-        """Whether a compute process is at work: it is sent the signal, saves, and leaves first."""
+        """Whether a compute process is working, which is signalled and may save first."""
         self._before: dict[int, Any] = {}
 
     def raise_if_stopped(self) -> None:
-        """Raise `Stopped` after a signal that came while a compute process was at work, or that a library swallowed."""
+        """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
         if self.number:
             raise Stopped(self.number)
 
@@ -39,13 +39,13 @@ class Signals:
             self.release()
 
     def release(self) -> None:
-        """Give signals back to whoever handled them before."""
+        """Restore the previous handlers."""
         while self._before:
             signal.signal(*self._before.popitem())
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raise `Stopped` for what a library makes of it that a signal passes through."""
+        """Convert errors that a signal caused in a library to `Stopped`."""
         try:
             yield
         except (Stopped, UserError):
@@ -56,6 +56,6 @@ class Signals:
             raise
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.number = number  # and no word: the line that is interrupted may hold the lock of Prefect's log
+        self.number = number  # no logging here: the interrupted code may hold the lock of Prefect's log
         if not self.working:
             raise Stopped(number)

@@ -1,4 +1,4 @@
-"""Durable writes, and what a file's bytes are summed up to."""
+"""Durable atomic writes, checksums of files, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CHUNK = 4 << 20
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Size and checksums of a file: crc32c to check fast, sha256 to be sure."""
+class Checksums:
+    """Size, CRC-32C and SHA-256 of a file."""
 
     bytes: int
     crc32c: str
@@ -28,29 +28,29 @@ class Sums:
         return asdict(self)
 
 
-def sums(path: Path) -> Sums:
-    """Read the file once; both checksums come from the same bytes."""
+def checksums(path: Path) -> Checksums:
+    """Compute size and checksums of a file, which is read once."""
     size, crc, sha = 0, 0, hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             size += len(chunk)
             crc = google_crc32c.extend(crc, chunk)
             sha.update(chunk)
-    return Sums(size, f"{crc:08x}", sha.hexdigest())
+    return Checksums(size, f"{crc:08x}", sha.hexdigest())
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no spaces, no NaN."""
+    """Return the canonical JSON of a value: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def pretty(value: Any) -> bytes:
-    """JSON for people; as repeatable as the canonical one."""
+    """Return reproducible JSON for people: sorted keys, indented."""
     return (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def sync(path: Path) -> None:
-    """Make a file or folder durable."""
+    """Sync a file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -60,7 +60,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to; the whole content appears under `path` at once, durably, or not at all."""
+    """Yield a temporary path to write to; it is synced and renamed to `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
@@ -73,6 +73,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replace a file by these bytes, at once and durably."""
+    """Write a file atomically and durably."""
     with replacing(path) as partial:
         partial.write_bytes(content)

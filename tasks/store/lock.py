@@ -1,9 +1,9 @@
-"""One writer at a time: an flock that dies with its holder, a heartbeat, and a token that only grows.
+"""Exclusive locks: an flock that the kernel releases with its holder, a heartbeat, and an increasing fencing token.
 
-The lock file names its holder (`pid`, `started`, `host`) and the token; its modification time is the heartbeat. A
-holder that releases the lock erases its name and leaves the token, so the file names either the present holder, or a
-process that died, or nobody; never a process that lives and holds nothing. The next token is larger: a process that
-still works under an older one, because it was stopped and woken, finds itself superseded.
+The lock file has its holder (`pid`, `started`, `host`) and the token; its modification time is the heartbeat. A holder
+that releases the lock erases its name and leaves the token, so that the file names the holder, a dead process, or
+nobody, and never a living process without the lock. The next holder's token is larger, so that a suspended process
+that continues later with an older one is recognised as superseded.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tasks.errors import Failed, Superseded
 
 BEAT = 5.0
 SILENCE = 60.0
-"""Seconds that a waiter itself watches a holder without a beat before it takes the holder for stopped."""
+"""Seconds without a heartbeat, as observed by the waiter itself, after which a holder counts as suspended."""
 LOOK, MOST = 0.2, 1.0
-"""Seconds between a waiter's looks, and what one may add: a waiter that slept saw nothing meanwhile."""
+"""Seconds between two observations, and the most that one adds to the silence, as a waiter may itself be suspended."""
 OWNER = 256
-"""Bytes of the lock file: a process that is killed leaves it whole, since one page is written at once."""
+"""Bytes of the lock file, less than a page, so that a write is complete even if the process is killed."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock; small and picklable, so that a child process can ask whether it still counts."""
+    """A held lock; small and picklable, so that a child process can check it."""
 
     path: Path
     token: int
@@ -55,15 +55,20 @@ class Lock:
 
 @contextmanager
 def locked(
-    path: Path, waiting: Callable[[str], None] = lambda line: None, heed: Callable[[], None] = lambda: None
+    path: Path, waiting: Callable[[str], None] = lambda line: None, raise_if_stopped: Callable[[], None] = lambda: None
 ) -> Iterator[Lock]:
-    """Hold the lock; wait for a living holder, end one on this host that shows no beat, name one elsewhere.
+    """Acquire a lock for the block: wait for a living holder, and kill a suspended one on this host.
 
-    `heed` is called while it waits, and ends the wait by raising.
+    Args:
+        waiting: called with a line for the user when the wait begins, and when a holder is killed.
+        raise_if_stopped: called while waiting; ends the wait by raising.
+
+    Raises:
+        Failed: the holder is suspended, and is on another host or unknown.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-        _acquire(file.fileno(), path, waiting, heed)
+        _acquire(file.fileno(), path, waiting, raise_if_stopped)
         token = _last_token(path) + 1
         me = psutil.Process()
         _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=socket.gethostname())
@@ -75,11 +80,11 @@ def locked(
         finally:
             done.set()
             heart.join()
-            if _read(path).get("token") == token:  # a newer attempt's name is not ours to erase
+            if _read(path).get("token") == token:  # a newer attempt may have signed since
                 _sign(file.fileno(), token=token)
 
 
-def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: Callable[[], None]) -> None:
+def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], raise_if_stopped: Callable[[], None]) -> None:
     watch: Watch | None = None
     while True:
         try:
@@ -92,12 +97,12 @@ def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], heed: 
                 waiting(f"waiting for {name}, which works on the same")
             elif watch.look() > SILENCE:
                 _end(watch, waiting)
-            heed()
+            raise_if_stopped()
             time.sleep(LOOK)
 
 
 class Watch:
-    """What a waiter has itself seen of a lock's holder, on its own clock."""
+    """A waiter's own observations of a lock's holder, by its own clock."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self._clock = path, clock
@@ -105,11 +110,11 @@ class Watch:
 
     @property
     def owner(self) -> dict[str, Any]:
-        """Who signed last, as of the last look; empty between a release and the next signature."""
+        """The holder as of the last observation; empty between a release and the next signature."""
         return _parsed(self._seen[0])
 
     def look(self) -> float:
-        """Look again; return the seconds for which owner and beat have been seen to stand still."""
+        """Observe again; return the seconds for which holder and heartbeat have not changed."""
         state, now = self._state(), self._clock()
         self._silent = self._silent + min(now - self._looked, MOST) if state == self._seen else 0.0
         self._seen, self._looked = state, now
@@ -120,7 +125,7 @@ class Watch:
 
 
 def _end(watch: Watch, waiting: Callable[[str], None]) -> None:
-    """Kill a holder that shows no beat: it may be stopped, and would otherwise hold the lock for ever."""
+    """Kill a holder without heartbeat; raise `Failed` where that is not possible."""
     owner, name = watch.owner, watch.path.stem
     if "pid" not in owner:
         raise Failed(
@@ -138,7 +143,7 @@ def _end(watch: Watch, waiting: Callable[[str], None]) -> None:
         )
     try:
         holder = psutil.Process(owner["pid"])
-        # Under this number another process may live by now; and this one may have gone on since the last look.
+        # The pid may belong to another process by now, and the holder may have continued since.
         if abs(holder.create_time() - owner["started"]) < 1 and watch.look() > 0:
             waiting(f"process {holder.pid} shows no sign of life for {SILENCE:.0f} s: ending it and taking over")
             holder.send_signal(signal.SIGKILL)
@@ -153,7 +158,7 @@ def _sign(descriptor: int, **owner: Any) -> None:
 
 
 def _last_token(path: Path) -> int:
-    """The token of the last holder, 0 for a new lock. Tokens never begin anew: unreadable ones raise `Failed`."""
+    """Return the token of the last holder, 0 for a new lock; raises `Failed` where it is unreadable."""
     content = path.read_bytes()
     token = _parsed(content).get("token")
     if content and not isinstance(token, int):
@@ -164,7 +169,7 @@ def _last_token(path: Path) -> int:
 
 def _beat(path: Path, done: threading.Event) -> None:
     while not done.wait(BEAT):
-        with suppress(OSError):  # one beat that the disk refuses must not be the last
+        with suppress(OSError):  # continue after an error of the disk
             os.utime(path)
 
 

@@ -1,8 +1,8 @@
-"""Where unpublished work lies: finished pieces with a sidecar each, adopted by the next attempt.
+"""The staging of an artifact: finished pieces, each with a sidecar, which the next attempt can adopt.
 
-A piece is a file that was written whole. Its sidecar (size, checksums, a note of the writer's) is written after
-it, so a file without one is debris of a killed attempt. Before anything is written the attempt's token is
-compared with the lock's: who has been superseded can write nothing.
+A piece is a completely written file. Its sidecar (size, checksums, a note of the writer) is written afterwards, so that
+a file without one is left from a killed attempt. Before every write the attempt's token is compared with the lock's: a
+superseded attempt can write nothing.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
-from tasks.store.files import pretty, replacing, sums, sync, write
+from tasks.store.files import checksums, pretty, replacing, sync, write
 from tasks.store.lock import Lock
 
 SIDECARS = ".pieces"
 MARGIN = 8 << 20
-"""Bytes for manifests, logs and the run's own files."""
-PASSING = "checkpoints/"
-"""Pieces under this name help the work along and are not part of the artifact."""
+"""Bytes to keep free for manifests, logs and the run's own files."""
+TEMPORARY = "checkpoints/"
+"""Prefix of pieces that are not part of the artifact."""
 
 
 @dataclass
 class Piece:
-    """A file to be written: fill `path`; what stands in `note` is given back when the piece is adopted."""
+    """A file to be written to `path`; `note` is returned when the piece is adopted."""
 
     path: Path
     note: dict[str, Any]
@@ -38,88 +38,88 @@ class Piece:
 
 @dataclass(frozen=True)
 class Staging:
-    """One digest's workplace; small and picklable, so that a child process can write to it."""
+    """The staging folder of a digest; small and picklable, for child processes."""
 
     root: Path
     lock: Path
     token: int
 
     def check(self) -> None:
-        """Raise `Superseded` if a newer attempt owns this digest."""
+        """Raise `Superseded` if a newer attempt has the lock of this digest."""
         Lock(self.lock, self.token).check(self.root.name[:12])
 
     def reserve(self, size: int) -> None:
-        """Refuse to begin what cannot end: `Failed` where the disk has no room for `size` bytes beside what lies here.
+        """Raise `Failed` where the disk has not enough space for `size` bytes, including the files already written.
 
-        An estimate is enough; a disk that others fill meanwhile is found when it is full.
+        An estimate is enough: a disk that fills up later raises an error then.
         """
-        lying = sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        present = sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
         free = shutil.disk_usage(self.root).free
-        wanted = max(0, size - lying) + MARGIN
-        if free < wanted:
+        needed = max(0, size - present) + MARGIN
+        if free < needed:
             saw = f"{os.strerror(errno.ENOSPC)}, {mebibytes(free)} free"
-            rule = f"what is made here needs about {mebibytes(wanted)}"
+            rule = f"what is made here needs about {mebibytes(needed)}"
             raise Failed(str(self.root), saw, rule, "make room (millrace gc), and run again")
 
     @contextmanager
     def piece(self, name: str, **note: Any) -> Iterator[Piece]:
-        """Write the file `name`: it appears with its sidecar when the block ends, and not at all if it raises."""
+        """Write the file `name`; it is committed with its sidecar when the block ends without an error."""
         target = self.root / name
         piece = Piece(target, dict(note))
         with replacing(target) as partial:
             piece.path = partial
             yield piece
-            found = sums(partial)
+            sums_of_file = checksums(partial)
             self.check()
             self._sidecar(name).unlink(missing_ok=True)
-        write(self._sidecar(name), pretty({**found.as_json(), "note": piece.note}))
+        write(self._sidecar(name), pretty({**sums_of_file.as_json(), "note": piece.note}))
 
     def put(self, name: str, content: bytes, **note: Any) -> None:
-        """Write a small file whole."""
+        """Write a small file as a piece."""
         with self.piece(name, **note) as piece:
             piece.path.write_bytes(content)
 
     def take(self, folder: Path, name: str) -> None:
-        """Move a folder that a library wrote (a SavedModel) to `name`, each of its files a piece."""
+        """Move a folder that a library wrote (a SavedModel) to `name`, each of its files as a piece."""
         for path in sorted(file for file in folder.rglob("*") if file.is_file()):
             with self.piece(f"{name}/{path.relative_to(folder).as_posix()}") as piece:
                 os.replace(path, piece.path)
         shutil.rmtree(folder)
 
     def adopt(self, name: str) -> dict[str, Any] | None:
-        """The note of a whole piece of an earlier attempt, its bytes checked; None if it must be written."""
+        """Return the note of a finished piece, its checksums verified; None if it must be written."""
         try:
             sidecar = json.loads(self._sidecar(name).read_bytes())
-            if sums(self.root / name).as_json() == {key: sidecar[key] for key in ("bytes", "crc32c", "sha256")}:
+            if checksums(self.root / name).as_json() == {key: sidecar[key] for key in ("bytes", "crc32c", "sha256")}:
                 return sidecar["note"]
         except (OSError, ValueError, KeyError):
             pass
         return None
 
     def drop(self, name: str) -> None:
-        """Remove a piece, its sidecar first, so that no half of it is taken for whole."""
+        """Remove a piece, its sidecar first."""
         self._sidecar(name).unlink(missing_ok=True)
         (self.root / name).unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
-        """An empty folder for a library to write into; never published."""
+        """Create an empty folder for a library to write to; it is not published."""
         path = self.root / ".scratch" / name
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         return path
 
     def pieces(self, under: str = "") -> dict[str, dict[str, Any]]:
-        """Sidecars by piece name, in order of name."""
+        """Return sidecars by piece name, in order of name."""
         root = self.root / SIDECARS
         names = sorted(path.relative_to(root).as_posix()[: -len(".json")] for path in root.rglob("*.json"))
         return {name: json.loads(self._sidecar(name).read_bytes()) for name in names if name.startswith(under)}
 
     def seal(self) -> list[dict[str, Any]]:
-        """Leave nothing but the artifact's pieces; return their manifest rows."""
+        """Remove everything except the artifact's pieces; return their manifest rows."""
         rows = [
             {"path": name, **{key: sidecar[key] for key in ("bytes", "crc32c", "sha256")}}
             for name, sidecar in self.pieces().items()
-            if not name.startswith(PASSING)
+            if not name.startswith(TEMPORARY)
         ]
         kept = {self.root / row["path"] for row in rows}
         for path in sorted(self.root.rglob("*"), reverse=True):
@@ -137,5 +137,5 @@ class Staging:
 
 
 def mebibytes(size: int) -> str:
-    """A size as people read it."""
+    """Format a size in MiB."""
     return f"{size / 2**20:,.0f} MiB"

@@ -1,4 +1,4 @@
-"""The store: artifacts under the digest of what went into them, published whole or not at all."""
+"""The store: artifacts under the digest of their inputs, published atomically."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Kind = TypeVar("Kind", bound=Artifact)
 
 
 def digest_of(inputs: dict[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of what decides an artifact's bytes."""
+    """Return the SHA-256 of the canonical JSON of an artifact's inputs."""
     return hashlib.sha256(canonical(inputs)).hexdigest()
 
 
 @dataclass(frozen=True)
 class Claim(Generic[Kind]):
-    """The right to make one artifact."""
+    """The exclusive right to make an artifact."""
 
     store: Store
     kind: type[Kind]
@@ -41,11 +41,11 @@ class Claim(Generic[Kind]):
     staging: Staging
 
     def published(self) -> Kind | None:
-        """The artifact, if it was made before or by whom we waited for; checked."""
+        """Return the artifact, checked, if it is published already; else None."""
         return self.store.find(self.kind, self.digest, self.name)
 
     def publish(self, inputs: dict[str, Any], outcome: Outcome, produced_by: dict[str, Any]) -> Kind:
-        """Commit: everything durable, the manifest last, one rename. Already published is a success."""
+        """Publish the staging: sync all files, write the manifest last, rename once. Succeeds if already published."""
         rows = self.staging.seal()
         if outcome.layouts:
             produced_by = {**produced_by, "layout": {**produced_by["layout"], "spans": outcome.layouts}}
@@ -67,11 +67,11 @@ class Claim(Generic[Kind]):
         return self._commit(self.staging.root, rows)
 
     def fault(self, folder: Path) -> tuple[str, str] | None:
-        """What is wrong with a copy of this artifact that was fetched from elsewhere: a file and its fault."""
-        return checks.fault(self.store.root, self.kind.kind, self.digest, folder, afresh=True)
+        """Return the first damaged file of a fetched copy of this artifact, and its fault; None if all are correct."""
+        return checks.fault(self.store.root, self.kind.kind, self.digest, folder, rehash=True)
 
     def take(self, folder: Path) -> Kind:
-        """Commit a whole copy that was fetched into the staging."""
+        """Publish a complete copy that was fetched into the staging."""
         rows = read_manifest(folder)["files"]
         for path in (folder / name for name in (*(row["path"] for row in rows), "manifest.json")):
             sync(path)
@@ -85,22 +85,22 @@ class Claim(Generic[Kind]):
         if not (target / "manifest.json").exists():
             os.rename(folder, target)
             sync(target.parent)
-            checks.remember(self.store.root, self.kind.kind, self.digest, target, rows)
+            checks.save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
         return self.kind(self.digest, target, self.name)
 
 
 class Store:
-    """`store/<kind>/<digest>/`, its staging, locks, verdicts and damaged goods."""
+    """The folder `store/`: artifacts `<kind>/<digest>/`, staging, locks, verification results, damaged artifacts."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path(self, kind: str, digest: str) -> Path:
-        """Where a published artifact lies."""
+        """Return the folder of a published artifact."""
         return self.root / kind / digest
 
     def find(self, kind: type[Kind], digest: str, name: str) -> Kind | None:
-        """The published artifact, every file checked; None if there is none; `Damaged` if it is not whole."""
+        """Return the published artifact, every file checked, or None; raises `Damaged` if it is damaged."""
         path = self.path(kind.kind, digest)
         if not (path / "manifest.json").exists():
             if path.exists():
@@ -118,58 +118,58 @@ class Store:
         digest: str,
         name: str,
         waiting: Callable[[str], None] = lambda line: None,
-        heed: Callable[[], None] = lambda: None,
+        raise_if_stopped: Callable[[], None] = lambda: None,
     ) -> Iterator[Claim[Kind]]:
-        """Be the one writer of this digest, with the finished pieces of earlier attempts in the staging."""
-        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, heed) as lock:
+        """Lock a digest as its only writer; the staging has the finished pieces of earlier attempts."""
+        with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, raise_if_stopped) as lock:
             root = self.root / ".staging" / kind.kind / digest
             root.mkdir(parents=True, exist_ok=True)
             yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
             shutil.rmtree(root, ignore_errors=True)
 
-    def lying(self, kind: str | None = None) -> list[Path]:
-        """The folders of what is published; raises `OSError` where they cannot be listed."""
+    def published(self, kind: str | None = None) -> list[Path]:
+        """Return the folders of all published artifacts; raises `OSError` where they cannot be listed."""
         folders = [self.root / name for name in ([kind] if kind else KINDS)]
-        found = [path for folder in folders if folder.exists() for path in sorted(folder.iterdir())]
-        return [path for path in found if (path / "manifest.json").exists()]
+        paths = [path for folder in folders if folder.exists() for path in sorted(folder.iterdir())]
+        return [path for path in paths if (path / "manifest.json").exists()]
 
     def artifacts(self, kind: str | None = None) -> list[Artifact]:
-        """What is published, newest last."""
-        found = [handle(path) for path in self.lying(kind)]
-        return sorted(found, key=lambda artifact: (artifact.manifest["created"], artifact.digest))
+        """Return all published artifacts, newest last."""
+        artifacts = [handle(path) for path in self.published(kind)]
+        return sorted(artifacts, key=lambda artifact: (artifact.manifest["created"], artifact.digest))
 
     def resolve(self, reference: str, kind: str | None = None) -> Artifact:
-        """The artifact that `kind/digest` or an unambiguous digest prefix means."""
+        """Return the artifact of `kind/digest` or a digest prefix; raises `Refused` for no or several matches."""
         given, _, prefix = reference.rpartition("/")
         if given and given not in KINDS:
             raise Refused(reference, given, f"a kind is one of {', '.join(KINDS)}", "see `millrace list`")
-        found = [path for path in self.lying(given or kind) if prefix and path.name.startswith(prefix)]
-        if len(found) != 1:
-            saw = "no such artifact" if not found else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in found)
+        matches = [path for path in self.published(given or kind) if prefix and path.name.startswith(prefix)]
+        if len(matches) != 1:
+            saw = "no such artifact" if not matches else ", ".join(f"{p.parent.name}/{p.name[:12]}" for p in matches)
             rule = "an artifact is kind/digest or an unambiguous digest prefix"
-            raise Refused(reference, saw, rule, "see `millrace list`" if not found else "give more of the digest")
-        return handle(found[0])
+            raise Refused(reference, saw, rule, "see `millrace list`" if not matches else "give more of the digest")
+        return handle(matches[0])
 
     def verify(self, path: Path) -> tuple[str, str] | None:
-        """Re-hash every file of a published folder, whatever was found before; its first fault, or None."""
-        return checks.fault(self.root, path.parent.name, path.name, path, afresh=True)
+        """Hash every file of a published folder again; return the first damaged file and its fault, or None."""
+        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)
 
     def children_of(self, digest: str) -> list[Artifact]:
-        """The artifacts made directly from this one."""
-        return [found for found in self.artifacts() if digest in found.manifest["parents"].values()]
+        """Return the artifacts made directly from this one."""
+        return [artifact for artifact in self.artifacts() if digest in artifact.manifest["parents"].values()]
 
     def parents_of(self, artifact: Artifact) -> dict[str, Artifact]:
-        """The artifacts this one was made from, by kind or name, as far as they still lie here."""
-        found = {}
+        """Return the artifacts that this one was made from, by role, as far as they are in the store."""
+        parents = {}
         for name, digest in artifact.manifest["parents"].items():
             for kind in KINDS.values():
                 path = self.path(kind.kind, digest)
                 if (path / "manifest.json").exists():
-                    found[name] = kind(digest, path, name)
-        return found
+                    parents[name] = kind(digest, path, name)
+        return parents
 
     def _set_aside(self, kind: str, digest: str, file: str, what: str) -> Damaged:
-        """Move a damaged artifact out of the readers' way; it stays for whoever wants to look."""
+        """Move a damaged artifact to `.damaged`, where it stays for inspection, and return the error."""
         aside = self.root / ".damaged" / f"{kind}-{digest}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')}"
         aside.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.path(kind, digest), aside)
@@ -178,9 +178,9 @@ class Store:
 
 
 def handle(path: Path) -> Artifact:
-    """The handle of a published folder; a variant's name is that of its method, any other's its kind.
+    """Return the handle of a published folder; a variant's name is that of its method, any other's its kind.
 
-    Raises `Failed` for a manifest that tells nothing.
+    Raises `Failed` for an unreadable manifest.
     """
     kind = path.parent.name
     try:
@@ -193,5 +193,5 @@ def handle(path: Path) -> Artifact:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """A manifest as it lies on the disk."""
+    """Read the manifest of a folder."""
     return json.loads((path / "manifest.json").read_bytes())

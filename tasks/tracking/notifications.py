@@ -16,11 +16,11 @@ from tasks.pages.description import links
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that a receiver may take."""
 
 
-def tell(run: Run) -> None:
+def notify(run: Run) -> None:
     """Send what the run's config asks to be told of this end; what cannot be sent is a warning."""
     config, event = run.config.notify, event_of(run)
     if event not in config.events:
@@ -30,7 +30,7 @@ def tell(run: Run) -> None:
         if reference is None:
             continue
         try:
-            send(config, resolve(reference), *word_of(run))
+            send(config, resolve(reference), *message_of(run))
         except Exception as error:
             # of an address only the reference is named: it may hold a password, and a library's words the address
             saw = error.saw if isinstance(error, Missing) else type(error).__name__
@@ -44,7 +44,7 @@ def event_of(run: Run) -> str:
     return "champion" if status == "completed" and moved else status
 
 
-def word_of(run: Run) -> tuple[str, str]:
+def message_of(run: Run) -> tuple[str, str]:
     """Subject and text of a message: how it ended, how good it is, what went wrong, where to look."""
     facts = Facts(run)
     lines = [facts.summary]
@@ -62,7 +62,7 @@ def post(config: NotifyConfig, address: str, subject: str, text: str) -> None:
         raise ValueError("not an address of the web")
     body = json.dumps({"text": f"*{subject}*\n{text}"}).encode()
     request = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(request, timeout=PATIENCE):
+    with urllib.request.urlopen(request, timeout=TIMEOUT):
         pass
 
 
@@ -78,9 +78,9 @@ def mail(config: NotifyConfig, address: str, subject: str, text: str) -> None:
     secure = server.scheme == "smtps"
     port = server.port or (465 if secure else 25)
     with (
-        smtplib.SMTP_SSL(server.hostname, port, timeout=PATIENCE, context=trusted)
+        smtplib.SMTP_SSL(server.hostname, port, timeout=TIMEOUT, context=trusted)
         if secure
-        else smtplib.SMTP(server.hostname, port, timeout=PATIENCE)
+        else smtplib.SMTP(server.hostname, port, timeout=TIMEOUT)
     ) as connection:
         connection.ehlo()
         if not secure and (connection.has_extn("starttls") or server.password):

@@ -23,7 +23,7 @@ from tasks.display import terminal
 from tasks.display.words import describe
 from tasks.runs.runs import Run
 
-Tell = Callable[[int, int, str, dict[str, Any]], None]
+Report = Callable[[int, int, str, dict[str, Any]], None]
 
 EVERY = 10.0
 """Seconds between two looks at a stage; one that ends sooner has no progress artifact."""
@@ -42,9 +42,9 @@ class Progress:
         self._artifact: UUID | None = None
         self._over = threading.Event()
 
-    def tell(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
+    def report(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
         """`done` of `total` units."""
-        words = " · ".join([f"{unit} {done:,}/{total:,}", *terminal.spell(figures)])
+        words = " · ".join([f"{unit} {done:,}/{total:,}", *terminal.figures_in_words(figures)])
         self._latest = (100.0 * done / max(total, 1), words)
 
     def renew(self) -> None:
@@ -77,21 +77,21 @@ class Progress:
 
 
 @contextmanager
-def progress(stage: str, also: Tell) -> Iterator[Tell]:
+def progress(stage: str, also: Report) -> Iterator[Report]:
     """Where to tell how far a stage is: it is shown on the page, and told to `also`."""
     page = Progress(stage)
 
-    def tell(done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
-        page.tell(done, total, unit, figures)
+    def report(done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
+        page.report(done, total, unit, figures)
         also(done, total, unit, figures)
 
     if FlowRunContext.get() is None:
-        yield tell
+        yield report
         return
     thread = threading.Thread(target=contextvars.copy_context().run, args=(page.renew,), daemon=True)
     thread.start()
     try:
-        yield tell
+        yield report
     finally:
         page.end()
         thread.join(LAST)
@@ -108,7 +108,7 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
         "files": len(artifact.manifest["files"]),
     }
     key = f"{stage}-{artifact.name}".replace("_", "-")
-    _tell(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
+    _create(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
 
 
 def description(run: Run) -> None:
@@ -116,10 +116,10 @@ def description(run: Run) -> None:
     path = run.folder / "description.md"
     if path.exists():
         text = path.read_text()
-        _tell("the run's description", lambda: create_markdown_artifact(text, key="run", description=run.run_id))
+        _create("the run's description", lambda: create_markdown_artifact(text, key="run", description=run.run_id))
 
 
-def _tell(what: str, create: Callable[[], Any]) -> None:
+def _create(what: str, create: Callable[[], Any]) -> None:
     if FlowRunContext.get() is None:
         return
     try:

@@ -13,7 +13,7 @@ from mlflow.tracking import MlflowClient
 
 from tasks.tracking.runs import connect
 
-GONE = "millrace.artifacts"
+DELETED_TAG = "millrace.artifacts"
 """Tag of a run whose files were let go."""
 
 
@@ -30,17 +30,17 @@ def prune(uri: str, before: datetime, dry_run: bool) -> list[Pruned]:
     """Let go of the files of finished runs that ended before a time and stand behind no registered version."""
     client = connect(uri)
     registered = {version.run_id for version in client.search_model_versions(max_results=10_000)}
-    found = []
+    pruned = []
     for run in _ended(client, before):
-        if run.info.run_id in registered or GONE in run.data.tags or "millrace.run" not in run.data.tags:
+        if run.info.run_id in registered or DELETED_TAG in run.data.tags or "millrace.run" not in run.data.tags:
             continue
         repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=uri)
         size = _size(repository)
-        found.append(Pruned(run.info.run_id, run.data.tags["millrace.run"], size))
+        pruned.append(Pruned(run.info.run_id, run.data.tags["millrace.run"], size))
         if not dry_run:
             repository.delete_artifacts()
-            client.set_tag(run.info.run_id, GONE, "let go by millrace gc")
-    return found
+            client.set_tag(run.info.run_id, DELETED_TAG, "let go by millrace gc")
+    return pruned
 
 
 def _ended(client: MlflowClient, before: datetime) -> Iterator[Run]:

@@ -77,17 +77,17 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # somebody else's server knows where its artifacts go; those of our own are at hand without it, too
-        elsewhere = client.tracking_uri.startswith("http") and not run.home.owns(client.tracking_uri)
-        location = None if elsewhere else run.home.mlartifacts.as_uri()
+        foreign = client.tracking_uri.startswith("http") and not run.home.owns(client.tracking_uri)
+        location = None if foreign else run.home.mlartifacts.as_uri()
         tags = {**EXPERIMENT, "mlflow.note.content": f"{ABOUT} {name}."}
         experiment_id = client.create_experiment(name, artifact_location=location, tags=tags)
     else:
-        check_place(name, experiment.artifact_location)
+        check_artifact_location(name, experiment.artifact_location)
         experiment_id = experiment.experiment_id
     query = f"tags.`millrace.run` = '{run.run_id}'"
-    found = client.search_runs([experiment_id], query, run_view_type=ViewType.ALL, max_results=1)
-    if found:
-        mlflow_id = found[0].info.run_id
+    matches = client.search_runs([experiment_id], query, run_view_type=ViewType.ALL, max_results=1)
+    if matches:
+        mlflow_id = matches[0].info.run_id
         client.update_run(mlflow_id, status="RUNNING")
     else:
         tags = {
@@ -102,14 +102,14 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
         # null and "" say nothing, and there is one for each thing that a preset leaves alone
-        params = [Param(key, spell(value)) for key, value in flat(run.record["config"]) if value not in (None, "")]
+        params = [Param(key, as_flag(value)) for key, value in flat(run.record["config"]) if value not in (None, "")]
         for start in range(0, len(params), 100):
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
     return mlflow_id
 
 
-def check_place(name: str, location: str) -> None:
+def check_artifact_location(name: str, location: str) -> None:
     """An experiment that was begun in the home of another machine keeps its files there, where only that one writes.
 
     Raises:
@@ -152,7 +152,7 @@ def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artif
     client.log_dict(mlflow_id, manifest, f"manifests/{stage}-{artifact.name}.json")
 
 
-def tell(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
+def log_result(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
     """Pictures and pages, and what the run came to."""
     for path, folder in pages:
         client.log_artifact(mlflow_id, str(path), folder or None)
@@ -165,7 +165,7 @@ def tell(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path,
 
 def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
     """Close the MLflow run: its last words and its status."""
-    tell(client, mlflow_id, run, pages, description)
+    log_result(client, mlflow_id, run, pages, description)
     client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time() * 1000))
 
 
@@ -178,6 +178,6 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def spell(value: Any) -> str:
+def as_flag(value: Any) -> str:
     """A parameter as its flag would give it."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -22,7 +22,7 @@ from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 from tasks.tracking import tracked
-from tasks.tracking.outage import ours, reason
+from tasks.tracking.outage import machine_error, reason
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -42,7 +42,7 @@ ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
-TELLING = 2
+WARN_AFTER = 2
 """Faults in a row after which the person is told."""
 
 Send = Callable[["MlflowClient", str], None]
@@ -63,9 +63,9 @@ class Shipper:
         self.client: MlflowClient | None = None
         self.mlflow_id: str | None = run.record["mlflow_run_id"]
         self.fault: Exception | None = None
-        self._faults, self._told = 0, False
+        self._faults, self._warned = 0, False
         self._queue: queue.SimpleQueue[Send] = queue.SimpleQueue()
-        self._held: Send | None = None
+        self._unsent: Send | None = None
         self._acknowledged = run.folder / "shipped.json"
         self._ending = threading.Event()
         self._ready = threading.Event()
@@ -123,7 +123,7 @@ class Shipper:
         return self.client, self.mlflow_id
 
     def _hopeless(self, fault: Exception) -> bool:
-        return isinstance(fault, Failed) or ours(self.run.home.mlflow_uri, fault) is not None
+        return isinstance(fault, Failed) or machine_error(self.run.home.mlflow_uri, fault) is not None
 
     def reconnect(self) -> None:
         """Find the server anew: `connected` waits until it answers again."""
@@ -141,8 +141,8 @@ class Shipper:
                 f"  tracking: {state['late']:,} of {state['points']:,} points reached MLflow late", style="yellow"
             )
         if left or self._thread.is_alive() or not self._ready.is_set():
-            why = f" ({reason(self.fault)})" if self.fault and not self._told else ""
-            terminal.say(f"warning: {left} points for MLflow wait in {self.journal}{why}", style="yellow")
+            cause = f" ({reason(self.fault)})" if self.fault and not self._warned else ""
+            terminal.say(f"warning: {left} points for MLflow wait in {self.journal}{cause}", style="yellow")
 
     def _go(self) -> None:
         while True:
@@ -154,8 +154,8 @@ class Shipper:
                 self.fault, self._faults = None, 0
             except Exception as error:
                 self.fault, self._faults = error, self._faults + 1
-                if self._faults == TELLING and not ending:
-                    self._told = True
+                if self._faults == WARN_AFTER and not ending:
+                    self._warned = True
                     where = self.run.home.mlflow_uri
                     terminal.say(f"warning: tracking at {where}: {reason(error)}; metrics wait", style="yellow")
             if ending:
@@ -191,13 +191,13 @@ class Shipper:
     def _send_queued(self) -> None:
         assert self.client is not None and self.mlflow_id is not None
         while True:
-            if self._held is None:
+            if self._unsent is None:
                 try:
-                    self._held = self._queue.get_nowait()
+                    self._unsent = self._queue.get_nowait()
                 except queue.Empty:
                     return
-            self._held(self.client, self.mlflow_id)
-            self._held = None
+            self._unsent(self.client, self.mlflow_id)
+            self._unsent = None
 
     def _state(self) -> dict[str, Any]:
         path: Path = self._acknowledged

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.evaluation import primary
+from tasks.evaluation import primary_metric
 from tasks.exporting import LITERT
 
 
 def of_stage(task: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
     """Of what a stage handed on; the time it took only where it was made: finding it in the store took none."""
-    metric = primary(task)[0]
-    found = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, metric)}
+    metric = primary_metric(task)[0]
+    metrics = {name: value for name, value in artifact.metrics.items() if _compares(name, artifact, metric)}
     what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
-    return found if cached else {**found, f"seconds/{what}": seconds}
+    return metrics if cached else {**metrics, f"seconds/{what}": seconds}
 
 
 def _compares(name: str, artifact: Artifact, metric: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is done every so many steps: each a few lines, each on its own."""
+"""Actions of the training loop, each run every `every` steps."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Journal
 
 log = logging.getLogger(__name__)
-"""A process's own log, whose lines the run's log has, too."""
+"""Its lines are also in the run's log."""
 
 
 @dataclass
 class Guard:
-    """Stop before a state that is not finite is ever saved; stands first."""
+    """Raises `Failed` where a loss or gradient is not finite; the first action, so that no such state is saved."""
 
     every: int = 1
 
@@ -45,7 +45,7 @@ class Guard:
 
 @dataclass
 class Log:
-    """A point of the training curves: means since the last one."""
+    """Appends a point of the training curves to the journal: means since the previous one."""
 
     every: int
     journal: Journal
@@ -70,7 +70,7 @@ class Log:
 
 @dataclass
 class Evaluate:
-    """The validation split in stored order, whole; what it shows may choose the weights and end the training."""
+    """Evaluates the whole validation split; its scores may select the weights and end the training."""
 
     every: int
     snapshot: SnapshotReader
@@ -82,14 +82,14 @@ class Evaluate:
         stored = self.snapshot.reader("validation", self.batch_size, order="stored").batches()
         scores = engine.score(stored)
         self.journal.append(step, {f"validation/{name}": value for name, value in scores.items()})
-        spelled = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
-        log.info("step %d: validation %s", step, spelled)
-        meter.ended = self.best.see(scores, engine)
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
+        log.info("step %d: validation %s", step, shown)
+        meter.ended = self.best.update(scores, engine)
 
 
 @dataclass
 class Save:
-    """A checkpoint; stands last, so that what the others did at this step is in it."""
+    """Saves a checkpoint; the last action, so that the effects of the others at this step are in it."""
 
     every: int
     checkpoints: StagedCheckpoints
@@ -100,19 +100,19 @@ class Save:
 
 @dataclass
 class Progress:
-    """How far it is, how fast, and how long it will take, for the person who waits."""
+    """Reports the step, the speed and the time left, and measures the speed of the whole training."""
 
     plan: Plan
-    tell: Callable[..., None]
+    report: Callable[..., None]
     measure: Callable[[str, Any], None]
     every: int = 1
     began: float = field(default_factory=time.monotonic)
     first: int | None = None
-    told: float = 0.0
+    reported: float = 0.0
     waited: float = 0.0
     loss: float = float("nan")
     stepping: float = 0.0
-    """Seconds in compiled calls since the first, waiting for input included."""
+    """Seconds in compiled calls after the first one, waiting for input included."""
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last, now = meter.last, time.monotonic()
@@ -122,7 +122,7 @@ class Progress:
         self.stepping += last.seconds
         if weight := float(last.sums["weight"].sum()):
             self.loss = float(last.sums["loss"].sum()) / weight
-        if self.first is None:  # the first call compiles: speed is counted from its end
+        if self.first is None:  # the first call compiles and is not counted
             self.first, self.began, self.waited, self.stepping = step, now, 0.0, 0.0
             self.measure("train/first_call_seconds", last.seconds)
             return
@@ -135,9 +135,9 @@ class Progress:
         if step == self.plan.steps:
             for name, value in speed.items():
                 self.measure(f"train/{name}", value)
-        if now - self.told < 0.1 and step < self.plan.steps:
+        if now - self.reported < 0.1 and step < self.plan.steps:
             return
-        self.told = now
+        self.reported = now
         left = (now - self.began) / taken * (self.plan.steps - step)  # with the evaluations and checkpoints between
         figures = {
             "loss": self.loss,
@@ -146,4 +146,4 @@ class Progress:
             "input_share": speed["input_share"],
             "seconds_left": left,
         }
-        self.tell(step, self.plan.steps, "step", **figures)
+        self.report(step, self.plan.steps, "step", **figures)

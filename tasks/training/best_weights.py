@@ -1,4 +1,4 @@
-"""Which weights become the model, and whether it is time to end: decided at evaluations, kept in checkpoints."""
+"""Selection of the best weights and early stopping: decided at evaluations, kept in checkpoints."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tasks.training.engines import Arrays, Engine
 
 @dataclass
 class BestWeights:
-    """The best evaluation so far, its weights where they are wanted, and how many came after it."""
+    """The best scores so far, the weights of `select: best`, and the evaluations without improvement."""
 
     config: TrainConfig
 
     losses: list[float] = field(default_factory=list)
-    """The best validation loss so far, as a list of at most one; a NaN is never the best."""
+    """The best validation loss so far, as a list of at most one; never a NaN."""
     watched: list[float] = field(default_factory=list)
-    """The best score that `train.early_stopping` watches, likewise."""
+    """The best value of the metric of `train.early_stopping` so far, as a list of at most one; lower is better."""
     waited: int = 0
-    """Evaluations since `watched` was better by `train.early_stopping.delta`."""
+    """Evaluations since `watched` improved by more than `train.early_stopping.delta`."""
     weights: Arrays = field(default_factory=dict)
-    """`best/...`: the weights at the best validation loss; empty unless `train.select` is best."""
+    """The weights at the best validation loss, as `best/<name>`; empty unless `train.select` is best."""
 
-    def see(self, scores: dict[str, float], engine: Engine) -> bool:
-        """Take in the scores of an evaluation by name; whether training should end."""
+    def update(self, scores: dict[str, float], engine: Engine) -> bool:
+        """Take the scores of an evaluation by name; return whether training should end."""
         loss = scores["loss"]
         if self.config.select == "best" and _better(loss, self.losses):
             self.losses = [loss]
@@ -45,19 +45,19 @@ class BestWeights:
         return self.waited >= stopping.patience
 
     def best(self) -> Arrays:
-        """The chosen weights by the engine's names; empty where the last ones are."""
+        """Return the selected weights by the engine's names; empty where the last ones are used."""
         return {name.removeprefix("best/"): values for name, values in self.weights.items()}
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps beside the weights."""
+        """Return the state without weights, for a checkpoint."""
         return {"losses": self.losses, "watched": self.watched, "waited": self.waited}
 
     def load(self, state: dict[str, Any], weights: Arrays) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.losses, self.watched, self.waited = state["losses"], state["watched"], state["waited"]
         self.weights = weights
 
 
 def _better(value: float, best: list[float], delta: float = 0.0) -> bool:
-    """Whether a value is below the best so far by more than `delta`; any number is where there is none yet."""
+    """Return whether a finite value is below the best so far by more than `delta`, or is the first."""
     return isfinite(value) and (not best or value < best[0] - delta)

@@ -1,7 +1,7 @@
-"""Training's state at a step, committed with the store's code in the model's staging, the newest few kept.
+"""Checkpoints of a training, committed as pieces of the model's staging; the newest few are kept.
 
-One file holds everything: the engine's variables (weights, optimizer, seeds), the sums since the last point of the
-curves, the ledger. A file that is not whole is not seen; the one before it is used.
+A checkpoint is one file: the engine's variables (weights, optimizer, seeds), the sums since the last point of the
+curves, the ledger, and the best weights. An incomplete file is ignored and the one before it used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tasks.store.files import canonical
-from tasks.store.staging import PASSING, Staging
+from tasks.store.staging import TEMPORARY, Staging
 from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
@@ -28,36 +28,43 @@ STATE = "state/state.npz"
 
 
 class StagedCheckpoints:
-    """Checkpoints `checkpoints/step-000000000100.npz` of one training."""
+    """Saves and restores checkpoints `checkpoints/step-000000000100.npz` of one training."""
 
     def __init__(
         self,
         staging: Staging,
         keep: int,
         best: BestWeights,
-        measure: Callable[[str, Any], None] = lambda *timed: None,
+        measure: Callable[[str, Any], None] = lambda *measured: None,
         base: Path | None = None,
         layout: dict[str, Any] | None = None,
     ) -> None:
-        """`base` is the state of a finished training to go on from where there is no checkpoint yet; `layout` is
-        under what this process computes."""
+        """Create checkpoints in a staging.
+
+        Args:
+            keep: number of checkpoints that are kept.
+            best: the selection of weights, part of every checkpoint.
+            measure: called with `train/checkpoint_seconds`.
+            base: state of the finished training to start from where there is no checkpoint.
+            layout: threads, strategy, devices and processor of this process.
+        """
         self.staging, self.keep, self.best, self.measure, self.base = staging, keep, best, measure, base
         self.spent = 0.0
         self.saved: int | None = None
         self.layout = layout or {}
         self.layouts: list[dict[str, Any]] = [{"from": 0, "to": 0, **self.layout}]
-        """Under what the steps so far were computed, each with its first step and the one after its last."""
+        """The layouts of the steps so far, each with the steps `from` and `to` (exclusive) that it computed."""
 
     def restore(self, engine: Engine, meter: Meter) -> int:
-        """Load the newest whole checkpoint; returns its step, 0 if there is none."""
-        for name in reversed(list(self.staging.pieces(PASSING))):
+        """Restore the newest complete checkpoint, or the base; return its step, 0 where there is neither."""
+        for name in reversed(list(self.staging.pieces(TEMPORARY))):
             if self.staging.adopt(name) is None:
                 self.staging.drop(name)
                 continue
-            step, told = self._load((self.staging.root / name).read_bytes(), engine, meter)
+            step, metadata = self._load((self.staging.root / name).read_bytes(), engine, meter)
             self.saved = step
             log.info("step %d: going on from its checkpoint", step)
-            self._note_layout(step, told["layouts"])
+            self._note_layout(step, metadata["layouts"])
             return step
         if self.base is None:
             return 0
@@ -67,7 +74,7 @@ class StagedCheckpoints:
         return step
 
     def _note_layout(self, step: int, layouts: list[dict[str, Any]]) -> None:
-        """Say where this process computes otherwise than the one before: the result is then equal, not identical."""
+        """Record and log a change of layout: the result is then equal within rounding, not bit-identical."""
         self.layouts = layouts
         before = {name: value for name, value in layouts[-1].items() if name not in ("from", "to")}
         if before == self.layout:
@@ -78,43 +85,43 @@ class StagedCheckpoints:
         self.layouts.append({"from": step, "to": step, **self.layout})
 
     def _load(self, content: bytes, engine: Engine, meter: Meter) -> tuple[int, dict[str, Any]]:
-        step, told, state = unpack(content)
-        self.best.load(told["best"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
+        step, metadata, state = unpack(content)
+        self.best.load(metadata["best"], {key: state.pop(key) for key in list(state) if key.startswith("best/")})
         engine.load(state)
-        meter.load(told)
-        return step, told
+        meter.load(metadata)
+        return step, metadata
 
     def content(self, engine: Engine, meter: Meter, step: int, also: dict[str, Any] | None = None) -> bytes:
-        """A checkpoint of what is now: engine, sums, ledger, the best weights so far, and what is to be kept `also`."""
-        told = {**meter.state(), "best": self.best.state(), **(also or {})}
-        return pack(step, told, {**engine.state(), **self.best.weights})
+        """Return a checkpoint's bytes: engine, sums, ledger, the best weights so far, and metadata of `also`."""
+        metadata = {**meter.state(), "best": self.best.state(), **(also or {})}
+        return pack(step, metadata, {**engine.state(), **self.best.weights})
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
-        """Commit the state at `step`, once; then let the oldest go."""
+        """Commit the state at `step`, unless it is saved already, and delete the oldest checkpoints."""
         if step == self.saved:
             return
         started = time.monotonic()
         self.layouts[-1]["to"] = step
         content = self.content(engine, meter, step, {"layouts": self.layouts})
-        self.staging.put(f"{PASSING}step-{step:012d}.npz", content, step=step)
+        self.staging.put(f"{TEMPORARY}step-{step:012d}.npz", content, step=step)
         self.saved = step
         log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")
-        for name in list(self.staging.pieces(PASSING))[: -self.keep]:
+        for name in list(self.staging.pieces(TEMPORARY))[: -self.keep]:
             self.staging.drop(name)
         self.spent += time.monotonic() - started
         self.measure("train/checkpoint_seconds", self.spent)
 
 
-def pack(step: int, told: dict[str, Any], state: Arrays) -> bytes:
-    """A checkpoint's bytes, a function of its content alone: numpy dates its archives 1980."""
-    head = np.frombuffer(canonical({"step": step, "meter": told}), np.uint8)
+def pack(step: int, metadata: dict[str, Any], state: Arrays) -> bytes:
+    """Serialise a checkpoint; the bytes are reproducible, as numpy dates the entries of its archives 1980."""
+    head = np.frombuffer(canonical({"step": step, "meter": metadata}), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, head=head, **state)
     return buffer.getvalue()
 
 
 def unpack(content: bytes) -> tuple[int, dict[str, Any], Arrays]:
-    """The step, the meter's state and the engine's, from a checkpoint's bytes."""
+    """Return step, metadata (of the meter and the best weights) and the engine's state from a checkpoint's bytes."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         head = json.loads(archive["head"].tobytes())
         state = {name: archive[name] for name in archive.files if name != "head"}

@@ -1,4 +1,4 @@
-"""Batches for the compiled calls, gathered one call ahead by a thread while the devices compute."""
+"""Batches for the engine's calls, prefetched by a thread while the devices compute."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tasks.training.plan import Plan
 
 
 class Feed:
-    """The train split's examples, call by call: arrays [n, batch_size / replicas, ...] with `row` and `weight`."""
+    """Prefetches the train split: arrays [steps, batch_size / replicas, ...] by feature, with `row` and `weight`."""
 
     def __init__(self, snapshot: SnapshotReader, plan: Plan, seed: int, replica: int = 0, replicas: int = 1) -> None:
-        """`replica` of `replicas` is fed its contiguous slice of every global batch."""
+        """Create a feed; `replica` of `replicas` gets its contiguous slice of every global batch."""
         self.plan = plan
         self._reader = snapshot.reader(
             "train", plan.batch_size, seed=seed, epochs=plan.epochs, replica=replica, replicas=replicas
@@ -28,10 +28,10 @@ class Feed:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._rest: Arrays | None = None
-        """Steps that were gathered and not taken."""
+        """Prefetched steps that `take` has not returned yet."""
 
     def seek(self, step: int) -> None:
-        """Begin at this global step: arithmetic, whatever was fed before."""
+        """Continue at this global step; the order of examples depends on the step alone."""
         self.close()
         self._rest = None
         self._queue, self._stopped = queue.Queue(maxsize=2), threading.Event()
@@ -40,7 +40,7 @@ class Feed:
         self._thread.start()
 
     def take(self, n: int) -> Arrays:
-        """The examples of the next n steps; what the wait for them took is added to `waited`."""
+        """Return the examples of the next n steps; the seconds of waiting for them are added to `waited`."""
         started = time.perf_counter()
         parts: list[Arrays] = []
         while n:
@@ -51,7 +51,7 @@ class Feed:
             self._rest = left if len(left["weight"]) else None
             n -= steps
         self.waited += time.perf_counter() - started
-        if len(parts) == 1:  # as always while calls keep their length, for the thread cuts where the loop will
+        if len(parts) == 1:  # the usual case: the thread reads the steps of one call of the loop
             return parts[0]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -62,22 +62,21 @@ class Feed:
         return gathered
 
     def close(self) -> None:
-        """Let the thread go."""
+        """End the thread."""
         self._stopped.set()
         if self._thread is not None:
             while self._thread.is_alive():
-                with_room = self._queue
                 try:
-                    with_room.get_nowait()
+                    self._queue.get_nowait()
                 except queue.Empty:
                     self._thread.join(0.01)
             self._thread = None
 
-    def _fill(self, step: int, room: queue.Queue[Arrays | BaseException], stopped: threading.Event) -> None:
+    def _fill(self, step: int, target_queue: queue.Queue[Arrays | BaseException], stopped: threading.Event) -> None:
         try:
             while step < self.plan.steps and not stopped.is_set():
                 until = self.plan.next_stop(step)
-                room.put(self._reader.read(step, until))
+                target_queue.put(self._reader.read(step, until))
                 step = until
         except BaseException as error:
-            room.put(error)
+            target_queue.put(error)

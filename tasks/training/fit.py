@@ -1,4 +1,4 @@
-"""The work of stage `train`: set-up in the order of execution, the loop, the model's files."""
+"""The work of stage `train`: set-up, the loop, the model's files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ def fit(
     seed: int,
     base: Model | None = None,
 ) -> Outcome:
-    """Train from the newest checkpoint in the staging, from `base`'s state, or from the start; write the model.
+    """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
 
-    Raises `Stopped` after a signal, the state saved; `Failed` on a loss that is not finite.
+    Writes `model.keras`, `model.weights.h5`, `architecture.json`, `state/state.npz` and `state/ledger.jsonl`.
+
+    Raises:
+        Stopped: a signal came; the state is saved.
+        Failed: a loss or gradient is not finite.
     """
     from tasks.models import build, keras_file
-    from tasks.models.features import outputs_of
-    from tasks.models.forward import at_once
+    from tasks.models.features import output_size
+    from tasks.models.forward import max_batch_size
 
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
@@ -43,16 +47,18 @@ def fit(
     engine = engines.build(config, model_config, snapshot, plan, seed)
 
     best = BestWeights(config)
-    start = base.path / STATE if base is not None else None
-    held = sum(array.nbytes for array in engine.state().values())
-    bench.staging.reserve((config.checkpoint.keep + 3) * held)  # one more while it is written; the model, its weights
-    checkpoints = StagedCheckpoints(bench.staging, config.checkpoint.keep, best, bench.measure, start, bench.layout)
+    base_state = base.path / STATE if base is not None else None
+    state_bytes = sum(array.nbytes for array in engine.state().values())
+    bench.staging.reserve((config.checkpoint.keep + 3) * state_bytes)  # and one being written, the model, its weights
+    checkpoints = StagedCheckpoints(
+        bench.staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout
+    )
     meter = Meter()
     actions: list[Action] = [
         Guard(),
         Progress(plan, bench.progress, bench.measure),
         Log(config.log_every, bench.journal, config.batch_size),
-        Evaluate(config.evaluate_every, snapshot, bench.journal, best, at_once(outputs_of(snapshot.features))),
+        Evaluate(config.evaluate_every, snapshot, bench.journal, best, max_batch_size(output_size(snapshot.features))),
         Save(config.checkpoint.every, checkpoints),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
@@ -60,7 +66,7 @@ def fit(
     if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping(), saved=f"step {step}")
 
-    meter.clear()  # sums since the last point hang on how often points are made
+    meter.clear()  # sums since the last point depend on log_every, which does not decide the model
     bench.staging.put(STATE, checkpoints.content(engine, meter, step))
     bench.staging.put(LEDGER, meter.ledger.text())
     trained = {**engine.weights(), **best.best()}

@@ -1,8 +1,7 @@
-"""What was fed, not what should have been: spans of steps with a count and an order-free hash of the example ids.
+"""The ledger of a training: for spans of steps, the number of examples used and an order-free hash of their rows.
 
-The lines stand at fixed multiples of steps, wherever a training was interrupted, so that the ledger of a killed and
-resumed training is that of an unbroken one. It lies inside every checkpoint: the ledger of a model is the chain
-behind its final checkpoint, and nothing that was computed and lost is in it.
+Spans begin at fixed multiples of steps, so that the ledger of a killed and resumed training equals that of an
+uninterrupted one. It is part of every checkpoint: steps that were computed and lost are not in a model's ledger.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from tasks.data.order import batch_rows
 from tasks.models.features import TOKENS
 
 SPAN = 1000
-"""Steps of a line."""
+"""Steps of a span, which is a line of the ledger."""
 
 LEDGER = "state/ledger.jsonl"
 
 
 @dataclass
 class Ledger:
-    """Lines of `{"from", "to", "count", "hash"}`, the last one open until it spans `SPAN` steps."""
+    """Lines of `{"from", "to", "count", "hash"}`; the last one is extended until it spans `SPAN` steps."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, steps: int, rows: NDArray[np.int64]) -> None:
-        """Enter a call of some steps; a call never crosses a multiple of `SPAN` (`Plan.pauses` sees to it)."""
+        """Add a call of some steps and its rows; by `Plan.pauses` a call never crosses a multiple of `SPAN`."""
         start = self.lines[-1]["to"] if self.lines else 0
         if start % SPAN == 0:
             self.lines.append({"from": start, "to": start, "count": 0, "hash": "0" * 16})
@@ -41,21 +40,21 @@ class Ledger:
         line |= {"to": start + steps, "count": line["count"] + len(rows), "hash": f"{total:016x}"}
 
     def state(self) -> list[dict[str, Any]]:
-        """The lines."""
+        """Return a copy of the lines, for a checkpoint."""
         return [dict(line) for line in self.lines]
 
     @classmethod
     def from_state(cls, lines: list[dict[str, Any]]) -> Ledger:
-        """A ledger that goes on from these lines."""
+        """Create a ledger that continues these lines."""
         return cls([dict(line) for line in lines])
 
     def text(self) -> bytes:
-        """`ledger.jsonl`."""
+        """Return the content of `ledger.jsonl`."""
         return "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.lines).encode()
 
 
 def hash_of(rows: NDArray[np.int64]) -> int:
-    """The sum modulo 2^64 of splitmix64 of each id: the same in any order, another for any other multiset."""
+    """Return the sum modulo 2^64 of splitmix64 of each row number, which does not depend on their order."""
     x = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -63,11 +62,11 @@ def hash_of(rows: NDArray[np.int64]) -> int:
 
 
 def prove(model: Path, snapshot: Path) -> dict[str, Any]:
-    """Hold a model's ledger against the order recomputed from its config.
+    """Compare a model's ledger with the order of examples recomputed from its config.
 
     Args:
-        model: the artifact's folder, with its ledger and manifest.
-        snapshot: the folder of the snapshot that it was trained on.
+        model: folder of the model.
+        snapshot: folder of the snapshot that it was trained on.
 
     Returns:
         `examples` (N), `seen` ({times: examples}), `missing`, `repeated`, `steps`, `wrong` (lines that differ) and
@@ -75,27 +74,30 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     """
     manifest = json.loads((model / "manifest.json").read_bytes())
     config = manifest["inputs"]["config"]
-    fed = json.loads((snapshot / "manifest.json").read_bytes())
-    count, what = fed["counts"]["train"], "rows" if TOKENS in fed["features"] else "examples"
+    snapshot_manifest = json.loads((snapshot / "manifest.json").read_bytes())
+    count, unit = (
+        snapshot_manifest["counts"]["train"],
+        "rows" if TOKENS in snapshot_manifest["features"] else "examples",
+    )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
-    times = np.zeros(count, np.int64)
+    times_seen = np.zeros(count, np.int64)
     wrong = []
     for line in lines:
         total, number = 0, 0
-        for rows in _fed(line["from"], line["to"], config["train"], count, config["seed"]):
-            times += np.bincount(rows, minlength=count)
+        for rows in _weighted_rows(line["from"], line["to"], config["train"], count, config["seed"]):
+            times_seen += np.bincount(rows, minlength=count)
             total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
             wrong.append(line)
     steps = lines[-1]["to"] if lines else 0
-    low, high = divmod(int(times.sum()), count)
-    floor, ceiling = low, low + (high > 0)
-    missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
-    seen = {str(n): int((times == n).sum()) for n in np.unique(times)}
+    low, high = divmod(int(times_seen.sum()), count)
+    at_least, at_most = low, low + (high > 0)
+    missing, repeated = int((times_seen < at_least).sum()), int((times_seen > at_most).sum())
+    seen = {str(n): int((times_seen == n).sum()) for n in np.unique(times_seen)}
     span = f"{steps:,} step{'' if steps == 1 else 's'}"
-    text = f"{count:,} {what} over {span}: {in_words(times, floor, ceiling, what)}"
+    text = f"{count:,} {unit} over {span}: {in_words(times_seen, at_least, at_most, unit)}"
     if wrong:
-        text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other {what} than the order says; {text}"
+        text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other {unit} than the order says; {text}"
     return {
         "examples": count,
         "steps": steps,
@@ -107,24 +109,30 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     }
 
 
-def in_words(times: NDArray[np.int64], floor: int, ceiling: int, what: str) -> str:
-    """How often the examples were seen, [N], where each should be seen `floor` or `ceiling` times."""
-    missing, repeated = int((times < floor).sum()), int((times > ceiling).sum())
+def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: str) -> str:
+    """Describe how often the examples were seen, [N], where `at_least` or `at_most` times is right for each."""
+    missing, repeated = int((times_seen < at_least).sum()), int((times_seen > at_most).sum())
     if missing or repeated:
-        least, most = int(times.min()), int(times.max())
-        told = f"each was to be seen {floor} or {ceiling} times, and was seen {least} to {most} times"
-        return f"{told}; {missing:,} missing, {repeated:,} repeated"
-    if ceiling == 0:
-        return f"no {what.removesuffix('s')} was seen"
-    if ceiling == 1 and floor == 0:
-        seen = int(times.sum())
-        return f"{seen:,} {what} were seen once, the other {len(times) - seen:,} not yet; none was repeated"
-    often = "once" if ceiling == floor == 1 else f"{floor} times" if ceiling == floor else f"{floor} or {ceiling} times"
-    return f"every {what.removesuffix('s')} was seen {often}; none missing, none repeated"
+        least, most = int(times_seen.min()), int(times_seen.max())
+        sentence = f"each was to be seen {at_least} or {at_most} times, and was seen {least} to {most} times"
+        return f"{sentence}; {missing:,} missing, {repeated:,} repeated"
+    if at_most == 0:
+        return f"no {unit.removesuffix('s')} was seen"
+    if at_most == 1 and at_least == 0:
+        seen = int(times_seen.sum())
+        return f"{seen:,} {unit} were seen once, the other {len(times_seen) - seen:,} not yet; none was repeated"
+    often = (
+        "once"
+        if at_most == at_least == 1
+        else f"{at_least} times"
+        if at_most == at_least
+        else f"{at_least} or {at_most} times"
+    )
+    return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
 
 
-def _fed(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """The rows with a weight of each of the steps [start, stop)."""
+def _weighted_rows(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows with a weight above 0 of each of the steps [start, stop)."""
     for step in range(start, stop):
         rows, weights = batch_rows(step, train["batch_size"], count, seed, "train", epochs=train["epochs"])
         yield rows[weights > 0]

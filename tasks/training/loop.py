@@ -1,4 +1,4 @@
-"""The loop. It sees steps and sums; what computes them stands behind the engine."""
+"""The training loop over global steps; the engine computes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.training.plan import Plan
 
 
 class Action(Protocol):
-    """Something done every so many steps, and at the last one."""
+    """A callable that the loop runs at every multiple of `every` steps, and at the last step."""
 
     every: int
 
@@ -19,7 +19,7 @@ class Action(Protocol):
 
 
 class Checkpoints(Protocol):
-    """Where the state is committed, and found again."""
+    """Saves and restores the state of a training (`tasks.training.checkpoints.StagedCheckpoints`)."""
 
     def restore(self, engine: Engine, meter: Meter) -> int: ...
 
@@ -34,17 +34,17 @@ def train(
     actions: Sequence[Action],
     stopping: Callable[[], int] = lambda: 0,
 ) -> int:
-    """Take the plan's global steps, going on from the newest whole checkpoint; returns the step reached.
+    """Train from the newest complete checkpoint to the plan's last step; return the step reached.
 
-    That is the last one unless an action ended the training, or `stopping` asked to leave, in which case the state is
-    saved where it stands.
+    It is an earlier one where an action ended the training, or where `stopping` returned the number of a signal. The
+    state at the step reached is saved.
     """
     step = checkpoints.restore(engine, meter)
     engine.seek(step)
     while step < plan.steps and not meter.ended and not stopping():
         until = plan.next_stop(step)  # the nearest step at which an action is due
-        sums = engine.step(until - step)  # one compiled call; sums over examples, not means
-        plan.pace.took(until - step, sums.seconds)
+        sums = engine.step(until - step)  # sums over examples, not means
+        plan.pace.update(until - step, sums.seconds)
         meter.add(sums)
         step = until
         for action in actions:

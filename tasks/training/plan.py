@@ -1,4 +1,4 @@
-"""How many steps, where they pause, and how fast they learn: arithmetic that every attempt repeats."""
+"""The plan of a training: its steps, where calls end, and the learning rate of each step."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tasks.errors import Refused
 
 @dataclass
 class Pace:
-    """The longest call: about a second of steps, as measured, for a signal waits for the call that is under way.
+    """The longest allowed call in steps, from the measured step time, as a signal waits for the end of a call.
 
-    The first call of a process compiles and the second is measured: each is of one step.
+    The first call of a process compiles and the second is measured; both have one step.
     """
 
     target: float = 1.0
-    """Seconds that a call may take."""
+    """Seconds that a call should take."""
     most: int = 50
     longest: int = 1
     calls: int = 0
 
-    def took(self, steps: int, seconds: float) -> None:
-        """Take in how long a call lasted."""
+    def update(self, steps: int, seconds: float) -> None:
+        """Update `longest` from the duration of a call."""
         self.calls += 1
         if self.calls > 1:
             self.longest = max(1, min(self.most, int(self.target * steps / max(seconds, 1e-9))))
@@ -36,10 +36,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a training."""
+    """The plan of a training."""
 
     steps: int
-    """Global steps from the first weights to the last."""
+    """Number of global steps."""
 
     batch_size: int
     """Examples of a global step."""
@@ -48,33 +48,39 @@ class Plan:
     """Examples of the train split."""
 
     epochs: int | None
-    """Passes after which examples have weight 0; None where steps decide."""
+    """Number of epochs, after which examples have weight 0; None where `train.steps` is set."""
 
     learning_rate: float
-    """The highest."""
+    """Peak learning rate."""
 
     schedule: Schedule
-    """By which share of it each step learns."""
+    """The learning rate schedule."""
 
     pauses: tuple[int, ...]
-    """Intervals at whose multiples the compiled call returns, so that an action can be taken."""
+    """Intervals of the actions: no call crosses a multiple of one."""
 
     pace: Pace = field(default_factory=Pace)
-    """How many steps a call may take, by how long they last."""
+    """The longest allowed call."""
 
     def next_stop(self, step: int) -> int:
-        """The step at which the call that begins at `step` returns."""
+        """Return the step at which the call that begins at `step` ends."""
         due = (step - step % every + every for every in (*self.pauses, self.pace.longest))
         return min(self.steps, *due)
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
-        """The learning rates of the steps [start, stop), float32."""
-        shares = np.array([share(self.schedule, step, self.steps) for step in range(start, stop)], np.float64)
-        return (self.learning_rate * shares).astype(np.float32)
+        """Return the learning rates of the steps [start, stop), float32 [stop - start]."""
+        factors = np.array(
+            [learning_rate_factor(self.schedule, step, self.steps) for step in range(start, stop)], np.float64
+        )
+        return (self.learning_rate * factors).astype(np.float32)
 
 
 def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan:
-    """The plan of a config over so many examples; `Refused` where the warm-up would outlast it."""
+    """Create the plan of a config for a number of examples.
+
+    Raises:
+        Refused: the warm-up is longer than the training.
+    """
     steps = config.steps
     if steps is None:
         assert config.epochs is not None
@@ -94,17 +100,17 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
     )
 
 
-def share(schedule: Schedule, step: int, steps: int) -> float:
-    """By which share of the highest learning rate one step learns.
+def learning_rate_factor(schedule: Schedule, step: int, steps: int) -> float:
+    """Return the factor of the peak learning rate at a step.
 
     Linear warm-up to 1, reached at its last step; then constant, linear, or half a cosine (Loshchilov and Hutter,
     arXiv 1608.03983, without restarts) to `end`, reached at the last step of all.
     """
     if step < schedule.warmup:
         return (step + 1) / schedule.warmup
-    highest = max(schedule.warmup - 1, 0)  # the step that has all of it
-    if schedule.kind == "constant" or steps - 1 == highest:
+    peak = max(schedule.warmup - 1, 0)  # the step with the peak learning rate
+    if schedule.kind == "constant" or steps - 1 == peak:
         return 1.0
-    done = (step - highest) / (steps - 1 - highest)
+    done = (step - peak) / (steps - 1 - peak)
     left = 1 - done if schedule.kind == "linear" else 0.5 * (1 + math.cos(math.pi * done))
     return schedule.end + (1 - schedule.end) * left

@@ -106,7 +106,7 @@ def checkpoint(engine: TensorFlowEngine) -> None:
     """The price of a checkpoint: state, bytes, checksums, disk."""
     import json
 
-    from tasks.store.files import sums
+    from tasks.store.files import checksums
     from tasks.store.staging import Staging
     from tasks.training.best_weights import BestWeights
     from tasks.training.checkpoints import StagedCheckpoints, pack
@@ -127,7 +127,7 @@ def checkpoint(engine: TensorFlowEngine) -> None:
             times["state and bytes"].append(time.perf_counter() - began)
             (Path(name) / "c").write_bytes(content)
             began = time.perf_counter()
-            sums(Path(name) / "c")
+            checksums(Path(name) / "c")
             times["checksums"].append(time.perf_counter() - began)
         print(f"\na checkpoint of {len(content) / 1e6:.1f} MB, median of 7")
         for what, taken in times.items():

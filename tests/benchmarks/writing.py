@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tasks.data.wire import RecordWriter, encode
+from tasks.data.tfrecord import RecordWriter, encode
 from tests.benchmarks.pairs import compare
 
 

@@ -1,6 +1,6 @@
-"""Records to a snapshot: fixed-layout arrays (contract 7). One file per `snapshot.kind`; each offers `build`.
+"""Snapshots, records as fixed-layout arrays (contract 7): a module per `snapshot.kind`, each with `build`.
 
-TensorFlow is imported inside functions: the flow's process reads the constants here.
+TensorFlow is imported inside functions, as the flow's process imports this module.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ KINDS = {
     "tokens": "tasks.data.snapshots.tokens",
     "table": "tasks.data.snapshots.table",
 }
-"""The module of each `snapshot.kind`; imported when it is asked for."""
+"""The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    # Pillow, which turns images upright, is in the digest of the records.
+    # Pillow, which normalises images, is part of the digest of the records.
     "image": (1, ("numpy", "tensorflow")),
     "tokens": (2, ("numpy", "tokenizers")),
     "table": (1, ("numpy",)),
 }
-"""Of each kind the version of its code and the libraries that decide its bytes."""
+"""By kind, the version of its code and the packages that decide its bytes."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One shard of a split: the rows [start, stop)."""
+    """A shard of a split: the rows [start, stop)."""
 
     split: str
     number: int
@@ -50,26 +50,29 @@ class Part:
 
 
 def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome:
-    """Preprocess records as `config.kind` says. Counts: rows of each split; features: their layout by name."""
+    """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
     outcome: Outcome = import_module(KINDS[config.kind]).build(bench, records, config)
     return outcome
 
 
 def parts_of(split: str, count: int, shards: int) -> list[Part]:
-    """The rows of a split in at most `shards` files, none empty, all but the last of equal length."""
-    each = -(-count // shards)
-    total = -(-count // each)
-    return [Part(split, number, total, number * each, min(count, (number + 1) * each)) for number in range(total)]
+    """Divide a split into at most `shards` shards, none empty, all but the last of equal length."""
+    rows_per_part = -(-count // shards)
+    total = -(-count // rows_per_part)
+    return [
+        Part(split, number, total, number * rows_per_part, min(count, (number + 1) * rows_per_part))
+        for number in range(total)
+    ]
 
 
 def write_array(bench: Workbench, name: str, array: NDArray[Any]) -> None:
-    """One array file, unless an earlier attempt finished it."""
+    """Write an array file, unless an earlier attempt finished it."""
     if bench.staging.adopt(name) is None:
         with bench.staging.piece(name) as piece, ArrayWriter(piece.path, array.dtype, array.shape) as writer:
             writer.append(array)
 
 
 def lineage_of(rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """`origin` and `pieces` where each row is one record, the one of its number."""
+    """Return `origin` and `pieces` of rows that are one record each, with the same number."""
     ones, zeros = np.ones_like(rows), np.zeros_like(rows)
     return {"origin": np.stack([rows, ones], axis=1), "pieces": np.stack([rows, zeros, ones, zeros], axis=1)}

@@ -1,4 +1,4 @@
-"""Images to a snapshot: uint8 arrays of one size, and labels, made by a tf.data pipeline."""
+"""The snapshot of images: uint8 arrays of one size, and labels or targets, made by a tf.data pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.artifacts import Outcome, Records
 from tasks.config import ImageSnapshot
 from tasks.data.arrays import ArrayWriter
 from tasks.data.features import Feature
-from tasks.data.images import decode, prepare, upright
+from tasks.data.images import decode, normalized, prepare
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
 from tasks.errors import Failed
@@ -26,34 +26,35 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 BATCH = 64
-"""Records of one Python call, and examples of one write."""
+"""Records read by a Python call, and examples of a write."""
 BATCH_BYTES = 32 << 20
-"""Examples of a write are fewer where they are large."""
+"""Bytes of a write, at most."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One feature of the snapshot: dtype and shape of each example."""
+    """A feature of the snapshot: dtype and shape of an example."""
 
     dtype: str
     shape: tuple[int, ...]
     classes: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
-    """Of a target's entries."""
+    """Names of a target's values."""
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
+        column_json: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.names is not None:
-            found["names"] = list(self.names)
-        return found if self.classes is None else {**found, "classes": list(self.classes)}
+            column_json["names"] = list(self.names)
+        return column_json if self.classes is None else {**column_json, "classes": list(self.classes)}
 
 
 def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
-    """Preprocess records to images uint8 [height, width, channels] and labels int64 [].
+    """Preprocess records to images uint8 [height, width, channels], with labels int64 [] or targets float32 [targets].
 
-    Counts: rows of each split; features: dtype, shape and classes by name. Row i is record i of its split, and
-    `origin` and `pieces` say so. Raises `Failed` for records without an image or with one that TensorFlow cannot
-    decode.
+    Returns counts (rows of each split) and features (dtype, shape and classes by name). Row i is record i of its split.
+
+    Raises:
+        Failed: the records have no image, or one that cannot be decoded.
     """
     reader = RecordsReader(records.path)
     columns = columns_of(reader.features, config)
@@ -74,7 +75,7 @@ def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
 
 
 def columns_of(features: dict[str, Feature], config: ImageSnapshot) -> dict[str, Column]:
-    """The layout that the config gives to these records."""
+    """Return the columns of the snapshot; raises `Failed` where the records have no images."""
     if (image := features.get("image")) is None or image.kind != "image":
         raise Failed(
             "snapshot.kind",
@@ -91,7 +92,7 @@ def columns_of(features: dict[str, Feature], config: ImageSnapshot) -> dict[str,
 
 
 def transform(columns: dict[str, Column], config: ImageSnapshot) -> dict[str, Any]:
-    """How raw input becomes the model's input and what its outputs mean; travels with every export."""
+    """Return the content of `transform/image.json`: the preprocessing of inputs, and the classes of outputs."""
     return {
         "kind": config.kind,
         "height": config.height,
@@ -106,7 +107,7 @@ def transform(columns: dict[str, Column], config: ImageSnapshot) -> dict[str, An
 def _write(
     bench: Workbench, reader: RecordsReader, columns: dict[str, Column], config: ImageSnapshot, part: Part
 ) -> None:
-    """The files of one shard, but those that an earlier attempt finished."""
+    """Write the files of a shard, except those that an earlier attempt finished."""
     rows = np.arange(part.start, part.stop, dtype=np.int64)
     for name, array in lineage_of(rows).items():
         write_array(bench, part.file(name), array)
@@ -126,17 +127,17 @@ def _write(
 def preprocessed(
     reader: RecordsReader, columns: dict[str, Column], config: ImageSnapshot, part: Part, threads: int
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """The part's rows in order, in batches of arrays by feature. Raises `Failed`, naming the example."""
+    """Yield the part's rows in order, in batches of arrays by feature; raises `Failed`, naming the example."""
     import tensorflow as tf
 
-    damage: list[Failed] = []  # TensorFlow carries an exception out of a pipeline by its text alone
+    errors: list[Failed] = []  # TensorFlow passes on only the text of an exception
 
     def read(first: np.int64) -> NDArray[np.object_]:
         try:
             rows = range(int(first), min(int(first) + BATCH, part.stop))
             return np.array([reader.raw(part.split, row) for row in rows], dtype=object)
         except Failed as error:
-            damage.append(error)
+            errors.append(error)
             raise
 
     def fetch(first: tf.Tensor) -> tf.Tensor:
@@ -148,7 +149,7 @@ def preprocessed(
     dataset = (
         tf.data.Dataset.range(part.start, part.stop, BATCH)
         .map(fetch)
-        .map(lambda payloads: _turn(_parse(payloads, columns)))
+        .map(lambda payloads: _normalize(_parse(payloads, columns)))
         .unbatch()
         .map(lambda example: _example(example, config), num_parallel_calls=threads, deterministic=True)
         .batch(size)
@@ -163,7 +164,7 @@ def preprocessed(
             yield batch
             done += len(next(iter(batch.values())))
     except tf.errors.OpError as error:
-        raise (damage[0] if damage else _blame(reader, columns, config, part, done, error)) from error
+        raise (errors[0] if errors else _first_bad_example(reader, columns, config, part, done, error)) from error
 
 
 def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tensor]:
@@ -171,33 +172,33 @@ def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tens
 
     stored = {"image": tf.string, "label": tf.int64, "target": tf.float32}
     shapes = {name: list(column.shape) if name == "target" else [] for name, column in columns.items()}
-    wanted = {name: tf.io.FixedLenFeature(shapes[name], stored[name]) for name in columns}
-    return dict(tf.io.parse_example(payloads, wanted))
+    parsed = {name: tf.io.FixedLenFeature(shapes[name], stored[name]) for name in columns}
+    return dict(tf.io.parse_example(payloads, parsed))
 
 
-def _turn(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Images in a form that TensorFlow reads as it is meant: Pillow's work, where there is any."""
+def _normalize(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Apply `tasks.data.images.normalized` to the images."""
     import tensorflow as tf
 
     if "image" not in batch:
         return batch
 
-    def turn(images: NDArray[np.object_]) -> NDArray[np.object_]:
-        return np.array([upright(image) for image in images], dtype=object)
+    def normalize(images: NDArray[np.object_]) -> NDArray[np.object_]:
+        return np.array([normalized(image) for image in images], dtype=object)
 
-    turned = tf.numpy_function(turn, [batch["image"]], tf.string, stateful=False)
-    turned.set_shape([None])
-    return {**batch, "image": turned}
+    normalized_images = tf.numpy_function(normalize, [batch["image"]], tf.string, stateful=False)
+    normalized_images.set_shape([None])
+    return {**batch, "image": normalized_images}
 
 
 def _example(example: dict[str, tf.Tensor], config: ImageSnapshot) -> dict[str, tf.Tensor]:
-    """One example in the layout of the snapshot."""
+    """Decode the example's image to the snapshot's size."""
     if "image" not in example:
         return example
     return {**example, "image": decode(example["image"], (config.height, config.width, config.channels))}
 
 
-def _blame(
+def _first_bad_example(
     reader: RecordsReader,
     columns: dict[str, Column],
     config: ImageSnapshot,
@@ -205,7 +206,7 @@ def _blame(
     start: int,
     error: tf.errors.OpError,
 ) -> Failed:
-    """The first example, from row `start` on, that the pipeline cannot take, as an error that names it."""
+    """Return an error that names the first bad example from row `start` on."""
     for row in range(start, part.stop):
         example = reader.example(part.split, row)
         try:
@@ -215,6 +216,6 @@ def _blame(
                 return Failed(reader.key(part.split, row), saw, rule, "convert again")
             if "image" in columns:
                 prepare(bytes(example["image"][0]), transform(columns, config), reader.key(part.split, row))
-        except Failed as found:
-            return found
+        except Failed as column_json:
+            return column_json
     return Failed(f"{reader.path} {part.split}", error.message, "the pipeline must run", "run again")

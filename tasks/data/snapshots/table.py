@@ -1,4 +1,4 @@
-"""Rows of numbers to a snapshot: float32 arrays, and the mean and variance of the train split beside them."""
+"""The snapshot of table rows: float32 arrays, with mean and variance of the train split."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ TRAIN = "train"
 def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
     """Preprocess records to `numbers` float32 [columns] and `target` float32 [targets] or `label` int64 [].
 
-    Features: dtype, shape, names, and mean and variance over the train split, by which a model standardises its input
-    and puts its answers back. Raises `Failed` for records without rows, and for a value that is not finite.
+    Returns counts (rows of each split) and features (dtype, shape, names, and mean and variance over the train split,
+    by which a model standardises its input and scales its outputs).
+
+    Raises:
+        Failed: the records have no feature `numbers`, or a value is not finite.
     """
     reader = RecordsReader(records.path)
     if (row := reader.features.get(NUMBERS)) is None or row.kind != "number":
@@ -39,7 +42,7 @@ def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
         bench.progress(done, len(reader.counts), "splits")
         arrays = {name: _array(reader, split, name, feature) for name, feature in columns.items()}
         if split == TRAIN:
-            features = {name: _described(feature, arrays[name]) for name, feature in columns.items()}
+            features = {name: _describe(feature, arrays[name]) for name, feature in columns.items()}
         for part in parts_of(split, count, config.shards):
             rows = np.arange(part.start, part.stop, dtype=np.int64)
             for name, array in {**arrays, **lineage_of(rows)}.items():
@@ -55,27 +58,27 @@ def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
 
 
 def _array(reader: RecordsReader, split: str, name: str, feature: Feature) -> NDArray[Any]:
-    """A feature of all examples of a split, in stored order."""
+    """Return a feature of all examples of a split, in stored order."""
     values = [np.asarray(example[name]) for example in reader.iterate(split)]
     if feature.kind == "label":
         return np.array([value[0] for value in values], np.int64)
-    found = np.stack(values).astype(np.float32)
-    if not np.isfinite(found).all():
-        index = int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])
+    array = np.stack(values).astype(np.float32)
+    if not np.isfinite(array).all():
+        index = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         rule = "a table holds finite numbers"
-        raise Failed(reader.key(split, index), f"{name} {found[index].tolist()}", rule, "mend it, or leave it out")
-    return found
+        raise Failed(reader.key(split, index), f"{name} {array[index].tolist()}", rule, "mend it, or leave it out")
+    return array
 
 
-def _described(feature: Feature, values: NDArray[Any]) -> dict[str, Any]:
+def _describe(feature: Feature, values: NDArray[Any]) -> dict[str, Any]:
     if feature.kind == "label":
         return {"dtype": "int64", "shape": [], "classes": list(feature.classes or ())}
-    wide = values.astype(np.float64)
-    variance = wide.var(axis=0)
+    values_float64 = values.astype(np.float64)
+    variance = values_float64.var(axis=0)
     return {
         "dtype": "float32",
         "shape": list(values.shape[1:]),
         "names": list(feature.classes or (f"value{number}" for number in range(values.shape[1]))),
-        "mean": wide.mean(axis=0).tolist(),
+        "mean": values_float64.mean(axis=0).tolist(),
         "variance": np.where(variance > 0, variance, 1.0).tolist(),
     }

@@ -1,8 +1,8 @@
-"""Text to a snapshot: rows of tokens, cut from the documents of a split one after another.
+"""The snapshot of text: rows of tokens, cut from the concatenated documents of a split.
 
-Each document is BOS and its tokens. Row i is `stream[i * block : i * block + block + 1]`: the last token of a row is
-the first of the next, so every token is predicted exactly once, but for those that are BOS, which have no weight. The
-last row is filled up with BOS; so no mask is needed.
+A document is BOS and its tokens. Row i is `stream[i * block : i * block + block + 1]`: the last token of a row is the
+first of the next, so that every token is a target exactly once. BOS has no weight as a target, and the last row is
+padded with BOS, so that no mask is needed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tasks.data.snapshots import Part, parts_of, write_array
 from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
 from tasks.errors import Failed
 from tasks.store.files import pretty
-from tasks.store.staging import PASSING
+from tasks.store.staging import TEMPORARY
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 TRAIN = "train"
 CHUNK_BYTES = 4 << 20
-"""Records that are encoded at once, and lost at most when the process is killed."""
-ROWS = 4096
-"""Of one write."""
-DRAWN = 1
-"""Keys the permutation by which documents are drawn for the tokenizer."""
-PACE = 256
-"""Documents between reports of progress."""
+"""Bytes of records that are encoded at once, and encoded again after a kill."""
+ROWS_PER_WRITE = 4096
+"""Rows of a write."""
+SAMPLE_SEED = 1
+"""Seed of the sample of documents for the tokenizer."""
+REPORT_EVERY = 256
+"""Documents between progress reports."""
 
 Stream = NDArray[Any]
 
@@ -43,23 +43,25 @@ Stream = NDArray[Any]
 def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome:
     """Fit a byte-level BPE on a sample of the train split, encode every split, and pack its documents into rows.
 
-    Encoding uses `bench.threads` threads of the tokenizer's own, which share one Python process: nothing is forked.
-    Counts: rows of each split; features: dtype, shape, vocabulary and `bos` of `tokens`; statistics: documents, tokens
-    and bytes of each split, and how much of the train split the tokenizer was fitted on. Raises `Failed` for records
-    without text, text that is not UTF-8, a split without any.
+    Encoding uses `bench.threads` threads of the tokenizer. Returns counts (rows of each split), features (dtype, shape,
+    vocabulary and `bos` of `tokens`) and statistics (documents, tokens and bytes of each split, and the size of the
+    tokenizer's sample).
+
+    Raises:
+        Failed: the records have no text, a text is not UTF-8, or a split has no text.
     """
     pin(bench.threads)
     reader = RecordsReader(records.path)
     if (text := reader.features.get(TEXT)) is None or text.kind != "bytes":
         saw = f"records of {', '.join(sorted(reader.features))}"
         raise Failed("snapshot.kind", saw, "tokens are made of a feature text", "choose a source of text")
-    bench.staging.reserve(records.bytes)  # a token has two bytes, stands for three, and lies here twice for a while
-    codec, fitted_on = _fitted(bench, reader, config)
+    bench.staging.reserve(records.bytes)  # 2 bytes for a token of about 3, written twice
+    codec, fitted_sample = _fit_tokenizer(bench, reader, config)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))
     counts, splits = {}, {}
     done = 0
     for split, documents in reader.counts.items():
-        stream, lengths, size = _encoded(bench, reader, codec, split, done)
+        stream, lengths, size = _encode_split(bench, reader, codec, split, done)
         counts[split] = _pack(bench, split, stream, lengths, codec.bos, config)
         tokens = len(stream) - documents
         splits[split] = {"documents": documents, "tokens": tokens, "bytes": size, "rows": counts[split]}
@@ -71,7 +73,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
         features={"tokens": feature},
         statistics={
             "splits": splits,
-            "tokenizer": {**fitted_on, "of_bytes": splits[TRAIN]["bytes"]},
+            "tokenizer": {**fitted_sample, "of_bytes": splits[TRAIN]["bytes"]},
             "metrics": {
                 **{f"snapshot/{split}": count for split, count in counts.items()},
                 "snapshot/vocabulary": codec.vocabulary,
@@ -81,24 +83,24 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     )
 
 
-def _fitted(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> tuple[Codec, dict[str, int]]:
-    """The tokenizer, and how many documents and bytes it was fitted on."""
+def _fit_tokenizer(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> tuple[Codec, dict[str, int]]:
+    """Fit the tokenizer; return it, and the number of documents and bytes of its sample."""
     name = f"transform/{TOKENIZER}"
     note = bench.staging.adopt(name)
     if note is None:
-        drawn = _sample(reader.sizes(TRAIN), config.tokenizer_bytes)
-        note = {"documents": len(drawn), "bytes": 0}
+        sample = _sample(reader.sizes(TRAIN), config.tokenizer_bytes)
+        note = {"documents": len(sample), "bytes": 0}
 
         def texts() -> Iterator[str]:
-            left = config.tokenizer_bytes
-            for number, index in enumerate(drawn):
-                if number % PACE == 0:
-                    bench.progress(number, len(drawn), "documents for the tokenizer")
-                content = text_of(reader, TRAIN, int(index)).encode()[:left]
-                left -= len(content)
+            remaining = config.tokenizer_bytes
+            for number, index in enumerate(sample):
+                if number % REPORT_EVERY == 0:
+                    bench.progress(number, len(sample), "documents for the tokenizer")
+                content = text_of(reader, TRAIN, int(index)).encode()[:remaining]
+                remaining -= len(content)
                 note["bytes"] += len(content)
-                yield content.decode(errors="ignore")  # the last one may be cut inside a character
-            bench.progress(len(drawn), len(drawn), "documents for the tokenizer")
+                yield content.decode(errors="ignore")  # the last one may end within a character
+            bench.progress(len(sample), len(sample), "documents for the tokenizer")
 
         fitted = fit(texts(), config.vocabulary)
         with bench.staging.piece(name) as piece:
@@ -107,28 +109,28 @@ def _fitted(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> 
     return Codec.open(bench.staging.root / "transform"), {"documents": note["documents"], "bytes": note["bytes"]}
 
 
-def _sample(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The records whose text the tokenizer is fitted on, rising: all of them where they have at most `most` bytes.
+def _sample(sizes: NDArray[np.int64], max_bytes: int) -> NDArray[np.int64]:
+    """Return the sorted records of the tokenizer's sample: all of them where they have at most `max_bytes` bytes.
 
-    `sizes` are of the whole records, a few bytes more than their texts: of the last one drawn only a part is used.
+    `sizes` are those of the records, slightly larger than their texts. The last text of the sample is used in part.
     """
-    if sizes.sum() <= most:
+    if sizes.sum() <= max_bytes:
         return np.arange(len(sizes))
-    drawn = permutation(np.arange(len(sizes)), len(sizes), DRAWN, 0)
-    before = np.cumsum(sizes[drawn]) - sizes[drawn]
-    return np.sort(drawn[before < most])
+    sample = permutation(np.arange(len(sizes)), len(sizes), SAMPLE_SEED, 0)
+    before = np.cumsum(sizes[sample]) - sizes[sample]
+    return np.sort(sample[before < max_bytes])
 
 
-def _encoded(
+def _encode_split(
     bench: Workbench, reader: RecordsReader, codec: Codec, split: str, before: int
 ) -> tuple[Stream, NDArray[np.int64], int]:
-    """The split as one stream, the length of each document in it, BOS included, and its raw bytes."""
+    """Return a split as one stream of tokens, the length of each document with its BOS, and the bytes of the texts."""
     total = sum(reader.counts.values())
     streams: list[Stream] = []
     lengths: list[int] = []
     size = 0
     for number, (start, stop) in enumerate(_chunks(reader.sizes(split))):
-        name = f"{PASSING}{split}-{number:05d}.npy"
+        name = f"{TEMPORARY}{split}-{number:05d}.npy"
         note = bench.staging.adopt(name)
         if note is None:
             texts = [text_of(reader, split, index) for index in range(start, stop)]
@@ -148,7 +150,7 @@ def _encoded(
 
 
 def _chunks(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Ranges of records of about `CHUNK_BYTES` each, none empty."""
+    """Return ranges of records of about `CHUNK_BYTES` each, none empty."""
     group = (np.cumsum(sizes) - sizes) // CHUNK_BYTES
     starts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist()]
     return list(zip(starts, [*starts[1:], len(sizes)], strict=True))
@@ -157,7 +159,7 @@ def _chunks(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
 def _pack(
     bench: Workbench, split: str, stream: Stream, lengths: NDArray[np.int64], bos: int, config: TokensSnapshot
 ) -> int:
-    """Write the rows of a split and the way back to its records; gives their number."""
+    """Write the rows of a split with `origin` and `pieces`; return the number of rows."""
     rows = -(-(len(stream) - 1) // config.block)
     if len(stream) == len(lengths):
         raise Failed(
@@ -167,7 +169,7 @@ def _pack(
     for part in parts_of(split, rows, config.shards):
         write_array(bench, part.file("origin"), origin[part.start : part.stop])
         _write_tokens(bench, part, stream, bos, config.block)
-    # Pieces are cut evenly too, wherever their rows lie: a reader finds a shard by one division.
+    # Shards of pieces have equal length too, so that a reader finds one by division.
     for part in parts_of(split, len(pieces), config.shards):
         write_array(bench, part.file("pieces"), pieces[part.start : part.stop])
     return rows
@@ -178,8 +180,8 @@ def _write_tokens(bench: Workbench, part: Part, stream: Stream, bos: int, block:
         return
     shape = (part.stop - part.start, block + 1)
     with bench.staging.piece(part.file("tokens")) as piece, ArrayWriter(piece.path, stream.dtype, shape) as writer:
-        for start in range(part.start, part.stop, ROWS):
-            stop = min(start + ROWS, part.stop)
+        for start in range(part.start, part.stop, ROWS_PER_WRITE):
+            stop = min(start + ROWS_PER_WRITE, part.stop)
             tokens = stream[start * block : stop * block + 1]
             missing = (stop - start) * block + 1 - len(tokens)
             tokens = np.concatenate([tokens, np.full(missing, bos, stream.dtype)])
@@ -187,7 +189,7 @@ def _write_tokens(bench: Workbench, part: Part, stream: Stream, bos: int, block:
 
 
 def lineage(lengths: NDArray[np.int64], block: int, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`origin` [rows, 2] and `pieces` [pieces, 4] of documents of these lengths, packed into rows of block + 1."""
+    """Return `origin` [rows, 2] and `pieces` [pieces, 4] of documents of these lengths in rows of block + 1 tokens."""
     ends = np.cumsum(lengths)
     begins = ends - lengths
     low = np.arange(rows, dtype=np.int64) * block

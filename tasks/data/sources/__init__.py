@@ -1,4 +1,4 @@
-"""Sources: where raw data is and how to read it. One file per kind; each offers `open(config, memory) -> Source`."""
+"""Sources of raw data: a module per `source.kind`, each with `open(config, memory) -> Source`."""
 
 from __future__ import annotations
 
@@ -20,95 +20,103 @@ KINDS = {
     "image_folder": "tasks.data.sources.image_folder",
     "tfds": "tasks.data.sources.tfds",
 }
-"""The module of each `source.kind`; imported when it is asked for."""
+"""The module of each `source.kind`, imported on use."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One example to be, as a listing knows it."""
+    """An example in the listing of a source."""
 
     key: str
-    """Stable and unique in the source: a relative path, a row id or a content hash."""
+    """Stable key, unique in the source: a relative path, a row number or a content hash."""
 
     sha256: str
-    """Of the content that the example is made of."""
+    """SHA-256 of the example's content."""
 
     group: str | None = None
-    """Items of one group share a split; default: each stands alone."""
+    """Items of a group are in one split; None for an item without a group."""
 
     unlabelled: str | None = None
-    """SHA-256 of what a model is shown of the content, its label and other features left out; default: `sha256`."""
+    """SHA-256 of the model's input alone, without label and other features; None where that is `sha256`."""
 
     @property
     def content(self) -> str:
-        """Identical for examples that a model cannot tell apart."""
+        """Hash of the model's input: equal for duplicates."""
         return self.unlabelled or self.sha256
 
 
 class Unreadable(Exception):
-    """This one item cannot be made an example; says why. Counted against `records.bad_budget`."""
+    """The reason why an item cannot be read; counted against `records.bad_budget`."""
 
 
 class Skipped(Exception):
-    """This one item is left out because the config says so; counted and named, against no budget."""
+    """The reason why the config skips an item; listed in the manifest, and not counted against the budget."""
 
 
 class Source(Protocol):
-    """Raw data, opened. Cheap to list, read item by item in any order."""
+    """An open source of raw data, listed without reading all of it, and read item by item in any order."""
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """The schema of what `read` gives, without the key."""
+        """The schema of the examples, without the key."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether it lies there; one that is not would first be downloaded."""
+        """Whether the data is available; otherwise it is downloaded first."""
         return True
 
     def listing(self) -> list[Item]:
-        """All items, sorted by key, with the content hashes of this moment."""
+        """Return all items, sorted by key, with their current content hashes."""
         ...
 
     def size(self) -> int:
-        """Bytes of the raw data, as far as `stat` tells; 0 where it does not."""
+        """Return the bytes of the raw data by `stat`; 0 where unknown."""
         return 0
 
     def newest(self) -> float | None:
-        """When the newest of its files was last written, seconds since 1970; None where it has no files of its own."""
+        """Return the modification time of the newest file, in seconds since 1970; None where there are no files."""
         return None
 
     def fingerprint(self) -> list[tuple[str, str]]:
-        """What enters a digest: (key, sha256) of every item or of every file behind them, sorted, as of this moment."""
+        """Return what enters the digest: sorted (key, sha256) of every item, or of every file behind them."""
         return [(item.key, item.sha256) for item in self.listing()]
 
     def read(self, item: Item) -> Example:
-        """One example, without the key. Raises `Unreadable` or `Skipped`; `Failed` if the content is not
-        `item.sha256`."""
+        """Read an example, without its key.
+
+        Raises:
+            Unreadable: the item cannot be read.
+            Skipped: the config skips it.
+            Failed: its content has changed since it was listed.
+        """
         ...
 
 
 def open_source(config: SourceConfig, memory: Path | None = None) -> Source:
-    """The source that the config describes; nothing of it is read yet.
+    """Open the source of a config, without reading its content.
 
-    `memory` is a folder in which the content hashes of files are kept, so that an unchanged file costs a `stat`.
-    Raises `Refused` where path or listing show that it cannot be read.
+    Args:
+        memory: a folder for a cache of content hashes, so that an unchanged file is not read again.
+
+    Raises:
+        Refused: path or listing show that it cannot be read.
     """
     source: Source = import_module(KINDS[config.kind]).open(config, memory)
     return source
 
 
 def check(config: SourceConfig) -> Mapping[str, Feature] | None:
-    """What it gives, as far as `stat` and listing alone can tell: None of one that is yet to be prepared.
+    """Return the features of a source from `stat` and listing alone; None where it must be prepared first.
 
-    Writes nothing. Raises `Refused` where they show that the source cannot be read.
+    Writes nothing. Raises `Refused` where the source cannot be read.
     """
     source = open_source(config)
     return source.features if source.ready else None
 
 
 def check_age(config: SourceConfig, limit: timedelta | None) -> None:
-    """`Refused` for data that is older than `limit`, or whose age nobody can tell."""
+    """Raise `Refused` for data that is older than `limit`, or of unknown age."""
     if limit is None:
         return
     newest = open_source(config).newest()
@@ -122,5 +130,5 @@ def check_age(config: SourceConfig, limit: timedelta | None) -> None:
 
 
 def fingerprint(config: SourceConfig, memory: Path | None = None) -> list[tuple[str, str]]:
-    """What of a source enters a digest (`Source.fingerprint`). Needs no TensorFlow."""
+    """Return what of a source enters a digest (`Source.fingerprint`)."""
     return open_source(config, memory).fingerprint()

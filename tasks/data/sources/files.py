@@ -1,4 +1,4 @@
-"""Files below a folder: which there are, and what their bytes sum up to, read once while they stay as they are."""
+"""Files of a folder: finding them, and their content hashes, cached while the files do not change."""
 
 from __future__ import annotations
 
@@ -20,49 +20,52 @@ from tasks.store.files import canonical, write
 
 Read = TypeVar("Read")
 
-Mark = list[int]
-"""(size, mtime_ns, ctime_ns, inode): while these stay, the bytes are taken to stay."""
+StatKey = list[int]
+"""(size, mtime_ns, ctime_ns, inode): while these are equal, the content is taken to be equal."""
 
 CHUNK = 1 << 20
 THREADS = 8
 
-PACE = 30.0
-"""Seconds of hashing that a kill loses at most."""
+SAVE_EVERY = 30.0
+"""Seconds between writes of the cache: a kill loses at most so much hashing."""
 
 SETTLED_NS = 100_000_000
-"""A file changed less long ago may change again within the clock's grain: its hash is not kept."""
+"""The hash of a file that changed more recently is not cached: it may change again with the same timestamp."""
 
 
-def find(root: Path, glob: str, exclude: Iterable[str], wanted: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """The files below `root` that the glob takes, as sorted relative paths.
+def find(root: Path, glob: str, exclude: Iterable[str], accept: Callable[[str], bool] = lambda name: True) -> list[str]:
+    """Return the files below `root` that match the glob, as sorted relative paths.
 
-    Names in `exclude` are left out at any depth, folders unread. A link to a file is a file under the link's name;
-    a link to a folder is not followed. Raises `Refused` where the folder is missing or nothing matches.
+    Names in `exclude` are left out at any depth, with the content of folders. A link to a file counts as a file; a link
+    to a folder is not followed.
+
+    Raises:
+        Refused: the folder is missing, or nothing matches.
     """
     if not root.is_dir():
         saw = "not a folder" if root.exists() else "no such folder"
         raise Refused("source.path", f"{root}: {saw}", "must be a folder that can be read", "correct the path")
-    takes, out = pattern(glob), set(exclude)
-    found: list[str] = []
+    matches, excluded = pattern(glob), set(exclude)
+    paths: list[str] = []
 
     def unreadable(error: OSError) -> None:
         raise Refused("source.path", f"{error.filename}: {error.strerror}", "must be readable", "mend its permissions")
 
     for folder, folders, names in os.walk(root, onerror=unreadable):
-        folders[:] = [name for name in folders if name not in out]
-        below = Path(folder).relative_to(root)
+        folders[:] = [name for name in folders if name not in excluded]
+        relative_folder = Path(folder).relative_to(root)
         for name in names:
-            path = (below / name).as_posix()
-            if name not in out and takes(path) and wanted(name):
-                found.append(path)
-    regular = [path for path in found if _is_regular(root, path)]
+            path = (relative_folder / name).as_posix()
+            if name not in excluded and matches(path) and accept(name):
+                paths.append(path)
+    regular = [path for path in paths if _is_regular(root, path)]
     if not regular:
         raise Refused("source.path", f"no file of {root} matches", f"source.glob is {glob}", "correct one of them")
     return sorted(regular)
 
 
 def pattern(glob: str) -> Callable[[str], bool]:
-    """Whether a relative path matches: `**/` is any depth, `*` and `?` take no `/` and no leading dot."""
+    """Compile a glob to a function on paths: `**/` is any depth, `*` and `?` match no `/` and no leading dot."""
     parts: list[str] = []
     for part in re.findall(r"\*\*/|\*+|\?|\[[^\]/]+\]|.", glob, re.DOTALL):
         first = not parts or parts[-1].endswith(("/", ")*"))
@@ -85,89 +88,89 @@ def pattern(glob: str) -> Callable[[str], bool]:
 
 
 class Hashes:
-    """SHA-256 of files below a folder, in threads; kept in `memory`, where one is given, under each file's mark."""
+    """SHA-256 of files below a folder, computed in threads and cached in the folder `memory`, where one is given."""
 
     def __init__(self, root: Path, memory: Path | None) -> None:
         self.root = root
-        place = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
-        self._file = None if memory is None else memory / "sources" / f"{place}.json"
+        name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
+        self._file = None if memory is None else memory / "sources" / f"{name}.json"
 
     def of(self, paths: list[str]) -> list[str]:
-        """The hashes, in order. Raises `Failed` for a file that is gone, unreadable or changes while it is read."""
-        known = self._recall()
-        found: list[str] = []
-        kept, saved, left = dict(known), time.monotonic(), Event()
-        with ThreadPoolExecutor(THREADS) as pool, leaving(left):
-            for path, (mark, sha256) in zip(
-                paths, pool.map(lambda path: self._look(path, known.get(path), left), paths), strict=True
+        """Return the hashes, in order; raises `Failed` for a file that is missing, unreadable or changes meanwhile."""
+        cached = self._load()
+        hashes: list[str] = []
+        updated, saved, cancelled = dict(cached), time.monotonic(), Event()
+        with ThreadPoolExecutor(THREADS) as pool, cancelling(cancelled):
+            for path, (stat_key, sha256) in zip(
+                paths, pool.map(lambda path: self._hash(path, cached.get(path), cancelled), paths), strict=True
             ):
-                found.append(sha256)
-                kept.pop(path, None)
-                if max(mark[1], mark[2]) < time.time_ns() - SETTLED_NS:
-                    kept[path] = [*mark, sha256]
-                if time.monotonic() - saved > PACE:
-                    self._keep(kept)
+                hashes.append(sha256)
+                updated.pop(path, None)
+                if max(stat_key[1], stat_key[2]) < time.time_ns() - SETTLED_NS:
+                    updated[path] = [*stat_key, sha256]
+                if time.monotonic() - saved > SAVE_EVERY:
+                    self._save(updated)
                     saved = time.monotonic()
-        if kept != known:
-            self._keep(kept)
-        return found
+        if updated != cached:
+            self._save(updated)
+        return hashes
 
     def size(self, paths: list[str]) -> int:
-        """Bytes of the files together."""
-        return sum(_reading(path, (self.root / path).stat).st_size for path in paths)
+        """Return the total bytes of the files."""
+        return sum(_read_or_fail(path, (self.root / path).stat).st_size for path in paths)
 
     def newest(self, paths: list[str]) -> float:
-        """When the last of the files was written."""
-        return max(_reading(path, (self.root / path).stat).st_mtime for path in paths)
+        """Return the latest modification time of the files, in seconds since 1970."""
+        return max(_read_or_fail(path, (self.root / path).stat).st_mtime for path in paths)
 
     def read(self, path: str, sha256: str) -> bytes:
-        """The file's bytes. Raises `Failed` where they are not those that were listed."""
-        content = _reading(path, (self.root / path).read_bytes)
+        """Return a file's bytes; raises `Failed` where their hash is not `sha256`."""
+        content = _read_or_fail(path, (self.root / path).read_bytes)
         if hashlib.sha256(content).hexdigest() != sha256:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
         return content
 
-    def _look(self, path: str, row: list | None, left: Event) -> tuple[Mark, str]:
-        def look() -> tuple[Mark, str]:
-            mark = _mark(self.root / path)
-            if row is not None and row[:4] == mark:
-                return mark, row[4]
+    def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:
+        def compute() -> tuple[StatKey, str]:
+            stat_key = _stat_of(self.root / path)
+            if row is not None and row[:4] == stat_key:
+                return stat_key, row[4]
             sha = hashlib.sha256()
             with open(self.root / path, "rb") as file:
                 while chunk := file.read(CHUNK):
-                    if left.is_set():
+                    if cancelled.is_set():
                         raise CancelledError
                     sha.update(chunk)
-            if _mark(self.root / path) != mark:
+            if _stat_of(self.root / path) != stat_key:
                 raise Failed(path, "it changed while it was read", "a source stands still", "run again")
-            return mark, sha.hexdigest()
+            return stat_key, sha.hexdigest()
 
-        return _reading(path, look)
+        return _read_or_fail(path, compute)
 
-    def _keep(self, known: dict[str, list]) -> None:
+    def _save(self, cached: dict[str, list]) -> None:
         if self._file is not None:
-            with suppress(OSError):  # what cannot be remembered is hashed again
-                write(self._file, canonical(known))
+            with suppress(OSError):  # without the cache it is hashed again
+                write(self._file, canonical(cached))
 
-    def _recall(self) -> dict[str, list]:
+    def _load(self) -> dict[str, list]:
         try:
-            known: dict[str, list] = json.loads(self._file.read_bytes()) if self._file else {}
-            return known
+            cached: dict[str, list] = json.loads(self._file.read_bytes()) if self._file else {}
+            return cached
         except (OSError, ValueError):
             return {}
 
 
 @contextmanager
-def leaving(left: Event) -> Iterator[None]:
-    """Set `left` where the block is left by an error or a signal: its threads may be in the midst of a huge file."""
+def cancelling(cancelled: Event) -> Iterator[None]:
+    """Set the event where the block ends by an error or a signal, as its threads may be reading large files."""
     try:
         yield
     except BaseException:
-        left.set()
+        cancelled.set()
         raise
 
 
-def _reading(path: str, read: Callable[[], Read]) -> Read:
+def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
     try:
         return read()
     except OSError as error:
@@ -177,13 +180,13 @@ def _reading(path: str, read: Callable[[], Read]) -> Read:
         ) from error
 
 
-def _mark(path: Path) -> Mark:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+def _stat_of(path: Path) -> StatKey:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _is_regular(root: Path, path: str) -> bool:
-    """Pipes, sockets and devices are no files to read; a link that leads nowhere is refused by name."""
+    """Return whether it is a regular file; raises `Refused` for a broken link and for an unprintable name."""
     if not path.isprintable():
         saw, rule = f"{path!a}: an unprintable name", "names of files are keys, so they are printable UTF-8"
         raise Refused("source.path", saw, rule, "rename it, or name it in source.exclude")

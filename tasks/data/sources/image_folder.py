@@ -1,4 +1,4 @@
-"""A folder for each class: JPEG and PNG files, kept as they are."""
+"""A folder of images for each class: JPEG and PNG files, not re-encoded."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 def open(config: ImageFolderSource, memory: Path | None = None) -> Source:
-    """The images that the config takes. Raises `Refused` where there are none, or one lies in no class folder."""
+    """Open the folder; raises `Refused` where there are no images, or one is in no class folder."""
     return ImageFolder(Path(config.path).expanduser(), config, memory)
 
 
 def is_image(name: str) -> bool:
-    """Whether a file is one by its name."""
+    """Return whether a file name is that of an image."""
     return name.lower().endswith(SUFFIXES)
 
 
 class ImageFolder(Source):
-    """Gives `image`, a file's bytes, and `label`: the folder it lies in, numbered in order of the folders' names.
+    """Has the features `image`, a file's bytes, and `label`, the number of its folder in order of name.
 
-    Folders without an image are no classes. What is in a file is looked at when it is read, not when it is listed.
+    Folders without an image are not classes. A file's content is checked when it is read, not when it is listed.
     """
 
     def __init__(self, root: Path, config: ImageFolderSource, memory: Path | None = None) -> None:
@@ -59,9 +59,9 @@ class ImageFolder(Source):
 
     def _find(self) -> list[str]:
         paths = find(self._hashes.root, self._config.glob, self._config.exclude, is_image)
-        if loose := [path for path in paths if "/" not in path]:
+        if without_class := [path for path in paths if "/" not in path]:
             rule = "an image lies in the folder of its class"
-            raise Refused("source.path", loose[0], rule, "move it into one, or name it in source.exclude")
+            raise Refused("source.path", without_class[0], rule, "move it into one, or name it in source.exclude")
         self._classes = tuple(sorted({_class_of(path) for path in paths}))
         return paths
 

@@ -1,4 +1,4 @@
-"""Data sets that ship inside the scikit-learn package, read from its files: the package itself is not imported."""
+"""Data sets of the scikit-learn package, read from its files without importing it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDE, LEVELS, CLASSES = 8, 16, 10
 
 
 def open(config: SklearnSource, memory: Path | None = None) -> Source:
-    """The data set named by `config.dataset`; too small for a memory."""
+    """Open the data set `config.dataset`; `memory` is not used."""
     spec = find_spec("sklearn")
     folder = Path(spec.origin).parent / "datasets/data" if spec and spec.origin else Path("sklearn")
     if not folder.is_dir():
@@ -36,7 +36,7 @@ def open(config: SklearnSource, memory: Path | None = None) -> Source:
 class Digits(Source):
     """Handwritten digits: one CSV row of 64 grey levels from 0 to 16 and a label per item.
 
-    Gives `image`, PNG of uint8 [8, 8, 1], grey level v as round(v * 255 / 16), and `label`, 0 to 9.
+    Has the features `image`, PNG of uint8 [8, 8, 1], grey level v as round(v * 255 / 16), and `label`, 0 to 9.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,7 +72,7 @@ class Digits(Source):
             raise Unreadable(f"grey levels outside 0..{LEVELS} or a label outside 0..{CLASSES - 1}")
         pixels = np.rint(levels * (255 / LEVELS)).astype(np.uint8).reshape(SIDE, SIDE)
         payload = io.BytesIO()
-        # Stored, not deflated: what deflate makes of 72 bytes differs between builds of zlib.
+        # Not compressed, as the output of deflate differs between builds of zlib.
         Image.fromarray(pixels).save(payload, format="PNG", compress_level=0)
         return {"image": payload.getvalue(), "label": int(label)}
 
@@ -85,7 +85,7 @@ class Digits(Source):
 
 
 class DigitsTraits(Digits):
-    """The digits with `target`, float32 [3], in place of the label: each 1 where the trait is there, else 0."""
+    """The digits with `target`, float32 [3], in place of the label: 1 where the digit has the trait, else 0."""
 
     TRAITS: Mapping[str, frozenset[int]] = {
         "even": frozenset({0, 2, 4, 6, 8}),

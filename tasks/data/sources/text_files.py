@@ -1,4 +1,4 @@
-"""Text files of a folder: each one an example, byte for byte."""
+"""Text files of a folder: each is an example, with unchanged bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STDLIB = "stdlib:"
 
 
 def open(config: TextFilesSource, memory: Path | None = None) -> Source:
-    """The files that the config takes. Raises `Refused` where there are none."""
+    """Open the folder; raises `Refused` where no file matches."""
     return TextFiles(root(config.path), config, memory)
 
 
 def root(path: str) -> Path:
-    """The folder that `source.path` means; `stdlib:` is where this Python keeps its own library."""
+    """Return the folder of `source.path`; `stdlib:` is the standard library of this Python."""
     if path == STDLIB:
         return Path(sysconfig.get_path("stdlib"))
     if path.startswith(STDLIB):
@@ -30,10 +30,10 @@ def root(path: str) -> Path:
 
 
 class TextFiles(Source):
-    """Gives `text`, the raw bytes of a file that is UTF-8, under its relative path as key.
+    """Has the feature `text`, the bytes of a UTF-8 file; the key is its relative path.
 
-    Nothing is converted: line ends, byte order marks and empty files stay, and a file that stands there twice is two
-    examples. Files that are not UTF-8 end the run or are skipped, as `undecodable` says.
+    Line ends, byte order marks and empty files are kept. A file that is not UTF-8 raises `Failed` or is skipped, by
+    `source.undecodable`.
     """
 
     def __init__(self, root: Path, config: TextFilesSource, memory: Path | None = None) -> None:

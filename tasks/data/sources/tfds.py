@@ -1,6 +1,6 @@
-"""Data sets of tensorflow-datasets, read from their prepared TFRecord files: neither it nor TensorFlow is imported.
+"""Data sets of tensorflow-datasets, read from their prepared TFRecord files without importing it or TensorFlow.
 
-Only to prepare one that is not there yet it is started, in a process of its own (`tasks.data.sources.tfds_prepare`).
+A data set that is not prepared yet is prepared in a process of its own (`tasks.data.sources.tfds_prepare`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from tasks.config import TfdsSource
 from tasks.data.features import Example, Feature, Value
 from tasks.data.sources import Item, Source, Unreadable
 from tasks.data.sources.files import Hashes
-from tasks.data.wire import Frames, Parsed, decode
+from tasks.data.tfrecord import Parsed, RecordFile, decode
 from tasks.errors import Failed, Refused
 
 INFO, SCHEMA = "dataset_info.json", "features.json"
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.-]+))?(?::(?P<version>\d+\.\d+\.\d+))?")
-DEPTH = {"image": "an image", "label": "a class label", "text": "a text"}
+NOUNS = {"image": "an image", "label": "a class label", "text": "a text"}
 
 
 def open(config: TfdsSource, memory: Path | None = None) -> Source:
-    """The prepared data set, or one that `download` will prepare at the first listing.
+    """Open a prepared data set, or one that is prepared at the first listing (`source.download`).
 
-    Raises `Refused` where it is not prepared and must not be, was prepared in another format, or lacks what the
-    config names.
+    Raises:
+        Refused: it is not prepared and `source.download` is false, it has another format, or it lacks a feature or
+            split of the config.
     """
     folder = prepared(config)
     if folder is None and not config.download:
@@ -50,13 +51,13 @@ def open(config: TfdsSource, memory: Path | None = None) -> Source:
 
 
 def data_dir(config: TfdsSource) -> Path:
-    """Where prepared data sets lie; as tensorflow-datasets has it."""
+    """Return the folder of prepared data sets, by the rules of tensorflow-datasets."""
     default = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     return Path(config.data_dir or default).expanduser()
 
 
 def prepared(config: TfdsSource) -> Path | None:
-    """The folder of the data set, of its newest version where none is named; None where it is not prepared."""
+    """Return the folder of the data set, the newest version where none is named; None where it is not prepared."""
     match = NAME.fullmatch(config.dataset)
     if match is None:
         raise Refused(
@@ -66,14 +67,14 @@ def prepared(config: TfdsSource) -> Path | None:
     if (root / INFO).is_file():
         return root if _info(root).get("name") == match["name"] else None
     under = root / match["name"] / (match["config"] or "")
-    found = [path.parent for path in under.glob(f"*/{INFO}") if re.fullmatch(r"\d+\.\d+\.\d+", path.parent.name)]
+    versions = [path.parent for path in under.glob(f"*/{INFO}") if re.fullmatch(r"\d+\.\d+\.\d+", path.parent.name)]
     if match["version"]:
-        found = [path for path in found if path.name == match["version"]]
-    return max(found, key=lambda path: [int(part) for part in path.name.split(".")], default=None)
+        versions = [path for path in versions if path.name == match["version"]]
+    return max(versions, key=lambda path: [int(part) for part in path.name.split(".")], default=None)
 
 
 class Prepared:
-    """A prepared folder: its splits, its schema, and which of its features are read."""
+    """A prepared folder: its shards by split, its schema, and the features that are read."""
 
     def __init__(self, folder: Path, config: TfdsSource) -> None:
         self.folder, self._config = folder, config
@@ -88,8 +89,8 @@ class Prepared:
         self._kinds = {name: _kind(feature) for name, feature in schema.items()}
         self._schema = schema
         self.shards = self._shards(info, config.splits)
-        self.payload = self._only("image", None) or self._only("text", None)
-        self.label = self._only("label", config.label)
+        self.payload = self._single_feature("image", None) or self._single_feature("text", None)
+        self.label = self._single_feature("label", config.label)
         if self.payload is None:
             names = ", ".join(sorted(schema))
             raise Refused("source.dataset", f"features {names}", "one must be an image or a text", "choose another")
@@ -102,48 +103,48 @@ class Prepared:
     def features(self) -> dict[str, Feature]:
         assert self.payload is not None
         if self._kinds[self.payload] == "image":
-            found = {"image": Feature("image", "uint8", (-1, -1, -1))}
+            features = {"image": Feature("image", "uint8", (-1, -1, -1))}
         else:
-            found = {"text": Feature("bytes", "string")}
+            features = {"text": Feature("bytes", "string")}
         if self.label is not None:
-            found["label"] = Feature("label", "int64", classes=self._classes(self.label))
-        return found
+            features["label"] = Feature("label", "int64", classes=self._classes(self.label))
+        return features
 
     def example(self, payload: bytes) -> Example:
-        """What of a serialized example is read. Raises `Unreadable` where it lacks something."""
+        """Return the features of a serialised example; raises `Unreadable` where one is missing."""
         parsed = decode(payload)
         assert self.payload is not None
         name = "image" if self._kinds[self.payload] == "image" else "text"
-        found: Example = {name: _single(parsed, self.payload)}
+        example: Example = {name: _single(parsed, self.payload)}
         if self.label is not None:
-            found["label"] = _single(parsed, self.label)
-        return found
+            example["label"] = _single(parsed, self.label)
+        return example
 
-    def shown(self, payload: bytes) -> bytes | None:
-        """The image or text of a serialized example, as it was prepared; None where it has none."""
+    def payload_content(self, payload: bytes) -> bytes | None:
+        """Return the image or text of a serialised example; None where it has none."""
         assert self.payload is not None
         values = decode(payload).get(self.payload, [])
         return bytes(values[0]) if len(values) == 1 else None
 
     def text(self, payload: bytes, feature: str) -> str:
-        """A feature as text: a key or a group."""
+        """Return a feature as text, for a key or a group."""
         value = _single(decode(payload), feature)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def files(self) -> list[str]:
-        """What decides the examples: the shards that are read, the schema and the names of classes."""
+        """Return the files that decide the examples: the shards, the schema and the class names."""
         shards = [shard for shards in self.shards.values() for shard in shards]
         return sorted([*shards, SCHEMA, *(path.name for path in self.folder.glob("*.labels.txt"))])
 
-    def _shards(self, info: dict[str, Any], wanted: tuple[str, ...] | None) -> dict[str, list[str]]:
+    def _shards(self, info: dict[str, Any], chosen: tuple[str, ...] | None) -> dict[str, list[str]]:
         splits = {split["name"]: split for split in info.get("splits", [])}
-        if unknown := sorted(set(wanted or ()) - set(splits)):
+        if unknown := sorted(set(chosen or ()) - set(splits)):
             raise Refused("source.splits", unknown[0], f"it has {', '.join(splits) or 'none'}", "name some of them")
-        found = {}
-        for name in sorted(wanted or splits):
+        shards_by_split = {}
+        for name in sorted(chosen or splits):
             lengths = splits[name].get("shardLengths", [])
             template = splits[name].get("filepathTemplate", "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}")
-            found[name] = [
+            shards_by_split[name] = [
                 template.format(
                     DATASET=info["name"],
                     SPLIT=name,
@@ -154,23 +155,25 @@ class Prepared:
                 )
                 for number in range(len(lengths))
             ]
-        missing = [shard for shards in found.values() for shard in shards if not (self.folder / shard).is_file()]
+        missing = [
+            shard for shards in shards_by_split.values() for shard in shards if not (self.folder / shard).is_file()
+        ]
         if missing:
             raise Refused(
                 "source.dataset", f"{self.folder / missing[0]} is missing", "all shards must be there", "remake it"
             )
-        if not any(found.values()):
+        if not any(shards_by_split.values()):
             raise Refused(
                 "source.dataset", f"{self.folder} holds no shard", "it must have examples", "name other splits"
             )
-        return found
+        return shards_by_split
 
-    def _only(self, kind: str, chosen: str | None) -> str | None:
-        names = sorted(name for name, found in self._kinds.items() if found == kind)
-        if chosen is not None:
-            if chosen not in names:
-                raise self._unknown("label", chosen, DEPTH[kind])
-            return chosen
+    def _single_feature(self, kind: str, given: str | None) -> str | None:
+        names = sorted(name for name, kind_of in self._kinds.items() if kind_of == kind)
+        if given is not None:
+            if given not in names:
+                raise self._unknown("label", given, NOUNS[kind])
+            return given
         if len(names) > 1 and kind == "label":
             raise Refused("source.label", "nothing", f"there are several: {', '.join(names)}", "name one of them")
         if len(names) > 1 and kind == "image":
@@ -191,12 +194,12 @@ class Prepared:
 
 
 class Tfds(Source):
-    """Gives `image` or `text` as it was prepared, and `label` where there is one; other features are left."""
+    """Has the features `image` or `text`, as prepared, and `label` where there is one; others are not read."""
 
-    def __init__(self, config: TfdsSource, memory: Path | None, found: Prepared | None = None) -> None:
+    def __init__(self, config: TfdsSource, memory: Path | None, prepared_folder: Prepared | None = None) -> None:
         self._config, self._memory = config, memory
-        if found is not None:
-            self._prepared = found
+        if prepared_folder is not None:
+            self._prepared = prepared_folder
 
     @property
     def ready(self) -> bool:
@@ -207,7 +210,7 @@ class Tfds(Source):
         return self._prepared.features
 
     def fingerprint(self) -> list[tuple[str, str]]:
-        """By file, since the examples cannot be told apart without reading all of them."""
+        """Return (file, sha256) of every file, as a hash of every example needs all of them to be read."""
         files = self._prepared.files()
         return list(zip(files, Hashes(self._prepared.folder, self._memory).of(files), strict=True))
 
@@ -218,48 +221,48 @@ class Tfds(Source):
         return Hashes(self._prepared.folder, self._memory).newest(self._prepared.files())
 
     def listing(self) -> list[Item]:
-        self._places: dict[str, tuple[str, int]] = {}
-        self._frames: dict[str, Frames] = {}
+        self._positions: dict[str, tuple[str, int]] = {}
+        self._files: dict[str, RecordFile] = {}
         items = []
         for split, shards in self._prepared.shards.items():
             index = 0
             for shard in shards:
-                self._frames[shard] = Frames(self._prepared.folder / shard)
-                for number, payload in enumerate(self._frames[shard]):
+                self._files[shard] = RecordFile(self._prepared.folder / shard)
+                for number, payload in enumerate(self._files[shard]):
                     item = self._item(f"{split}/{index:07d}", payload)
-                    self._places[item.key] = (shard, number)
+                    self._positions[item.key] = (shard, number)
                     items.append(item)
                     index += 1
         return sorted(items, key=lambda item: item.key)
 
     def read(self, item: Item) -> Example:
-        shard, number = self._places[item.key]
-        payload = self._frames[shard][number]
+        shard, number = self._positions[item.key]
+        payload = self._files[shard][number]
         if hashlib.sha256(payload).hexdigest() != item.sha256:
             raise Failed(item.key, "other content than listed", "a source must not change while it is read", "rerun")
         return self._prepared.example(payload)
 
-    def _item(self, place: str, payload: bytes) -> Item:
+    def _item(self, position: str, payload: bytes) -> Item:
         config, read = self._config, self._prepared.text
         try:
-            key = place if config.key is None else read(payload, config.key)
+            key = position if config.key is None else read(payload, config.key)
             group = None if config.group is None else read(payload, config.group)
         except Unreadable as reason:
             raise Failed(
-                place, reason, "every example needs its key and group", "correct source.key or .group"
+                position, reason, "every example needs its key and group", "correct source.key or .group"
             ) from None
-        shown = self._prepared.shown(payload)
-        unlabelled = None if shown is None else hashlib.sha256(shown).hexdigest()
+        payload_content = self._prepared.payload_content(payload)
+        unlabelled = None if payload_content is None else hashlib.sha256(payload_content).hexdigest()
         return Item(key, hashlib.sha256(payload).hexdigest(), group, unlabelled)
 
     @cached_property
     def _prepared(self) -> Prepared:
-        """Prepare the data set now, in a process that may import TensorFlow and use the network."""
+        """Prepare the data set, in a process that may use the network; raises `Failed` where that fails."""
         command = [sys.executable, "-m", "tasks.data.sources.tfds_prepare", self._config.model_dump_json()]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.stderr.write(done.stderr)
-            saw = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if process.returncode:
+            sys.stderr.write(process.stderr)
+            saw = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
             rule = "tensorflow-datasets must be able to prepare it"
             raise Failed(
                 f"source.dataset {self._config.dataset}", saw, rule, "see the log; prepare it by hand and rerun"
@@ -272,7 +275,7 @@ class Tfds(Source):
 
 
 def _kind(feature: dict[str, Any]) -> str | None:
-    """What a feature of tensorflow-datasets is here; None for what is not read."""
+    """Return the kind of a tensorflow-datasets feature; None for one that is not read."""
     name = str(feature.get("pythonClassName", "")).rpartition(".")[2]
     if name == "Image" and feature["image"].get("dtype", "uint8") in ("uint8", "uint16"):
         return "image"
@@ -300,8 +303,8 @@ def _info(folder: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return found
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return content
     except (OSError, ValueError) as error:
         rule = "a prepared data set holds it"
         raise Refused(

@@ -1,6 +1,6 @@
-"""`python -m tasks.data.sources.tfds_prepare SOURCE`: have tensorflow-datasets prepare a data set, and leave.
+"""`python -m tasks.data.sources.tfds_prepare SOURCE`: prepare a data set with tensorflow-datasets.
 
-A process of its own, because it imports TensorFlow; SOURCE is the JSON of a `TfdsSource` with `download: true`.
+Runs in a process of its own, as it imports TensorFlow; SOURCE is the JSON of a `TfdsSource` with `download: true`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tasks.config import TfdsSource
 
 PR_SET_PDEATHSIG = 1
 RETRIES = 1
-PATIENCE = (10, 60)
-"""Of a download, and seconds until it connects and between two answers; the library's own ten retries without a limit
-take minutes to say that there is no network."""
+TIMEOUT = (10, 60)
+"""Timeouts of a download in seconds, to connect and to read: the library's ten retries without a timeout
+take minutes where there is no network."""
 
 
 def prepare(config: TfdsSource) -> None:
-    """Download (where the builder asks for it) and write the data set as TFRecord; raises what the builder raises."""
+    """Download the data set where necessary and write it as TFRecord; raises what the builder raises."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     import tensorflow_datasets as tfds
@@ -32,10 +32,10 @@ def prepare(config: TfdsSource) -> None:
     downloader.MAX_RETRIES = RETRIES
     send = HTTPAdapter.send
 
-    def patient(*told: Any, **more: Any) -> Any:
-        return send(*told, **{**more, "timeout": more.get("timeout") or PATIENCE})
+    def send_with_timeout(*arguments: Any, **options: Any) -> Any:
+        return send(*arguments, **{**options, "timeout": options.get("timeout") or TIMEOUT})
 
-    HTTPAdapter.send = patient  # type: ignore[method-assign]
+    HTTPAdapter.send = send_with_timeout  # type: ignore[method-assign]
     tfds.disable_progress_bar()
     if config.module:
         import_module(config.module)

@@ -1,4 +1,4 @@
-"""Engines: what computes a training, behind a narrow door of integers and numpy arrays."""
+"""Engines, which compute a training; their interface has integers and NumPy arrays only."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 ENGINES = {"one_device": "tensorflow", "mirrored": "tensorflow"}
-"""The engine of each `train.strategy.kind`: a package here with a function `build`."""
+"""The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 
 class Engine(Protocol):
-    """A model, its optimizer and its data on some devices."""
+    """A model, its optimizer and its input on one or more devices."""
 
     loss: str
-    """The loss that is minimised, by its name in the config."""
+    """The loss that is minimised, by its name in `train.loss`."""
 
     watched: tuple[str, bool]
-    """The name in `score` that stands for the task's primary metric, and whether higher is better."""
+    """The name in `score` that `train.early_stopping.metric: primary` uses, and whether higher is better."""
 
     def seek(self, step: int) -> None:
-        """Have the examples of global step `step` come next."""
+        """Continue with the examples of global step `step`."""
 
     def step(self, n: int) -> StepSums:
-        """Take n global steps."""
+        """Run n global steps."""
         ...
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Means over batches by name, `loss` first, without smoothing, class weights or dropout."""
+        """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
         ...
 
     def weights(self) -> Arrays:
-        """What the model answers with, by a stable name: the state without the optimizer's part."""
+        """Return the model's variables by stable names: the state without the optimizer's."""
         ...
 
     def state(self) -> Arrays:
-        """Everything that decides the next step, by a stable name."""
+        """Return all variables that decide the next step, by stable names."""
         ...
 
     def load(self, state: Arrays) -> None:
-        """Be as it was when this state was taken."""
+        """Restore a result of `state`."""
 
     def close(self) -> None:
-        """Let threads and devices go."""
+        """Release threads and devices."""
 
 
 def build(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int) -> Engine:
-    """The engine of a config, with a model whose weights are a function of the seed."""
+    """Create the engine of a config, with a model initialised by the seed."""
     module = importlib.import_module(f"{__name__}.{ENGINES[config.strategy.kind]}")
     engine: Engine = module.build(config, model, snapshot, plan, seed)
     return engine

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def build(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int) -> Engine:
-    """The engine of a config (`tasks.training.engines.build`)."""
+    """Create the engine of a config (see `tasks.training.engines.build`)."""
     from tasks.training.engines.tensorflow import engine
 
     return engine.build(config, model, snapshot, plan, seed)

@@ -1,4 +1,4 @@
-"""The TensorFlow engine: a Keras model, its optimizer and its feed behind the loop's narrow door."""
+"""The TensorFlow engine: a Keras model, its optimizer and its feed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import WATCHED, make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
-from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy, split_cpu
+from tasks.training.engines.tensorflow.strategies import Strategy, configure_logical_cpus, make_strategy
 from tasks.training.feeding import Feed
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
@@ -29,7 +29,7 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 class TensorFlowEngine:
-    """As `tasks.training.engines.Engine` says; make it in the strategy's scope."""
+    """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
         self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
@@ -48,12 +48,12 @@ class TensorFlowEngine:
         self._score = score
 
     def seek(self, step: int) -> None:
-        """Have the examples of global step `step` come next."""
+        """Continue with the examples of global step `step`."""
         self.position = step
         self.feed.seek(step)
 
     def step(self, n: int) -> StepSums:
-        """Take n global steps in one call."""
+        """Run n global steps in one call."""
         started, waited = time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
@@ -73,7 +73,7 @@ class TensorFlowEngine:
         )
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Means over batches, by name; the sums over batches are taken in float64."""
+        """Return means over batches by name; sums over batches are computed in float64."""
         meter = Meter()
         for batch in batches:
             for name, value in self._score(tensors(batch)).items():
@@ -81,36 +81,36 @@ class TensorFlowEngine:
         return meter.means()
 
     def close(self) -> None:
-        """End the thread that gathers batches."""
+        """End the prefetching thread."""
         self.feed.close()
 
     def weights(self) -> Arrays:
-        """The model's variables, numbered in the order in which Keras holds them."""
+        """Return the model's variables, numbered in Keras' order: `model/00000`."""
         return {name: values for name, values in self.state().items() if name.startswith("model/")}
 
     def state(self) -> Arrays:
-        """Weights, seeds, optimizer slots and counters, numbered in the order in which Keras holds them."""
+        """Return all variables of model and optimizer, numbered in Keras' order: `model/00000`, `optimizer/00000`."""
         return {name: np.asarray(first_copy(variable)) for name, variable in self._variables().items()}
 
     def load(self, state: Arrays) -> None:
-        """Assign every variable; a state of another model is our bug, not the user's."""
+        """Assign every variable from a result of `state`."""
         variables = self._variables()
         assert variables.keys() == state.keys(), f"{sorted(variables.keys() ^ state.keys())[:3]}"
         for name, variable in variables.items():
             variable.assign(state[name])
-        self.part_seeds()
+        self.split_seeds()
 
-    def part_seeds(self) -> None:
-        """Let each replica drop other units: the second half of a seed's state is shifted by the replica's number.
+    def split_seeds(self) -> None:
+        """Give each replica dropout seeds of its own: the first word of a seed's state is offset by the replica number.
 
-        A checkpoint holds the first replica's state, so this follows every load, and the building of the model.
+        Must follow the creation of the model and every load, as a checkpoint has the first replica's state only.
         """
         for variable in self.model.variables:
             if variable.path.endswith("seed_generator_state"):
-                held = copies(variable)
-                for number, copy in enumerate(held):
+                replica_copies = copies(variable)
+                for number, copy in enumerate(replica_copies):
                     copy.assign(copy + tf.constant([number * 0x9E3779B9 % 2**32, 0], copy.dtype))
-                different = len({tuple(copy.numpy()) for copy in held}) == len(held)
+                different = len({tuple(copy.numpy()) for copy in replica_copies}) == len(replica_copies)
                 assert different, f"{variable.path}: replicas share a seed"
 
     def _variables(self) -> dict[str, Any]:
@@ -121,8 +121,8 @@ class TensorFlowEngine:
 def build(
     config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int
 ) -> TensorFlowEngine:
-    """The engine of a config; logical devices are cut before TensorFlow computes anything."""
-    split_cpu(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
+    """Create the engine of a config; logical devices are configured before TensorFlow is initialised."""
+    configure_logical_cpus(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
     objective = make_objective(model_config.task, config, snapshot)
     strategy = make_strategy(config)
     with strategy.scope():
@@ -131,13 +131,13 @@ def build(
         optimizer = make_optimizer(config.optimizer, model)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
         engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed))
-    engine.part_seeds()
+    engine.split_seeds()
     return engine
 
 
 @contextmanager
 def policy(name: str) -> Iterator[None]:
-    """Build layers under a dtype policy of Keras'."""
+    """Set Keras' dtype policy within the context."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:
@@ -147,16 +147,16 @@ def policy(name: str) -> Iterator[None]:
 
 
 def tensors(batch: Arrays) -> dict[str, tf.Tensor]:
-    """A batch as the compiled functions take it."""
+    """Convert a batch to tensors, without `row`."""
     return {name: tf.constant(np.asarray(values)) for name, values in batch.items() if name != "row"}
 
 
 def copies(variable: Any) -> list[Any]:
-    """A variable's copies by replica; itself where there is one device."""
+    """Return a variable's copies by replica; the variable's value alone on one device."""
     value = variable.value
     return list(getattr(value, "values", [value]))
 
 
 def first_copy(variable: Any) -> Any:
-    """The first replica's copy: all are equal but for the seeds."""
+    """Return the first replica's copy; all are equal except for seeds."""
     return copies(variable)[0]

@@ -1,4 +1,4 @@
-"""Keras' optimizers, told everything but the learning rate, which the plan gives at every step."""
+"""Keras optimizers; their learning rate is assigned at every step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def make_optimizer(config: Adam | AdamW | Sgd, model: keras.Model) -> keras.optimizers.Optimizer:
-    """The optimizer of a config, built for the model's trainable variables."""
+    """Create the optimizer of a config, built for the model's trainable variables.
+
+    Weight decay does not apply to vectors (biases, norms) and embeddings.
+    """
     import keras
 
     optimizer: keras.optimizers.Optimizer
@@ -19,8 +22,8 @@ def make_optimizer(config: Adam | AdamW | Sgd, model: keras.Model) -> keras.opti
         optimizer = keras.optimizers.AdamW(
             1.0, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon, weight_decay=config.weight_decay
         )
-        spared = [v for v in model.trainable_variables if len(v.shape) < 2 or v.name == "embeddings"]
-        optimizer.exclude_from_weight_decay(spared)
+        without_decay = [v for v in model.trainable_variables if len(v.shape) < 2 or v.name == "embeddings"]
+        optimizer.exclude_from_weight_decay(without_decay)
     elif isinstance(config, Adam):
         optimizer = keras.optimizers.Adam(1.0, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon)
     else:

@@ -1,4 +1,4 @@
-"""The step: arithmetic in the one order that is right under every strategy."""
+"""The training step; its order of operations is valid under every strategy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tensorflow as tf
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 NORM, FINITE = "gradient_norm", "finite"
-"""What a step returns beside the objective's sums."""
+"""Names of what a step returns besides the objective's sums."""
 
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One global step of a model: what is computed, in which order, and by what it is divided."""
+    """A global training step of a model."""
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
@@ -28,14 +28,14 @@ class Step:
     jit: bool = False
 
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
-        """Forward, backward and update on this replica's slice of a global batch; returns sums over all of it."""
+        """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
-        # one all-reduce of everything, so that all replicas decide on the same numbers from here on
+        # one all-reduce of sums and gradients, so that all replicas continue with the same numbers
         reduced = reduce(sums)
         names = self.objective.sums
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
-        # the norm of the whole gradient: clipped before the reduce, it would be that of a slice
+        # after the all-reduce: before it, the norm would be that of a slice
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) & tf.math.is_finite(totals["loss"])
         if self.clip_norm is not None:
@@ -44,23 +44,27 @@ class Step:
         return {**totals, NORM: norm, FINITE: tf.cast(finite, tf.float32)}
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:
-        """The objective's sums, then the gradients, over the micro-batches, one after the other."""
+        """Return the objective's sums and the gradients, accumulated over micro-batches."""
         compute = tf.function(self.sums, jit_compile=True) if self.jit else self.sums
         size = batch["weight"].shape[0] // self.accumulate
         total: list[tf.Tensor] = []
         for k in range(self.accumulate):
             micro = {name: values[k * size : (k + 1) * size] for name, values in batch.items()}
-            if total:  # not before the last one is done: the point is to hold one micro-batch's activations at a time
+            if total:  # wait for the previous one, so that the activations of one micro-batch at a time are in memory
                 with tf.control_dependencies(total):
                     micro = {name: tf.identity(values) for name, values in micro.items()}
-            found = compute(micro)
-            total = [have + new for have, new in zip(total, found, strict=True)] if total else found
+            sums_and_gradients = compute(micro)
+            total = (
+                [before + new for before, new in zip(total, sums_and_gradients, strict=True)]
+                if total
+                else sums_and_gradients
+            )
         return total
 
     def sums(self, batch: Batch) -> list[tf.Tensor]:
-        """The objective's sums by their order, then the gradient of the loss by variable, over a micro-batch.
+        """Return the objective's sums in order, then the gradient of the loss by variable, over a micro-batch.
 
-        Float32 sums, not means: those of slices of unequal weight add up to that of the whole batch.
+        These are float32 sums, not means, so that slices of unequal weight add up to the whole batch.
         """
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
@@ -70,6 +74,6 @@ class Step:
         gradients = tape.gradient(
             loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        # densify before anything is squared or added: an embedding's rows may come twice
+        # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
         return [*(sums[name] for name in self.objective.sums), *gradients]

@@ -1,4 +1,4 @@
-"""How a global step is spread over devices: one, or a copy of the model on each of several."""
+"""Distribution of a global step over devices: one device, or a replica of the model on each of several."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
 
 Sums = dict[str, Any]
 Run = Callable[[Arrays, np.ndarray], Sums]
-"""From the batches [n, batch, ...] and rates [n] of n steps to what each step returned: numpy, [n] by name."""
+"""From batches [n, batch, ...] and learning rates [n] of n steps to the results of each step, [n] by name."""
 
 
 class Strategy(Protocol):
-    """Where variables live, and how n steps are run."""
+    """Places variables on devices, and compiles steps."""
 
     def scope(self) -> contextlib.AbstractContextManager[Any]: ...
 
@@ -28,17 +28,17 @@ class Strategy(Protocol):
 
 
 class OneDeviceStrategy:
-    """All on the one device that TensorFlow prefers."""
+    """Runs on TensorFlow's default device."""
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Nothing is spread."""
+        """Return a context without effect."""
         return contextlib.nullcontext()
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
-        """n steps in one compiled call."""
+        """Compile a function that runs n steps in one call."""
         specs = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in batches.items()}
 
-        # one trace for any number of steps: a resumed training cuts its calls elsewhere, and must compute alike
+        # one trace for any number of steps: a resumed training has other calls, and must compute the same
         @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)])
         def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
             names = (*step.objective.sums, NORM, FINITE)
@@ -51,31 +51,30 @@ class OneDeviceStrategy:
             return {name: array.stack() for name, array in zip(names, returned, strict=True)}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
-            fed = {name: tf.constant(values) for name, values in arrays.items()}
-            return {name: value.numpy() for name, value in run(fed, tf.constant(rates)).items()}
+            tensors = {name: tf.constant(values) for name, values in arrays.items()}
+            return {name: value.numpy() for name, value in run(tensors, tf.constant(rates)).items()}
 
         return call
 
 
 class MirroredStrategy:
-    """A copy of the model on each device; the sums of their slices meet in one all-reduce.
+    """Runs a replica of the model on each device, with one all-reduce of the sums of their slices.
 
-    Keras' optimizers would reduce gradients once more by themselves: that is switched off by a private hook, which
-    is tested when it is set.
+    Keras' optimizers would reduce gradients a second time; a private method is replaced to prevent it.
     """
 
     def __init__(self, devices: int) -> None:
         self.replicas = devices
         accelerators = tf.config.list_logical_devices("GPU")
-        kind = "GPU" if len(accelerators) >= devices else "CPU"
-        self.strategy = tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(devices)])
+        device_type = "GPU" if len(accelerators) >= devices else "CPU"
+        self.strategy = tf.distribute.MirroredStrategy([f"{device_type}:{number}" for number in range(devices)])
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Variables made here have a copy on each device."""
+        """Return the scope in which variables are created with a copy on each device."""
         return self.strategy.scope()
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
-        """One step a call: its trace must not depend on how many steps are asked for."""
+        """Compile a function that runs one step in a call, so that its trace does not depend on the number of steps."""
         assert hasattr(step.optimizer, "_all_reduce_sum_gradients"), "this Keras reduces gradients in another way"
         step.optimizer._all_reduce_sum_gradients = lambda pairs: list(pairs)
 
@@ -100,22 +99,22 @@ class MirroredStrategy:
     def _slices(self, batch: Arrays) -> Any:
         share = len(batch["weight"]) // self.replicas
 
-        def mine(context: Any) -> dict[str, tf.Tensor]:
+        def of_replica(context: Any) -> dict[str, tf.Tensor]:
             begin = context.replica_id_in_sync_group * share
             return {name: tf.constant(values[begin : begin + share]) for name, values in batch.items()}
 
-        return self.strategy.experimental_distribute_values_from_function(mine)
+        return self.strategy.experimental_distribute_values_from_function(of_replica)
 
 
 def make_strategy(config: TrainConfig) -> Strategy:
-    """The strategy of a config."""
+    """Create the strategy of a config."""
     if isinstance(config.strategy, Mirrored):
         return MirroredStrategy(config.strategy.devices)
     return OneDeviceStrategy()
 
 
-def split_cpu(devices: int) -> None:
-    """Cut the CPU into logical devices; must come before TensorFlow computes anything. Without effect on GPUs."""
+def configure_logical_cpus(devices: int) -> None:
+    """Split the CPU into logical devices, before TensorFlow is initialised; without effect where there is a GPU."""
     if devices > 1 and not tf.config.list_physical_devices("GPU"):
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * devices)

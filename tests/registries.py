@@ -11,7 +11,7 @@ from tasks.artifacts import Export, Records, Report
 from tasks.config import PromoteConfig
 from tasks.config.load import load
 from tasks.registry import registry
-from tasks.runs.audit import Answer, Audit
+from tasks.runs.audit import Audit, Decision
 from tasks.runs.home import Home
 from tasks.runs.runs import Run, opened
 from tasks.stage import releasing
@@ -19,7 +19,7 @@ from tasks.store.files import pretty, write
 from tasks.tracking.runs import connect
 from tests.homes import DIGITS
 
-YES, NO = Answer(True, "ada", "as stated", "looked at"), Answer(False, "bob", "system user", "too slow")
+YES, NO = Decision(True, "ada", "as stated", "looked at"), Decision(False, "bob", "system user", "too slow")
 EXPORT = "{:064d}"
 
 
@@ -29,7 +29,7 @@ class AtPromote:
     def __init__(self, run: Run, workbench: Any = None) -> None:
         self.run, self.config, self.store, self.workbench = run, run.config, run.store, workbench
 
-    def answered(self, export: str) -> Answer | None:
+    def decision_on(self, export: str) -> Decision | None:
         return None
 
     def work(self, stage: str, work: str, staging: None, arguments: tuple[Any, ...]) -> Any:
@@ -37,7 +37,7 @@ class AtPromote:
         return getattr(import_module(module), function)(self.workbench, *arguments)
 
 
-class Shop:
+class RegistryHome:
     """A home with a registry, and what `promote` does there once an export is registered."""
 
     def __init__(self, root: Path, database: Path) -> None:
@@ -77,7 +77,7 @@ class Shop:
         workbench: Any = None,
     ) -> str:
         """As `promote` does it, by its own decision, with an export that is registered; the run's last status."""
-        metric = "test/" + releasing.primary(run.config.model.task)[0]
+        metric = "test/" + releasing.primary_metric(run.config.model.task)[0]
         if isinstance(records, str):
             records = Records(records, self.home.root, "records")
         self.register(run, number, score, records.digest, metric)
@@ -110,7 +110,7 @@ class Shop:
         assert found is not None
         return {name.removeprefix("millrace."): value for name, value in found.tags.items()}
 
-    def told(self) -> list[tuple[str, str, str | None, str | None, str]]:
+    def audit_lines(self) -> list[tuple[str, str, str | None, str | None, str]]:
         return [(row["action"], row["version"], row["before"], row["after"], row["who"]) for row in self.audit.rows()]
 
     def champions(self, *scores: float) -> None:

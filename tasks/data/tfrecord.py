@@ -1,7 +1,7 @@
-"""TFRecord files of `tf.train.Example`, written and read by hand: no TensorFlow, no Python loop over bytes.
+"""TFRecord files of `tf.train.Example`, written and read without TensorFlow.
 
-A frame is: length (uint64, little-endian), masked CRC-32C of the length, payload, masked CRC-32C of the payload. The
-features of an example stand in order of name, so its bytes are a function of its values.
+A record is: length (uint64, little-endian), masked CRC-32C of the length, payload, masked CRC-32C of the payload. The
+features of an example are sorted by name, so that its bytes are a function of its values.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tasks.data.features import Value
 from tasks.errors import Failed
 
 HEADER, FOOTER = 12, 4
-JOINED = 1 << 15
-"""Examples up to this size are joined before they are written; the payloads of larger ones are never copied."""
+MAX_JOINED = 1 << 15
+"""Examples up to this many bytes are joined before they are written; larger payloads are not copied."""
 
 Offsets = NDArray[np.uint64]
 Parsed = dict[str, list[bytes] | NDArray[np.int64] | NDArray[np.float32]]
@@ -34,10 +34,10 @@ Parsed = dict[str, list[bytes] | NDArray[np.int64] | NDArray[np.float32]]
 
 
 def encode(example: Mapping[str, Value]) -> list[bytes]:
-    """One serialized `tf.train.Example`, in pieces to be written one after another.
+    """Serialise a `tf.train.Example`; return its bytes in parts, to be written one after another.
 
-    bytes become a `bytes_list`, ints and integer arrays an `int64_list`, floats and float arrays a `float_list`.
-    The bytes of protobuf's own deterministic serialisation, unless one name begins another: it puts the longer first.
+    bytes become a `bytes_list`, ints and integer arrays an `int64_list`, floats and float arrays a `float_list`. The
+    result equals protobuf's deterministic serialisation, except that protobuf sorts a name after its extensions.
     """
     parts: list[bytes] = [b""]
     size = 0
@@ -55,9 +55,9 @@ def encode(example: Mapping[str, Value]) -> list[bytes]:
 
 
 class RecordWriter:
-    """Writes frames to a file and remembers where each began.
+    """Writes records to a file, as a context manager.
 
-    Use as a context; `offsets` (uint64 [n + 1], the last is the file's size) is whole when it ends.
+    `offsets`: uint64 [n + 1], the offset of each record and the file's size; complete when the context ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,9 +65,9 @@ class RecordWriter:
         self._ends = array("Q", [0])
 
     def write(self, parts: list[bytes]) -> None:
-        """Append one frame whose payload is these pieces in a row."""
+        """Append a record whose payload is the concatenation of these parts."""
         size = sum(map(len, parts))
-        if size <= JOINED:
+        if size <= MAX_JOINED:
             parts = [b"".join(parts)]
         crc = 0
         for part in parts:
@@ -91,7 +91,7 @@ class RecordWriter:
 
 
 def _list_of(value: Value) -> tuple[bytes, tuple[bytes, bytes]]:
-    """The tag of a `Feature`'s list, and the list's message as a head and a payload that may be long."""
+    """Return the tag of a `Feature`'s list, and the list's message as head and payload."""
     if isinstance(value, bytes):
         return b"\x0a", (b"\x0a" + _varint(len(value)), value)
     if isinstance(value, int) and value >= 0:
@@ -108,13 +108,13 @@ def _list_of(value: Value) -> tuple[bytes, tuple[bytes, bytes]]:
 
 
 def _pack(numbers: NDArray[np.int64]) -> bytes:
-    """Integers as varints, all at once."""
+    """Encode integers as varints."""
     groups = (numbers.view(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)) & np.uint64(127)
     lengths = 10 - (groups[:, ::-1] != 0).argmax(axis=1)
     lengths[numbers == 0] = 1
-    places = np.arange(10)
-    octets = groups.astype(np.uint8) | np.where(places < lengths[:, None] - 1, 128, 0).astype(np.uint8)
-    return octets[places < lengths[:, None]].tobytes()
+    positions = np.arange(10)
+    octets = groups.astype(np.uint8) | np.where(positions < lengths[:, None] - 1, 128, 0).astype(np.uint8)
+    return octets[positions < lengths[:, None]].tobytes()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -140,11 +140,15 @@ def _masked(crc: int) -> bytes:
 # Reading
 
 
-class Frames:
-    """The payloads of a TFRecord file, by number; each is checked against both of its checksums as it is read."""
+class RecordFile:
+    """A TFRecord file: its payloads by number, each checked against both of its checksums when it is read."""
 
     def __init__(self, path: Path, offsets: Offsets | None = None) -> None:
-        """`offsets` uint64 [n + 1]; without them the file is walked once. Raises `Failed` where they do not fit it."""
+        """Open a file; `offsets` are uint64 [n + 1], None to read them from the file.
+
+        Raises:
+            Failed: the offsets do not fit the file.
+        """
         self.path = path
         with open(path, "rb") as file:
             size = path.stat().st_size
@@ -162,7 +166,7 @@ class Frames:
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, number: int) -> bytes:
-        """The payload. Raises `Failed`, naming file and offset, if it is damaged."""
+        """Return a payload. Raises `Failed`, naming file and offset, if it is damaged."""
         begin, end = int(self.offsets[number]), int(self.offsets[number + 1])
         size = self._length(begin)
         if begin + HEADER + size + FOOTER != end:
@@ -189,7 +193,7 @@ class Frames:
 
 
 def decode(payload: bytes) -> Parsed:
-    """The features of one serialized `tf.train.Example`: a list of bytes, int64 [k] or float32 [k] for each."""
+    """Parse a serialised `tf.train.Example`: by feature a list of bytes, int64 [k] or float32 [k]."""
     parsed: Parsed = {}
     for _, features in _fields(payload, 0, len(payload)):
         for _, entry in _fields(payload, *features):
@@ -215,7 +219,7 @@ def _values(payload: bytes, feature: tuple[int, int]) -> list[bytes] | NDArray[n
 
 
 def _fields(payload: bytes, begin: int, end: int) -> Iterable[tuple[int, tuple[int, int]]]:
-    """Number and span of each length-delimited field of a message; Example has no other kind when it is packed."""
+    """Yield number and span of each length-delimited field of a message; a packed Example has no others."""
     while begin < end:
         tag = payload[begin]
         if tag & 7 != 2:
@@ -234,7 +238,7 @@ def _fields(payload: bytes, begin: int, end: int) -> Iterable[tuple[int, tuple[i
 
 
 def _unpack(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Varints to integers, all at once."""
+    """Decode varints to integers."""
     if octets.size == 0:
         return np.empty(0, np.int64)
     ends = np.flatnonzero(octets < 128)

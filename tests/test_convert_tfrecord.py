@@ -1,4 +1,4 @@
-"""The wire format of records, against protobuf and TensorFlow; what damage does to a reader."""
+"""TFRecord files of records, against protobuf and TensorFlow; what damage does to a reader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.data.features import Value
-from tasks.data.wire import Frames, RecordWriter, decode, encode
+from tasks.data.tfrecord import RecordFile, RecordWriter, decode, encode
 from tasks.errors import Failed
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40).map(lambda values: np.array(values, np.int64))
@@ -71,7 +71,7 @@ def test_large_payloads_and_scalars_are_protobufs_own_bytes() -> None:
 
 
 def test_files_are_tensorflows_own_bytes(file: Path, tmp_path: Path, tf: Any) -> None:
-    frames = list(Frames(file))
+    frames = list(RecordFile(file))
     assert [raw.numpy() for raw in tf.data.TFRecordDataset(str(file))] == frames
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
         for frame in frames:
@@ -80,8 +80,8 @@ def test_files_are_tensorflows_own_bytes(file: Path, tmp_path: Path, tf: Any) ->
 
 
 def test_a_frame_is_found_by_its_offset(file: Path) -> None:
-    whole = Frames(file)
-    indexed = Frames(file, whole.offsets)
+    whole = RecordFile(file)
+    indexed = RecordFile(file, whole.offsets)
     assert len(indexed) == 10
     assert [len(indexed[number]) for number in (9, 0, 5)] == [900_004, 4, 500_004]
 
@@ -90,13 +90,13 @@ def test_an_empty_file_has_no_frames(tmp_path: Path) -> None:
     with RecordWriter(tmp_path / "empty") as writer:
         pass
     assert writer.offsets.tolist() == [0]
-    assert len(Frames(tmp_path / "empty", writer.offsets)) == 0
+    assert len(RecordFile(tmp_path / "empty", writer.offsets)) == 0
 
 
 @pytest.mark.parametrize("cut", ["in a payload", "in a header", "between frames", "to nothing"])
 def test_a_cut_file_is_named(file: Path, cut: str) -> None:
     """TensorFlow reads the last three of these in silence, short."""
-    offsets = Frames(file).offsets
+    offsets = RecordFile(file).offsets
     length = {
         "in a payload": -100,
         "in a header": int(offsets[-2]) + 5,
@@ -105,16 +105,16 @@ def test_a_cut_file_is_named(file: Path, cut: str) -> None:
     }
     file.write_bytes(file.read_bytes()[: length[cut]])
     with pytest.raises(Failed, match=f"{file.name} at byte"):
-        Frames(file, offsets)
+        RecordFile(file, offsets)
 
 
 @pytest.mark.parametrize(("place", "saw"), [(0, "header"), (9, "header"), (14, "payload"), (-2, "payload")])
 def test_a_flipped_bit_is_named_with_its_offset(file: Path, place: int, saw: str) -> None:
-    offsets = Frames(file).offsets
+    offsets = RecordFile(file).offsets
     content = bytearray(file.read_bytes())
     content[int(offsets[7]) + place if place >= 0 else int(offsets[8]) + place] ^= 4
     file.write_bytes(content)
-    frames = Frames(file, offsets)
+    frames = RecordFile(file, offsets)
     assert len(frames[6]) == 600_004
     with pytest.raises(Failed, match=rf"byte {offsets[7]}: a {saw}"):
         frames[7]

@@ -1,4 +1,4 @@
-"""A runner that works out what every stage of a flow would be asked for, and makes nothing."""
+"""Planning of a flow: computes the identity of every artifact, and makes none."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tasks.store.store import Store, handle
 
 Made = TypeVar("Made")
 
-UNPLANNED = ("promote",)
-"""Stages that always run: what they make does not lie in the store."""
+NOT_PLANNED = ("promote",)
+"""Stages that always run, as their result is not in the store."""
 
 
-class Looker:
+class Planner:
     """Plans the stages of a flow over a store."""
 
     def __init__(self, store: Store, config: Config) -> None:
         self.store, self.config = store, config
         self.planned: dict[str, list[PlannedArtifact]] = {}
-        """By stage, in the order in which they would be made."""
+        """Planned artifacts by stage, in the order in which they would be made."""
 
     def call(self, stage: str, body: Callable[..., Made], *args: Any, **kwargs: Any) -> Made | None:
-        """A verb's body, without Prefect; None for a stage that always runs."""
-        return None if stage in UNPLANNED else body(*args, **kwargs)
+        """Call a verb's body without Prefect; return None for a stage that always runs."""
+        return None if stage in NOT_PLANNED else body(*args, **kwargs)
 
     def plan(self, stage: str, kind: type[Artifact], identity: Identity, name: str) -> Artifact:
-        """The artifact that a stage would make, whether or not it is made."""
+        """Return the artifact that a stage would make, in the store or not."""
         inputs = identity.inputs(kind)
         known = {planned.digest: planned for rows in self.planned.values() for planned in rows}
         parents = {role: known[digest] for role, digest in inputs["parents"].items() if digest in known}
@@ -41,27 +41,27 @@ class Looker:
         return planned.handle(self.store)
 
     def find(self, kind: str, digest: str) -> Artifact:
-        """An artifact that a stage of this flow would make, or one of the store."""
+        """Return a planned artifact, or one of the store."""
         for planned in (planned for rows in self.planned.values() for planned in rows):
             if planned.digest == digest:
                 return planned.handle(self.store)
         return handle(self.store.path(kind, digest))
 
 
-_looking: ContextVar[Looker | None] = ContextVar("looking", default=None)
+_planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 
-def looker() -> Looker | None:
-    """The runner that only looks, while there is one."""
-    return _looking.get()
+def planner() -> Planner | None:
+    """Return the current planner, or None where the flow is run."""
+    return _planner.get()
 
 
 @contextmanager
-def looking(store: Store, config: Config) -> Iterator[Looker]:
-    """Have stages planned instead of run."""
-    runner = Looker(store, config)
-    token = _looking.set(runner)
+def planning(store: Store, config: Config) -> Iterator[Planner]:
+    """Plan stages within the block instead of running them."""
+    runner = Planner(store, config)
+    token = _planner.set(runner)
     try:
         yield runner
     finally:
-        _looking.reset(token)
+        _planner.reset(token)
