@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.reply import Reply
+from flows.reply import Reply
 from flows.session import check_server, prepare, registry_of
 from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused

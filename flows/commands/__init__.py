@@ -13,7 +13,6 @@ from flows.commands import (
     diff,
     doctor,
     down,
-    flags,
     gc,
     predict,
     reject,
@@ -28,7 +27,8 @@ from flows.commands import (
 )
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
-from flows.commands.reply import stop_on_signals, usage_error
+from flows.flags import SETTINGS
+from flows.reply import stop_on_signals, usage_error
 from tasks.errors import Stopped
 
 app = typer.Typer(
@@ -39,18 +39,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("run", context_settings=flags.SETTINGS)(run.run)
+app.command("run", context_settings=SETTINGS)(run.run)
 app.command("predict")(predict.predict)
 app.command("init")(init_command.init)
 app.command("up")(up.up)
 app.command("status")(status.status)
 app.command("down")(down.down)
-app.command("backfill", context_settings=flags.SETTINGS)(backfill.backfill)
+app.command("backfill", context_settings=SETTINGS)(backfill.backfill)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)
 app.command("diff")(diff.diff)
-app.command("why", context_settings=flags.SETTINGS)(why.why)
+app.command("why", context_settings=SETTINGS)(why.why)
 app.command("approve")(approve.approve)
 app.command("reject")(reject.reject)
 app.command("rollback")(rollback.rollback)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.flags import read_flags
-from flows.commands.reply import AsJson, replying
+from flows.flags import read_flags
+from flows.reply import AsJson, replying
 from infra import orchestration
 from infra.stack import Stack
 from tasks.config.records import UNITS

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
 from flows.maintenance import back_up
+from flows.reply import AsJson, replying
 from tasks.display.words import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home

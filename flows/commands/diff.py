@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.runs.runs import resolve_run

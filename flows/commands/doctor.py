@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from infra import health
 from tasks.runs.home import find_home
 

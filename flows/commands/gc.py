@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
 from flows.maintenance import make_room
+from flows.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.display.words import kilobytes
 from tasks.runs.home import find_home

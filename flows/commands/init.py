@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from tasks.display.words import kilobytes
 from tasks.errors import Refused
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from tasks.artifacts import KINDS
 from tasks.display.words import describe, kilobytes
 from tasks.errors import Refused

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.artifacts import Export
 from tasks.errors import Failed, Refused

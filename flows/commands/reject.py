@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flows.commands.reply import AsJson, replying
 from flows.decisions import Reason, RunId, checked, decide
+from flows.reply import AsJson, replying
 
 
 def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:

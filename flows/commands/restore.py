@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from infra import backup as backups
 from infra import databases
 from infra.stack import Stack

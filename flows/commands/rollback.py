@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
 from flows.decisions import Reason, account, checked
+from flows.reply import AsJson, replying
 from flows.session import registry_of
 from tasks.runs.audit import Decision
 from tasks.runs.home import find_home

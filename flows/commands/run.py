@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
-from flows.commands.flags import from_flags, read_flags
-from flows.commands.reply import AsJson, Reply, replying
+from flows.flags import from_flags, read_flags
+from flows.reply import AsJson, Reply, replying
 from flows.session import behind, check_addresses, prepare, reach_prefect, use_stack
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home

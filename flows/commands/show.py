@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES, Artifact
 from tasks.display.words import describe, kilobytes, seconds
 from tasks.errors import Refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.reply import AsJson, Reply, replying, when
+from flows.reply import AsJson, Reply, replying, when
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack

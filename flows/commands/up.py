@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying, when
+from flows.reply import AsJson, replying, when
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout

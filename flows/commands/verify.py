@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.reply import AsJson, replying
+from flows.reply import AsJson, replying
 from tasks.errors import Refused
 from tasks.runs.audit import Audit
 from tasks.runs.home import find_home

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.flags import read_flags
-from flows.commands.reply import AsJson, replying
+from flows.flags import read_flags
+from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
 from tasks.config import Config
 from tasks.errors import Refused
