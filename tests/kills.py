@@ -36,7 +36,7 @@ class Unbroken:
 
     def same_in(self, home: CommandHome) -> int:
         """Finish it where it was killed: one run, the same bytes, every example in its turn; gives its attempts."""
-        if home.newest_run()["exit_code"] is None:
+        if home.newest_run()["exit_code"] != 0:
             answer = home(*self.command)
             assert answer.code == 0, answer.stderr
         run = home.newest_run()
