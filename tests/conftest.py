@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -105,7 +104,6 @@ class Pages:
 
 def workbench(root: Path) -> Workbench:
     """A workbench whose staging is `root`, held by attempt token 1."""
-    threads.pin(2)  # as a compute process does before it works
     root.mkdir(parents=True, exist_ok=True)
     lock = root.with_name(f"{root.name}.lock")
     lock.write_text(json.dumps({"token": 1}))
@@ -121,9 +119,8 @@ def workbench(root: Path) -> Workbench:
 
 @pytest.fixture(scope="session", autouse=True)
 def pinned() -> None:
-    """Threads cannot be pinned any more once TensorFlow has computed, so where it is loaded that comes first."""
-    if "tensorflow" in sys.modules:
-        threads.pin(2)
+    """Pin TensorFlow's threads as a compute process does: they cannot be pinned any more once it has computed."""
+    threads.pin(2)
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,9 @@ class Child:
         except MemoryError:
             self._send("crash", "MemoryError: out of memory")
         except Exception as error:
-            if self.signal_number and not self.checks_for_stop:  # what a library that it passed through made of the signal
+            if (
+                self.signal_number and not self.checks_for_stop
+            ):  # what a library that it passed through made of the signal
                 self._send("stopped", Stopped(self.signal_number))
                 return
             with contextlib.suppress(OSError):  # the disk of the log may be full
