@@ -75,9 +75,8 @@ class Child:
         except MemoryError:
             self._send("crash", "MemoryError: out of memory")
         except Exception as error:
-            if (
-                self.signal_number and not self.checks_for_stop
-            ):  # what a library that it passed through made of the signal
+            # what a library that the signal passed through made of it
+            if self.signal_number and not self.checks_for_stop:
                 self._send("stopped", Stopped(self.signal_number))
                 return
             with contextlib.suppress(OSError):  # the disk of the log may be full
