@@ -80,7 +80,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
-    gc.disable()  # a quarter of the time of these imports is spent looking for garbage among what stays
+    gc.disable()  # until all is imported, which stays
     import uvicorn
 
     from infra.prefect_server import make_database

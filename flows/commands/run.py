@@ -31,7 +31,7 @@ def run(
     """
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
-        gc.disable()  # until all is imported: a fifth of that time would be spent looking for garbage
+        gc.disable()  # until all is imported, which stays
         from tasks.config.load import load, validate
         from tasks.display import terminal
         from tasks.stage.attempt import start_fork_server

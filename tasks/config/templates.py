@@ -1,6 +1,6 @@
 """Empty SQLite databases of Prefect and MLflow, made once for each of their versions and copied from then on.
 
-Their migrations take five and two seconds of computing in every new home. The templates lie beside the environment,
+Their migrations take seconds in every new home. The templates lie beside the environment,
 in `share/millrace`; where nothing can be written there, every home makes its own.
 """
 

@@ -271,7 +271,7 @@ def main() -> None:
     exit_with_parent(int(sys.argv[2]))
     for number in HANDLED_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
         signal.signal(number, signal.SIG_IGN)
-    gc.disable()  # a fifth of the time of these imports is spent looking for garbage among what stays
+    gc.disable()  # until all is imported, which stays
     for module in PRELOADED:
         importlib.import_module(module)
     serve = importlib.import_module(CHILD).serve

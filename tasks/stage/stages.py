@@ -113,6 +113,8 @@ def run_stage(
                 outcome = attempt.work(stage, work, claim.staging, arguments, on_progress=on_progress, threads=threads)
                 identity.check_sources(inputs)
                 published = claim.publish(inputs, outcome, attempt.produced_by())
+                if outcome.layouts:
+                    line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
         seconds = time.monotonic() - started
         line.done(published, cached, seconds)
     attempt.run.made(stage, published, seconds, cached=cached)
