@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,7 @@ class CommandHome:
             return os.link(source, target) or target if published else shutil.copy2(source, target)
 
         shutil.copytree(self.root, root, copy_function=copy, ignore=shutil.ignore_patterns("lock", ".lock"))
+        move_registry(self.root, root)
         return CommandHome(root)
 
     def newest_run(self, flow: str | None = None) -> dict[str, Any]:
@@ -155,6 +157,19 @@ class CommandHome:
                 ).encode()
             sums[path.relative_to(self.root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
         return sums
+
+
+def move_registry(old: Path, new: Path) -> None:
+    """Let the copy of a home keep its MLflow artifacts in itself: MLflow stores the absolute path of every one."""
+    columns = {
+        "runs": "artifact_uri",
+        "logged_models": "artifact_location",
+        "experiments": "artifact_location",
+        "model_versions": "storage_location",
+    }
+    with contextlib.closing(sqlite3.connect(new / "mlflow.db")) as database, database:
+        for table, column in columns.items():
+            database.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (str(old), str(new)))
 
 
 def finished_home() -> CommandHome:

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.homes import Answer, CommandHome
+from tests.homes import Answer, CommandHome, move_registry
 
 MODEL = "litert/model.tflite"
 
 
 @pytest.fixture
 def home(finished: CommandHome, tmp_path: Path) -> CommandHome:
-    """A copy of the finished home, to be harmed; the registry's own files are linked to where they were made."""
+    """A copy of the finished home, none of whose files is linked: they are to be damaged."""
     copy = CommandHome(tmp_path / "home")
     shutil.copytree(finished.root, copy.root)
+    move_registry(finished.root, copy.root)
     return copy
 
 
@@ -63,13 +64,9 @@ def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: Comma
     assert answer.code == 1
     assert "a published file never changes" in answer.stderr and answer.stderr.count("\n") == 1
 
-    [copy] = finished.root.glob(f"mlartifacts/models/**/{MODEL}")
-    whole = copy.read_bytes()
-    flip(copy)
-    try:
-        answer = ask(home, "digits@champion")
-    finally:
-        copy.write_bytes(whole)
+    [registered] = home.root.glob(f"mlartifacts/models/**/{MODEL}")
+    flip(registered)
+    answer = ask(home, "digits@champion")
     assert answer.code == 1
     assert f"digits version 1: {MODEL}: has sha256" in answer.stderr and answer.stderr.count("\n") == 1
     assert not list((home.root / "store/export").iterdir())
