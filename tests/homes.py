@@ -24,6 +24,8 @@ from typing import Any
 import psutil
 
 from infra.embedded import EmbeddedServer
+from tasks.processes.fork_server import SHARED, environment
+from tasks.processes.threads import available_threads
 
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
@@ -75,6 +77,28 @@ def shared_server() -> str:
     return server.url
 
 
+@cache
+def shared_fork_servers() -> str:
+    """Start a fork server for the runs of this test process, and return the folder of its socket."""
+    folder, threads = Path(tempfile.mkdtemp(prefix="millrace-forks-")), available_threads()
+    command = [sys.executable, "-P", "-m", "tasks.processes.shared_fork_server"]
+    with open(folder / "log", "wb") as log:
+        server = subprocess.Popen(
+            [*command, str(folder), str(threads), str(os.getpid())],
+            env=environment(threads),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(server.wait)
+    atexit.register(server.kill)
+    while not (folder / f"{threads}.socket").exists():
+        assert server.poll() is None, (folder / "log").read_text()
+        time.sleep(0.02)
+    return str(folder)
+
+
 @dataclass(frozen=True)
 class CommandHome:
     """A home, and the `millrace` command on it."""
@@ -86,12 +110,17 @@ class CommandHome:
     given: Mapping[str, str] = field(default_factory=dict)
     """Further variables of its environment."""
 
-    own_server: bool = False
-    """Whether a run starts Prefect's server by itself, as it does where none is up; else all share one."""
+    own_processes: bool = False
+    """Whether a run starts Prefect's server and its fork server by itself; else all runs of a test process share them,
+    except what `before` starts, whose limits and permissions a shared process does not have."""
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command in a process group of its own."""
-        shared = {} if self.own_server or "run" not in words[:1] else {"PREFECT_API_URL": shared_server()}
+        shared = {}
+        if words[:1] == ("run",) and not self.own_processes:
+            shared["PREFECT_API_URL"] = shared_server()
+            if not self.before:
+                shared[SHARED] = shared_fork_servers()
         return subprocess.Popen(
             [*self.before, str(MILLRACE), *map(str, words)],
             cwd=ROOT,
@@ -183,7 +212,7 @@ def finished_home() -> CommandHome:
             code.update(path.read_bytes())
     kept = ROOT / ".pytest_cache" / "homes"
     kept.mkdir(parents=True, exist_ok=True)
-    home = CommandHome(kept / code.hexdigest()[:16], own_server=True)
+    home = CommandHome(kept / code.hexdigest()[:16], own_processes=True)
     with open(kept / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home.root / "whole").exists():
@@ -196,10 +225,11 @@ def finished_home() -> CommandHome:
 
 
 def compute_processes(home: Path) -> list[psutil.Process]:
-    """The processes at work for a home; their names are `millrace STAGE`."""
+    """Return the compute processes that write a log of this home; their names are `millrace STAGE`."""
     working = []
     for process in psutil.process_iter(["name"]):
         with contextlib.suppress(psutil.Error, OSError):
-            if process.info["name"].startswith("millrace ") and process.environ().get("MILLRACE_HOME") == str(home):
+            log = Path(f"/proc/{process.pid}/fd/1").readlink()
+            if process.info["name"].startswith("millrace ") and home in log.parents:
                 working.append(process)
     return working

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,21 +91,19 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
     return stderr
 
 
-def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iterable[Sequence[int]]) -> None:
-    """A stage is sent these signals, one in each attempt: once it has left something to adopt, then as it begins."""
-    hit, attempts = [], 0
-    for stage, sent in zip(STAGES, numbers, strict=False):
-        for again, number in enumerate(sent):
-            attempts += 1
-            due = within(home, stage, 0.0) if again else at_work(home, stage)
-            if number == signal.SIGKILL:
-                assert home.kill_when(due, *unbroken.command), f"{stage}: ended before the kill"
-            else:
-                stop(home, due, number, *unbroken.command, "--json")
+def disturbed_in_each_stage(unbroken: Unbroken, home: CommandHome, numbers: Iterable[int]) -> None:
+    """Run a command to its end in attempts, one for each stage, which gets a signal once it has a finished piece."""
+    hit = []
+    for stage, number in zip(STAGES, numbers, strict=False):
+        due = at_work(home, stage)
+        if number == signal.SIGKILL:
+            assert home.kill_when(due, *unbroken.command), f"{stage}: ended before the kill"
+        else:
+            stop(home, due, number, *unbroken.command, "--json")
         if stage not in home.newest_run()["stages"] or stage == "compress":
             hit.append(stage)
     assert len(hit) >= 5, f"most of the stages were done before the signal: only {hit}"
-    assert unbroken.same_in(home) == attempts + 1
+    assert unbroken.same_in(home) == len(STAGES) + 1
 
 
 def killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, home: CommandHome, seed: int) -> None:

@@ -19,7 +19,7 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 class Up(CommandHome):
     """A home whose stack is up."""
 
-    own_server: bool = True
+    own_processes: bool = True
 
     def up(self) -> dict[str, Any]:
         """`millrace up --json`."""

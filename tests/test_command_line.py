@@ -57,7 +57,7 @@ COMMANDS = [
 @pytest.mark.parametrize("inside", ["", "home"])
 def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...], inside: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    answer = CommandHome(tmp_path / "file" / inside, own_server=True)(*words)
+    answer = CommandHome(tmp_path / "file" / inside, own_processes=True)(*words)
     assert answer.code == 2, answer.stderr
     assert "the home must be a folder that can be read; mend that, or set MILLRACE_HOME" in answer.stderr
     assert answer.stderr.count("\n") == 1 and answer.stdout == ""
@@ -69,8 +69,8 @@ def test_a_home_that_may_not_be_looked_into_is_not_an_empty_one(words: tuple[str
     for locked in (tmp_path / "home/store", tmp_path / "home", tmp_path):
         locked.chmod(0)
         try:
-            answer = CommandHome(tmp_path / "home", PLAIN, own_server=True)(*words)
-            assert CommandHome(tmp_path / "home", PLAIN, own_server=True)("doctor").code == 1
+            answer = CommandHome(tmp_path / "home", PLAIN, own_processes=True)(*words)
+            assert CommandHome(tmp_path / "home", PLAIN, own_processes=True)("doctor").code == 1
         finally:
             locked.chmod(0o700)
         assert answer.code == 2, answer.stderr

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandHome, dict[str, Any]]:
     """What `make demo` runs, and what it answered."""
-    home = CommandHome(tmp_path_factory.mktemp("demo"), own_server=True)
+    home = CommandHome(tmp_path_factory.mktemp("demo"), own_processes=True)
     answer = home("run", "pipeline", DIGITS, "--json")
     assert answer.code == 0, answer.stderr
     return home, answer.json

@@ -19,7 +19,7 @@ from tests.kills import WORKPLACES, at_work
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
     """Of the two that are alike one works and one waits; the third shares their databases and nothing else."""
-    home = CommandHome(tmp_path, own_server=True)
+    home = CommandHome(tmp_path, own_processes=True)
     alike = ["run", "dataset", DIGITS, "--json"]
     processes = [home.start(*alike), home.start(*alike), home.start(*alike, "--name", "other", "--records.shards", "3")]
     answers = [process.communicate(timeout=300) for process in processes]
@@ -34,7 +34,7 @@ def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well
 @pytest.mark.slow
 def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, tmp_path: Path) -> None:
     """SIGSTOP to the whole group; the next run waits a minute without a heartbeat, then goes on."""
-    home = CommandHome(tmp_path)
+    home = CommandHome(tmp_path, own_processes=True)  # all of its processes are frozen
     process = home.start("run", "pipeline", DIGITS, *SMALL)
     deadline = time.monotonic() + 400
     while not any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
@@ -115,7 +115,7 @@ def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_i
 @pytest.mark.slow
 def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> None:
     """There Prefect's database cannot be written either."""
-    home = CommandHome(disk / "home", own_server=True)
+    home = CommandHome(disk / "home", own_processes=True)
     words = ["run", "dataset", DIGITS, "--json"]
     for _ in range(2):
         fill(disk / "filler")
@@ -130,7 +130,7 @@ def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> N
 @pytest.mark.timeout(2400)
 def test_no_permission_is_one_error_and_goes_on_when_mended(finished: CommandHome, tmp_path: Path) -> None:
     """A folder that may not be written: a stage's workplace, where it publishes, the run's own."""
-    home = CommandHome(tmp_path, PLAIN, own_server=True)
+    home = CommandHome(tmp_path, PLAIN)
     workplaces = [f"store/.staging/{kind}" for kind in WORKPLACES.values() if kind != "records"]
     for place in ("store/records", *workplaces):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)

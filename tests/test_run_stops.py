@@ -24,7 +24,7 @@ LONG = ["--train.steps", "800", "--train.checkpoint.every", "200"]
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path, own_server=True)
+    home = CommandHome(tmp_path, own_processes=True)
 
     def due() -> bool:
         seen = any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))

@@ -38,9 +38,8 @@ def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_killed_and_then_stopped_or_interrupted_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    numbers = itertools.cycle([(signal.SIGKILL, signal.SIGTERM), (signal.SIGKILL, signal.SIGINT)])
-    disturbed_in_each_stage(unbroken, CommandHome(tmp_path, own_server=True), numbers)
+def test_killed_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    disturbed_in_each_stage(unbroken, CommandHome(tmp_path, own_processes=True), itertools.repeat(signal.SIGKILL))
 
 
 @pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.slow)])

@@ -54,6 +54,9 @@ PASSED_ON = re.compile(
 )
 """Variables that a compute process gets: where files are and how to compute; no addresses and no secrets."""
 
+SHARED = "MILLRACE_FORK_SERVERS"
+"""Names a folder with the sockets of shared fork servers: `2.socket` for 2 threads (`shared_fork_server`)."""
+
 MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
@@ -131,18 +134,38 @@ class ForkServer:
 
     def __init__(self, threads: int, log: Path) -> None:
         self.threads, self.log = threads, log
-        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "wb") as output:
+        self.process: subprocess.Popen[bytes] | None = None
+        """None for a shared fork server."""
+        self._control = self._connect() or self._start()
+
+    def _connect(self) -> socket.socket | None:
+        """Connect to the shared fork server that the environment names; None where there is none for `threads`."""
+        folder = os.environ.get(SHARED)
+        address = Path(folder or "", f"{self.threads}.socket")
+        if folder is None or not address.exists():
+            return None
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.connect(str(address))
+        return control
+
+    def _start(self) -> socket.socket:
+        control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 pass_fds=[child_end.fileno()],
-                env=environment(threads),
+                env=environment(self.threads),
             )
         child_end.close()
+        return control
+
+    def ended(self) -> bool:
+        """Return whether its process has ended by itself; false for a shared one, whose requests then fail."""
+        return self.process is not None and self.process.poll() is not None
 
     def fork(self, stage: str, connection: int, log: int) -> Forked:
         """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
@@ -154,6 +177,9 @@ class ForkServer:
             request = {"stage": stage, "environment": environment(self.threads)}
             socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end])
         except BrokenPipeError:
+            if self.process is None:
+                rule, remedy = "a shared fork server runs as long as its runs", f"start it again, or unset {SHARED}"
+                raise Failed(SHARED, "its fork server has ended", rule, remedy) from None
             last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
             saw = f"it ended with code {self.process.wait()}; last log line: {last[0]}"
             raise Failed("fork server", saw, "it must import TensorFlow and Keras", f"see {self.log}") from None
@@ -164,8 +190,9 @@ class ForkServer:
     def close(self) -> None:
         """End it and whatever it forked."""
         self._control.close()
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 _servers: dict[int, ForkServer] = {}
@@ -176,7 +203,7 @@ def fork_server(threads: int, log: Path) -> ForkServer:
     """The fork server of this process for so many threads, started at the first call and whenever it has died."""
     with _starting:
         server = _servers.get(threads)
-        if server is None or server.process.poll() is not None:
+        if server is None or server.ended():
             server = _servers[threads] = ForkServer(threads, log)
             atexit.register(server.close)
         return server
@@ -266,18 +293,23 @@ class Forker:
             self._statuses[pid].send_bytes(line.encode())
 
 
+def preload() -> Callable[[Connection], None]:
+    """Import what compute processes need, and return the function that they run."""
+    gc.disable()  # until all is imported, which stays
+    for module in PRELOADED:
+        importlib.import_module(module)
+    serve: Callable[[Connection], None] = importlib.import_module(CHILD).serve
+    gc.freeze()  # what is imported stays, and its memory stays shared with the forked processes
+    gc.enable()
+    return serve
+
+
 def main() -> None:
     """Import what all compute processes need, then fork them."""
     exit_with_parent(int(sys.argv[2]))
     for number in HANDLED_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
         signal.signal(number, signal.SIG_IGN)
-    gc.disable()  # until all is imported, which stays
-    for module in PRELOADED:
-        importlib.import_module(module)
-    serve = importlib.import_module(CHILD).serve
-    gc.freeze()  # what is imported stays, and its memory stays shared with the forked processes
-    gc.enable()
-    Forker(socket.socket(fileno=int(sys.argv[1])), serve).run()
+    Forker(socket.socket(fileno=int(sys.argv[1])), preload()).run()
 
 
 if __name__ == "__main__":
