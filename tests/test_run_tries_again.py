@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,9 +15,11 @@ import pytest
 from tasks.config.load import load
 from tasks.errors import Failed
 from tasks.processes.crew import Crew, Limits
-from tasks.processes.fork_server import fork_server
+from tasks.processes.fork_server import SHARED, ForkServer, fork_server
+from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Workbench
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes, shared_fork_servers
+from tests.stacks import wait
 
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
 
@@ -28,10 +31,8 @@ def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHom
     while not list(tmp_path.glob("store/.staging/model/*/.pieces/checkpoints/*.json")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.002)
-    for child in psutil.Process(process.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # git, which tells the commit
-            if child.name() == "millrace train":
-                child.send_signal(signal.SIGKILL)
+    for training in compute_processes(tmp_path):
+        training.kill()
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 0, stderr
     assert "killed by signal 9" in stderr and "trying again" in stderr
@@ -68,6 +69,45 @@ def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: P
             f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, on_report=print
         )
     assert gang.processes[0].process.poll() == -signal.SIGKILL
+
+
+RUN = """
+from pathlib import Path
+from tasks.processes.crew import Crew, Limits
+
+with Crew(Path({folder!r}), {threads}).gang("train") as gang:
+    gang.call({work!r}, None, Path({folder!r}, "journal"), (), limits=Limits(), on_report=print)
+"""
+
+
+def test_what_a_shared_fork_server_forked_for_a_killed_run_dies_with_it(tmp_path: Path) -> None:
+    runs = []
+    for name in ("killed", "untouched"):
+        folder = tmp_path / name
+        values = {"folder": str(folder), "threads": available_threads(), "work": f"{__name__}:ignore_signals_and_sleep"}
+        variables = {**os.environ, SHARED: shared_fork_servers(), "PYTHONPATH": str(ROOT)}
+        runs.append(subprocess.Popen([sys.executable, "-c", RUN.format(**values)], env=variables))
+    try:
+        [killed] = wait(lambda: compute_processes(tmp_path / "killed"))
+        [untouched] = wait(lambda: compute_processes(tmp_path / "untouched"))
+        assert not psutil.Process(runs[0].pid).children()
+        runs[0].kill()
+        killed.wait(10)
+        assert untouched.is_running() and untouched.status() != psutil.STATUS_ZOMBIE
+    finally:
+        for run in runs:
+            run.kill()
+            run.wait()
+    untouched.wait(10)
+
+
+def test_a_run_with_other_threads_than_the_shared_fork_server_starts_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARED, shared_fork_servers())
+    server = ForkServer(available_threads() + 1, tmp_path / "log")
+    assert server.process is not None
+    server.close()
 
 
 def environment(bench: Workbench) -> dict[str, str]:
