@@ -1,0 +1,141 @@
+"""The bytes that every stage after the snapshot makes of given numbers. A change here changes artifacts: it must be
+meant, be said in the changelog, and have a new code version of its stage.
+
+Kinds of processors differ in the last bits of a trained weight and of an output. So the weights here are given (exact
+in float32), logits are given to the evaluation, and of a training the ledger is compared. The bytes of records and
+snapshots are in test_snapshot_repeats and test_snapshot_tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import Model, Outcome, Records, Snapshot, Variant
+from tasks.config import (
+    CompressConfig,
+    ConvnetModel,
+    EvaluateConfig,
+    ExportConfig,
+    ImageSnapshot,
+    RecordsConfig,
+    SklearnSource,
+    TrainConfig,
+)
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tests.conftest import published, workbench
+
+CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)
+FILES = {
+    "model": ("architecture.json", "model.keras", "model.weights.h5"),
+    "saved_model": ("saved_model/saved_model.pb", "saved_model/variables/variables.data-00000-of-00001"),
+    "litert": ("model.tflite",),
+    "int8_dynamic": ("model.tflite",),
+    "export": ("README.md", "transform/image.json"),
+    "trained": ("state/ledger.jsonl",),
+    "report": ("report.json", "predictions/test.npy"),
+}
+GOLDEN = {
+    "model/architecture.json": "38f4dca84481cc70",
+    "model/model.keras": "11260e44d86e8048",
+    "model/model.weights.h5": "9d494d0c327b62b9",
+    "saved_model/saved_model/saved_model.pb": "9a5cc97e196dae1e",
+    "saved_model/saved_model/variables/variables.data-00000-of-00001": "608be52d52b48466",
+    "litert/model.tflite": "36a0625219bcef60",
+    "int8_dynamic/model.tflite": "26738035200b6205",
+    "export/README.md": "f9e2499262cc2e21",
+    "export/transform/image.json": "de840acbc0d30793",
+    "trained/state/ledger.jsonl": "44a6b3eb9b0ac7d0",
+    "report/report.json": "7a97b61c76e35daa",
+    "report/predictions/test.npy": "fed12cbe7bf83fae",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All stages, in a process of their own with one thread."""
+    root = tmp_path_factory.mktemp("golden")
+    with Crew(root / "logs", 1).gang("golden") as gang:
+        gang.call(f"{__name__}:make", None, root / "journal", (root,), limits=Limits(), on_report=lambda *_: None)
+    return root
+
+
+def make(_: Workbench, root: Path) -> None:
+    """Make every artifact below `root`."""
+    import tasks.evaluation.report as report
+    from tasks.compression.variants import build as compress
+    from tasks.data import records as convert
+    from tasks.data import snapshots
+    from tasks.exporting.export import build as export
+    from tasks.training.fit import fit
+
+    bench = workbench(root / "records")
+    records = published(Records, bench, convert.build(bench, SklearnSource(), RecordsConfig()))
+    bench = workbench(root / "snapshot")
+    layout = ImageSnapshot(height=8, width=8, channels=1)
+    snapshot = published(Snapshot, bench, snapshots.build(bench, records, layout))
+    model = given_model(root, snapshot)
+    variants: dict[str, Variant] = {}
+    for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
+        bench = workbench(root / name)
+        config, evaluate = CompressConfig(), EvaluateConfig(resamples=100)
+        outcome = compress(bench, name, model, snapshot, records, variants.get(parent or ""), config, evaluate)
+        variants[name] = replace(published(Variant, bench, outcome), name=name)
+    export(workbench(root / "export"), model, snapshot, list(variants.values()), ExportConfig())
+    train = TrainConfig(steps=30, batch_size=64)
+    fit(workbench(root / "trained"), snapshot, CONFIG, train, 3)
+    report.inference_function = lambda network: given_logits  # type: ignore[assignment]
+    report.build(workbench(root / "report"), model, snapshot, records, EvaluateConfig(resamples=100))
+
+
+def given_model(root: Path, snapshot: Snapshot) -> Model:
+    """Publish a model whose weights are multiples of 1/256, and so exact in float32."""
+    import numpy as np
+
+    from tasks.models import build
+    from tasks.models.keras_file import save
+
+    features = snapshot.manifest["features"]
+    network = build(CONFIG, features, seed=0)
+    numbers = [np.arange(weight.size).reshape(weight.shape) * 37 % 64 for weight in network.get_weights()]
+    network.set_weights([(number - 32 if number.ndim > 1 else number + 1) / 256 for number in numbers])
+    bench = workbench(root / "model")
+    statistics = save(network, bench.staging, CONFIG, features, seed=0)
+    return published(Model, bench, Outcome(counts={}, statistics=statistics))
+
+
+def given_logits(batch: Any) -> Any:
+    """Return logits float32 [B, 10], multiples of 1/8, from the sums of an image's columns."""
+    import numpy as np
+
+    sums = batch.reshape(len(batch), -1).astype(np.int64).cumsum(axis=1)[:, 5:65:6]
+    return (sums % 61 / 8).astype(np.float32)
+
+
+def digest(root: Path, artifact: str, name: str) -> str:
+    """Hash a file; of JSON the numbers to 9 digits, of a README without its numbers."""
+    content = (root / artifact / name).read_bytes()
+    if artifact == "report" and name.endswith(".json"):
+        content = json.dumps(rounded(json.loads(content)), sort_keys=True).encode()
+    if name == "README.md":
+        content = re.sub(rb"[\d.]+", b"0", content)
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def test_the_bytes_of_every_stage(folder: Path) -> None:
+    assert {f"{kind}/{name}": digest(folder, kind, name) for kind, names in FILES.items() for name in names} == GOLDEN
