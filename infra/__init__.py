@@ -1,1 +1,1 @@
-"""The platform around the pipeline."""
+"""The local platform: Prefect and MLflow servers, worker, deployments, backups and health checks."""

@@ -1,4 +1,4 @@
-"""Who may use the stack: secrets that `up --auth` makes, in files that only their owner can read."""
+"""The logins of the stack: secrets that `up --auth` creates, in files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Access:
 
     @staticmethod
     def of(home: Path) -> Access:
-        """Those of a home, made or not."""
+        """Return the secrets of a home, which need not exist yet."""
         return Access(home / "secrets")
 
     def make(self) -> None:
-        """Generate what is not there yet."""
+        """Generate the secrets that do not exist yet."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         for name in ("prefect", "mlflow", "session"):
@@ -37,7 +37,7 @@ class Access:
                 self._write(name, secrets.token_urlsafe(LENGTH))
 
     def mlflow_config(self, home: Path) -> Path:
-        """The configuration of MLflow's basic-auth app: its administrator, and what others may do by default."""
+        """Write the configuration of MLflow's basic-auth app and return its path."""
         database = f"sqlite:///{home / 'mlflow-auth.db'}"
         lines = {
             "default_permission": "READ",
@@ -51,21 +51,21 @@ class Access:
 
     @property
     def prefect(self) -> str:
-        """`user:password` of Prefect's API and pages."""
+        """The login of Prefect's API and pages, `user:password`."""
         return f"{USER}:{self._read('prefect')}"
 
     @property
     def mlflow_environment(self) -> dict[str, str]:
-        """What a client of MLflow needs."""
+        """The variables with the login of an MLflow client."""
         return {"MLFLOW_TRACKING_USERNAME": USER, "MLFLOW_TRACKING_PASSWORD": self._read("mlflow")}
 
     @property
     def session(self) -> str:
-        """By which MLflow signs its forms."""
+        """The key with which MLflow signs forms."""
         return self._read("session")
 
     def headers(self, name: str) -> dict[str, str]:
-        """The header that lets a request through, of `prefect` or `mlflow`."""
+        """Return the header with the login of `prefect` or `mlflow`."""
         return {"Authorization": "Basic " + base64.b64encode(f"{USER}:{self._read(name)}".encode()).decode()}
 
     def _read(self, name: str) -> str:
@@ -81,18 +81,18 @@ class Access:
 
 
 def names_of(host: str) -> list[str]:
-    """The names under which a bound address is reached: of all addresses, those of this machine."""
+    """Return the names under which a bound address is reached; for 0.0.0.0 all those of this machine."""
     if host != "0.0.0.0":
         return [host]
     addresses = [
         address.address
-        for found in psutil.net_if_addrs().values()
-        for address in found
+        for interface in psutil.net_if_addrs().values()
+        for address in interface
         if address.family == socket.AF_INET
     ]
     return sorted({*addresses, "localhost", socket.gethostname(), socket.getfqdn()})
 
 
 def loopback(host: str) -> bool:
-    """Whether an address is this machine's own, out of reach of others."""
+    """Return whether an address is a loopback address."""
     return bool(re.fullmatch(r"localhost|127(\.\d+){3}", host))

@@ -1,7 +1,7 @@
-"""A copy of what cannot be made again: both servers' history, the registry, releases and what they need.
+"""Backups of what cannot be recomputed: the history of both servers, the registry, and released artifacts.
 
-`DIR/<time>/` appears by one rename when it is whole; `manifest.json` in it holds every file's SHA-256. Databases are
-copied first: what they name is written before it is named, so the files that are copied after them have it all.
+`DIR/<time>/` is created by one rename when it is complete; `manifest.json` has the SHA-256 of every file.
+Databases are copied before files: a file is written before a database refers to it, so that no referenced file is missing.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from infra import databases
 from tasks.errors import Failed, Refused
 
 DATABASES = {"mlflow.db": "mlflow.db", "prefect.db": "prefect/prefect.db"}
-"""Files of a home that SQLite holds: by name in the backup, where they lie."""
+"""SQLite files of a home: path in the home by name in the backup."""
 
 FOLDERS = ("mlartifacts", "runs")
 FILES = ("audit.jsonl", "audit.begun.json")
 DUMP = "postgresql.dump"
 MANIFEST = "manifest.json"
-PASSING = {"lock", ".lock"}
-"""Names that mean something only while somebody runs."""
+TEMPORARY = {"lock", ".lock"}
+"""Names of files that are not copied."""
 
 
 def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | None, keep: int | None) -> Path:
-    """Copy a home, running or not; `artifacts` are the `kind/digest` of its store that go along.
+    """Copy a home, also while it is in use, and return the new folder.
 
-    `address` is that of the PostgreSQL database that holds the history, if one does. Of earlier backups in `into` the
-    newest `keep` stay, this one included. Returns the new folder.
+    Args:
+        artifacts: `kind/digest` of the artifacts that are copied from the store.
+        address: the PostgreSQL database with the history; None if it is in files.
+        keep: how many backups stay in `into`, this one included; None for all.
     """
     into.mkdir(parents=True, exist_ok=True)
     folder = into / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
@@ -44,9 +46,9 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     if address is None:
-        for name, place in DATABASES.items():
-            if (home / place).exists():
-                copy_database(home / place, draft / name)
+        for name, path in DATABASES.items():
+            if (home / path).exists():
+                copy_database(home / path, draft / name)
     else:
         databases.dump(address, draft / DUMP)
     for name in (*FOLDERS, *(f"store/{artifact}" for artifact in sorted(set(artifacts)))):
@@ -55,52 +57,50 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
         if (home / name).exists():
             shutil.copy2(home / name, draft / name)
     rows = [{"path": path.relative_to(draft).as_posix(), **sums(path)} for path in files_of(draft)]
-    told = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "home": str(home), "files": rows}
+    manifest = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "home": str(home), "files": rows}
     with open(draft / MANIFEST, "w") as file:
-        json.dump(told, file, indent=1)
+        json.dump(manifest, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
     draft.rename(folder)
     if keep is not None:
-        for old in found_in(into)[:-keep]:
+        for old in backups_in(into)[:-keep]:
             shutil.rmtree(old)
     return folder
 
 
 def check(backup: Path, home: Path, address: str | None) -> None:
-    """Refuse by listing alone what `restore` could not do.
+    """Check before `restore` whether it is possible, from file names alone.
 
     Raises:
-        Refused: the home holds something, or the backup's history needs a database, or none.
+        Refused: the home is not empty, or the history needs a database that is not given, or the other way round.
     """
     if home.exists() and any(home.iterdir()):
         raise Refused(str(home), "it is not empty", "a backup is restored into an empty home", "set MILLRACE_HOME")
     if (backup / DUMP).exists() != (address is not None):
-        saw = "its history is a dump of PostgreSQL" if address is None else "its history lies in files"
-        remedy = "give --database-url of an empty database" if address is None else "leave out --database-url"
-        raise Refused(str(backup), saw, "it goes back to where it came from", remedy)
+        saw = "its history is a PostgreSQL dump" if address is None else "its history is in SQLite files"
+        remedy = "add --database-url with an empty database" if address is None else "leave out --database-url"
+        raise Refused(str(backup), saw, "a history is restored into a database of the same kind", remedy)
 
 
 def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
-    """Make `home`, which must be empty, from a backup: verified first, its paths rewritten to the new place.
-
-    Returns the backup's manifest.
+    """Verify a backup, copy it into the empty `home`, rewrite paths, and return the manifest.
 
     Raises:
         Failed: the backup is damaged.
     """
-    told = verify(backup)
+    manifest = verify(backup)
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = home.with_name(f".{home.name}.partial")
     shutil.rmtree(draft, ignore_errors=True)
     own = {MANIFEST, DUMP, *DATABASES}
     shutil.copytree(backup, draft, ignore=lambda folder, names: own & set(names) if Path(folder) == backup else set())
-    moves = list(spellings(told["home"], str(home)))
-    for name, place in DATABASES.items():
+    moves = list(spellings(manifest["home"], str(home)))
+    for name, relative in DATABASES.items():
         if (backup / name).exists():
-            (draft / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(backup / name, draft / place)
-            rewrite_database(draft / place, moves)
+            (draft / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(backup / name, draft / relative)
+            rewrite_database(draft / relative, moves)
     if address is not None:
         databases.restore(address, backup / DUMP, moves)
     for path in draft.glob("runs/*/*.json"):
@@ -108,61 +108,61 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     if home.exists():
         home.rmdir()
     draft.rename(home)
-    return told
+    return manifest
 
 
-def chosen(folder: Path) -> Path:
-    """A backup, or the newest one in a folder of them."""
+def find_backup(folder: Path) -> Path:
+    """Return the folder if it is a backup, or the newest backup in it."""
     if (folder / MANIFEST).exists():
         return folder
-    if found := found_in(folder):
-        return found[-1]
-    raise Refused(str(folder), "no backup", "a backup holds a manifest.json", "give the folder that backup named")
+    if backups := backups_in(folder):
+        return backups[-1]
+    raise Refused(str(folder), "no backup", "a backup has a manifest.json", "use a folder that millrace backup printed")
 
 
-def found_in(folder: Path) -> list[Path]:
-    """The whole backups in a folder, oldest first."""
+def backups_in(folder: Path) -> list[Path]:
+    """Return the complete backups in a folder, oldest first."""
     return sorted(path.parent for path in folder.glob(f"[0-9]*/{MANIFEST}"))
 
 
 def verify(backup: Path) -> dict[str, Any]:
-    """The manifest, once every file was found to be what it says.
+    """Verify every file of a backup, and return its manifest.
 
     Raises:
-        Failed: naming the first file that is not, or the manifest if that is damaged.
+        Failed: a file is missing or differs from the manifest, or the manifest is no JSON.
     """
     try:
-        told: dict[str, Any] = json.loads((backup / MANIFEST).read_bytes())
+        manifest: dict[str, Any] = json.loads((backup / MANIFEST).read_bytes())
     except ValueError:
-        saw, rule = "not JSON", "a backup is what its manifest says"
-        raise Failed(str(backup / MANIFEST), saw, rule, "use another one") from None
-    for row in told["files"]:
+        saw, rule = "not JSON", "a backup has a valid manifest"
+        raise Failed(str(backup / MANIFEST), saw, rule, "use another backup") from None
+    for row in manifest["files"]:
         path = backup / row["path"]
         if not path.is_file() or {"path": row["path"], **sums(path)} != row:
-            saw = "other bytes" if path.is_file() else "missing"
-            raise Failed(str(path), saw, "a backup is what its manifest says", "use another one")
-    return told
+            saw = "its content has changed" if path.is_file() else "missing"
+            raise Failed(str(path), saw, "the files of a backup match its manifest", "use another backup")
+    return manifest
 
 
 def copy(source: Path, target: Path) -> None:
-    """A folder's files, but for what is passing or vanishes meanwhile."""
+    """Copy the files of a folder, except temporary ones and those that are deleted meanwhile."""
     for path in files_of(source):
-        if path.name in PASSING or path.name.endswith(".partial"):
+        if path.name in TEMPORARY or path.name.endswith(".partial"):
             continue
-        place = target / path.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        copied = target / path.relative_to(source)
+        copied.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            shutil.copy2(path, place)
+            shutil.copy2(path, copied)
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """SQLite's own way, which gives one moment's state while others write."""
+    """Copy a database with SQLite's online backup, which is consistent while others write."""
     with contextlib.closing(sqlite3.connect(source)) as read, contextlib.closing(sqlite3.connect(target)) as written:
         read.backup(written)
 
 
 def rewrite_database(file: Path, moves: list[tuple[str, str]]) -> None:
-    """Every text of every table in which the old home stands, put into the new one."""
+    """Replace the paths of the old home in all texts of all tables."""
     with contextlib.closing(sqlite3.connect(file)) as connection, connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         for (table,) in tables.fetchall():
@@ -176,7 +176,7 @@ def rewrite_database(file: Path, moves: list[tuple[str, str]]) -> None:
 
 
 def rewrite_text(path: Path, moves: list[tuple[str, str]]) -> None:
-    """The same in a file."""
+    """Replace the paths of the old home in a text file."""
     text = path.read_text()
     for old, new in moves:
         text = text.replace(old, new)
@@ -184,18 +184,18 @@ def rewrite_text(path: Path, moves: list[tuple[str, str]]) -> None:
 
 
 def spellings(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """A path as it stands in texts, followed by more of it: as it is, and as a URI has it."""
+    """Yield the replacements of a path, as it is and percent-encoded as in a URI."""
     yield f"{old}/", f"{new}/"
     if quote(old) != old or quote(new) != new:
         yield f"{quote(old)}/", f"{quote(new)}/"
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted."""
+    """Return all files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def sums(path: Path) -> dict[str, Any]:
-    """Size and SHA-256 of a file."""
+    """Return size and SHA-256 of a file."""
     with open(path, "rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

@@ -1,4 +1,4 @@
-"""Where both servers keep their history: files in the home, or one PostgreSQL database given by reference."""
+"""The PostgreSQL database that both servers may use instead of files in the home."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tasks.config.secrets import REMEDY, RULE, resolve, unreferenced
 from tasks.errors import Failed, Refused
 
 SCHEMA = "mlflow"
-"""MLflow's own, beside Prefect's tables in `public`, so that two programs' tables and migrations cannot meet."""
+"""Schema of MLflow's tables; Prefect's are in `public`."""
 
 _CHARACTER = r"(?:[\w.~!$&'()*+,;=-]|%(?!00)[0-9A-Fa-f]{2})"
 ADDRESS = re.compile(
@@ -25,30 +25,30 @@ ADDRESS = re.compile(
     rf"({_CHARACTER}*|\[[0-9A-Fa-f:.]+\])(:\d+)?/{_CHARACTER}+(\?({_CHARACTER}|[/:])*)?",
     re.ASCII,
 )
-"""Narrow on purpose: what libraries read in different ways they also repeat, and the password with it."""
+"""Strict, as libraries parse unusual addresses differently and print them, with the password, in their errors."""
 
 OPTION = "--database-url"
 
 
 def address_of(given: str) -> str:
-    """The address that is given or that a reference names.
+    """Return the address, or the one that a reference names.
 
     Raises:
-        Refused: it is none, or a password in it is written out; of what may hold one nothing is repeated.
-        tasks.config.secrets.Missing: the reference names nothing.
+        Refused: it is no valid address, or has a literal password; the message does not contain it.
+        tasks.config.secrets.Missing: the variable or file of the reference does not exist.
     """
     named = not unreferenced(given)
     address = resolve(given) if named else given
     parts = _parts(address)
     if parts is None:
-        saw = f"{given} names no such address" if named else "what is given is no such address"
-        rule = "a database is given as postgresql://[user[:password]@]host[:port]/name, percent-encoded"
+        saw = f"{given} names no valid address" if named else "no valid address"
+        rule = "the address of a database is postgresql://[user[:password]@]host[:port]/name, percent-encoded"
         raise Refused(OPTION, saw, rule, "correct it" if named else f"correct it; if it has a password, {REMEDY}")
     trailing = "password=" in unquote(parts.query).lower()
     if not named and (trailing or parts.password):
         raise Refused(OPTION, "an address with a password in it", RULE, REMEDY)
     if trailing:
-        raise Refused(OPTION, f"{given} has a password after its ?", "a password stands before the @", "correct it")
+        raise Refused(OPTION, f"{given} has a password after the ?", "a password comes before the @", "correct it")
     return address
 
 
@@ -60,37 +60,37 @@ def _parts(address: str) -> SplitResult | None:
 
 
 def for_prefect(address: str) -> str:
-    """As SQLAlchemy's asynchronous driver takes it."""
+    """Return the address for SQLAlchemy's asynchronous driver."""
     return urlunsplit(urlsplit(address)._replace(scheme="postgresql+asyncpg"))
 
 
 def for_mlflow(address: str) -> str:
-    """As SQLAlchemy's usual driver takes it, in MLflow's own schema."""
+    """Return the address for SQLAlchemy's default driver, in MLflow's schema."""
     parts = urlsplit(address)
     query = "&".join(filter(None, [parts.query, f"options={quote(f'-csearch_path={SCHEMA}')}"]))
     return urlunsplit(parts._replace(scheme="postgresql", query=query))
 
 
 def prepare(address: str) -> None:
-    """Make MLflow's schema where there is none.
+    """Create MLflow's schema if it does not exist.
 
     Raises:
-        Failed: the driver is missing, or the server does not let us in.
+        Failed: the driver is not installed, or the server refuses the connection.
     """
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
 
 
 def dump(address: str, into: Path) -> None:
-    """All of the database, by PostgreSQL's own tool. Raises `Failed`."""
+    """Dump the whole database with pg_dump. Raises `Failed`."""
     _tool("pg_dump", address, "--format=custom", f"--file={into}")
 
 
 def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
-    """Fill an empty database from a dump, and put every text of MLflow's that names an old place into the new one.
+    """Restore a dump into an empty database, and replace old paths in MLflow's texts.
 
     Raises:
-        Failed: the tool is missing or failed, or the database holds something.
+        Failed: pg_restore is not installed or failed, or the database is not empty.
     """
     from psycopg2 import sql
 
@@ -98,7 +98,9 @@ def restore(address: str, dumped: Path, moves: list[tuple[str, str]]) -> None:
         cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_schema IN ('public', %s)", (SCHEMA,))
         [(tables,)] = cursor.fetchall()
         if tables:
-            raise Failed(OPTION, f"it holds {tables} tables", "a dump goes into an empty database", "make a new one")
+            raise Failed(
+                OPTION, f"it has {tables} tables", "a dump is restored into an empty database", "create a new one"
+            )
     _tool("pg_restore", address, "--no-owner", str(dumped))
     with _connected(address) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -119,17 +121,18 @@ def _plain(address: str) -> str:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
-    """A connection whose work counts when the block ends."""
+    """Connect, and commit when the block ends without an error."""
     try:
         import psycopg2
     except ImportError:
-        rule, remedy = "PostgreSQL needs its driver", "make setup EXTRAS=test,postgres"
+        rule, remedy = "PostgreSQL needs its driver", "run make setup EXTRAS=test,postgres"
         raise Failed(OPTION, "psycopg2 is not installed", rule, remedy) from None
     try:
         connection = psycopg2.connect(_plain(address), connect_timeout=10)
     except psycopg2.Error as error:
-        said = " ".join(str(error).split())
-        raise Failed(OPTION, f"no connection: {said}", "the database must let both servers in", "mend it") from None
+        message = " ".join(str(error).split())
+        rule, remedy = "both servers must be able to connect", "check the address and the database's permissions"
+        raise Failed(OPTION, f"no connection: {message}", rule, remedy) from None
     try:
         with connection:
             yield connection
@@ -138,7 +141,7 @@ def _connected(address: str) -> Iterator[Any]:
 
 
 def _tool(name: str, address: str, *words: str) -> None:
-    """One of PostgreSQL's programs. The password travels in the environment: a command line is everybody's to read."""
+    """Run one of PostgreSQL's programs; the password is in the environment, as all users can read command lines."""
     parts, environment = urlsplit(address), dict(os.environ)
     if parts.password:
         environment["PGPASSWORD"] = unquote(parts.password)
@@ -153,5 +156,5 @@ def _tool(name: str, address: str, *words: str) -> None:
         )
     done = subprocess.run([program, *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no word"])[-1]
-        raise Failed(OPTION, f"{name}: {said}", "it must succeed", "mend it and try again")
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Failed(OPTION, f"{name}: {last}", f"{name} must succeed", "fix the cause and try again")

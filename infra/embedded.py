@@ -1,7 +1,7 @@
-"""Prefect's API for one command, when no server is up: a process of our own on loopback, gone when we are.
+"""Prefect's API for one command, if no server runs: a process on loopback that ends with the command.
 
-Prefect would start one by itself, but in our process group, where a Ctrl-C ends it before the flow could say how it
-ended. This one has a group of its own, dies with its parent, and starts while Prefect is still being imported.
+Prefect's own temporary server is in the process group of the command, where Ctrl-C ends it before the flow can report
+its final state. This one has a group of its own, and starts while Prefect is being imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import urllib.request
 from pathlib import Path
 
 PATIENCE = 120.0
-"""Seconds to wait for the server; a first start migrates the database."""
+"""Seconds to wait for the server; the first start may migrate the database."""
 
 PR_SET_PDEATHSIG = 1
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "PREFECT__SERVER_EPHEMERAL": "1",  # what Prefect sets for its own temporary server: no scheduler, no UI
     "PREFECT__SERVER_FINAL": "1",
     "PREFECT_UI_ENABLED": "0",
-    "PREFECT_API_BLOCKS_REGISTER_ON_START": "0",  # no flow of ours uses one; the stack's server registers them
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "0",  # our flows use none; the stack's server registers them
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
@@ -54,19 +54,19 @@ class EmbeddedServer:
             )
 
     def wait(self) -> None:
-        """Return when it answers; `TimeoutError`, with its last words, if it does not."""
+        """Wait until it answers; raise `TimeoutError` with its last log line if it does not."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
             time.sleep(0.1)
-        raise TimeoutError(f"no answer, the log ends in: {self._last_words()}")
+        raise TimeoutError(f"no answer; last log line: {self._last_line()}")
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         return (self.log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:200]
 
     def stop(self) -> None:
-        """End it; what it was told is in its database."""
+        """Stop the server."""
         self.process.terminate()
         try:
             self.process.wait(10)
@@ -76,7 +76,7 @@ class EmbeddedServer:
 
 
 def main() -> None:
-    """The server's own process."""
+    """Run the server until the parent process, whose id is the first argument, ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return

@@ -1,7 +1,7 @@
-"""Prefect's server for one origin only: requests that a foreign page or name makes a browser send are refused.
+"""Host and Origin check in front of Prefect's server, as MLflow's server has it.
 
-Prefect answers any Host and any Origin; a page from elsewhere could so start flows on a developer's machine
-(DNS rebinding). MLflow has such a guard of its own.
+Prefect answers requests with any Host and Origin, so that a foreign page could start flows on a developer's machine
+(DNS rebinding).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """An ASGI application that lets only requests for, and from pages of, its own `host:port`s through.
+    """An ASGI application that passes on only requests whose Host and Origin are among its `host:port`s.
 
-    `/metrics` it answers itself, to whoever knows `login` (`user:password`) where there is one.
+    It answers `/metrics` itself, if `login` (`user:password`) is given only to requests with it.
     """
 
     def __init__(self, inner: Application, hosts: set[str], home: Path, login: str | None = None) -> None:
@@ -33,7 +33,7 @@ class Guard:
         self.wanted = None if login is None else "Basic " + base64.b64encode(login.encode()).decode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer 403."""
+        """Pass the request on, or answer 403."""
         if scope["type"] in ("http", "websocket"):
             headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
             host, origin = headers.get("host", ""), headers.get("origin")
@@ -42,7 +42,7 @@ class Guard:
                 return
             if scope["type"] == "http" and scope["path"] == "/metrics":
                 if self.wanted is not None and not compare_digest(headers.get("authorization", ""), self.wanted):
-                    await _answer(send, 401, b"who asks?\n")
+                    await _answer(send, 401, b"login required\n")
                 else:
                     await _answer(send, 200, await asyncio.to_thread(metrics.text, self.home))
                 return
@@ -53,7 +53,7 @@ async def _refuse(scope: Scope, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
-    await _answer(send, 403, b"this Host or Origin is not served here\n")
+    await _answer(send, 403, b"this Host or Origin is not allowed\n")
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What a machine must have for the pipeline to run, looked at one by one."""
+"""Checks of the machine: Python, packages, home, disk, memory, accelerators, clock, ports and servers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from tasks.errors import Refused
 
 Verdict = Literal["ok", "warning", "fault"]
 
-ROOM = 5 << 30
-"""Bytes of disk under which a run may not come to its end."""
-MEMORY = 4 << 30
+MIN_DISK = 5 << 30
+"""Bytes of free disk space that a run needs."""
+MIN_MEMORY = 4 << 30
+"""Bytes of available memory that a run needs."""
 PORTS = {"PREFECT_SERVER_API_PORT": ("Prefect", 4200), "MLFLOW_PORT": ("MLflow", 5000)}
 NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "lustre"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """The result of a check."""
 
     what: str
     verdict: Verdict
@@ -42,45 +43,55 @@ class Finding:
     remedy: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """For `--json`."""
+        """Return all fields."""
         return asdict(self)
 
 
 def examine(home: Path) -> list[Finding]:
-    """Everything, in the order in which it would hurt."""
-    return [python(), *packages(), place(home), disk(home), memory(), accelerators(), clock(home), *ports(), *servers()]
+    """Run all checks."""
+    return [
+        python(),
+        *packages(),
+        check_home(home),
+        disk(home),
+        memory(),
+        accelerators(),
+        clock(home),
+        *ports(),
+        *servers(),
+    ]
 
 
 def python() -> Finding:
-    """Python 3.11, which the lock was made for."""
+    """Check for Python 3.11, for which the versions are locked."""
     saw = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] == (3, 11):
         return Finding("python", "ok", saw)
-    return Finding("python", "fault", saw, "use Python 3.11: the locked versions are those of 3.11")
+    return Finding("python", "fault", saw, "use Python 3.11, for which the versions are locked")
 
 
 def packages() -> Iterator[Finding]:
-    """What pyproject asks for against what is installed; two of the pins break Prefect silently when missed."""
+    """Compare installed packages with the requirements; two of them break Prefect without a message if not met."""
     wrong = 0
     for line in requires("millrace") or []:
         wanted = Requirement(line)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(wanted.name)
+            installed = version(wanted.name)
         except PackageNotFoundError:
-            found = "not installed"
-        if found == "not installed" or found not in wanted.specifier:
+            installed = "not installed"
+        if installed == "not installed" or installed not in wanted.specifier:
             wrong += 1
-            rule = f"{wanted.name} {found}, must be {wanted.specifier or 'installed'}"
-            yield Finding("package", "fault", rule, "make setup, or pip install --constraint requirements.lock")
+            rule = f"{wanted.name} {installed}, must be {wanted.specifier or 'installed'}"
+            yield Finding("package", "fault", rule, "run make setup, or pip install --constraint requirements.lock")
     if not wrong:
         named = ", ".join(f"{name} {version(name)}" for name in ("tensorflow", "keras", "prefect", "mlflow"))
         yield Finding("packages", "ok", named)
 
 
-def place(home: Path) -> Finding:
-    """The home can be written, and its locks mean something."""
+def check_home(home: Path) -> Finding:
+    """Check that the home can be written, and is on a file system with locks."""
     folder = _nearest(home)
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -88,21 +99,21 @@ def place(home: Path) -> Finding:
         return Finding("home", "fault", f"{home}: {error.strerror}", "set MILLRACE_HOME to one that can be written")
     for part in (home, home / "store", home / "runs"):
         if os.access(part, os.F_OK) and not os.access(part, os.R_OK | os.W_OK | os.X_OK):
-            return Finding("home", "fault", f"{part}: not to be read or written", "mend its permissions")
+            return Finding("home", "fault", f"{part}: no permission", "change its permissions")
     kind = filesystem(folder)
     if kind in NETWORK_FILESYSTEMS:
-        remedy = "locks do not hold over a network: set MILLRACE_HOME to a folder on a local disk"
-        return Finding("home", "fault", f"{home} lies on {kind}", remedy)
+        remedy = "locks do not work on a network file system: set MILLRACE_HOME to a folder on a local disk"
+        return Finding("home", "fault", f"{home} is on {kind}", remedy)
     return Finding("home", "ok", f"{home} ({kind})")
 
 
 def _nearest(home: Path) -> Path:
-    """The home, or what of its path is there."""
-    return next(path for path in (home, *home.parents) if os.access(path, os.F_OK))  # false where we may not look
+    """Return the home, or its nearest ancestor that exists."""
+    return next(path for path in (home, *home.parents) if os.access(path, os.F_OK))  # false without permission
 
 
 def filesystem(path: Path) -> str:
-    """The type of the file system that holds a path."""
+    """Return the type of the file system of a path."""
     mounts = sorted(psutil.disk_partitions(all=True), key=lambda mount: len(mount.mountpoint))
     resolved = path.resolve()
     kinds = [mount.fstype for mount in mounts if resolved.is_relative_to(mount.mountpoint)]
@@ -110,66 +121,72 @@ def filesystem(path: Path) -> str:
 
 
 def disk(home: Path) -> Finding:
-    """Room for artifacts and staging."""
+    """Check the free disk space."""
     folder = _nearest(home)
     free = shutil.disk_usage(folder).free
     saw = f"{free / 2**30:.0f} GiB free"
-    return Finding("disk", "ok", saw) if free > ROOM else Finding("disk", "fault", saw, "make room: millrace gc")
+    return Finding("disk", "ok", saw) if free > MIN_DISK else Finding("disk", "fault", saw, "run millrace gc")
 
 
 def memory() -> Finding:
-    """Room for TensorFlow and the data."""
+    """Check the available memory."""
     free = psutil.virtual_memory().available
     saw = f"{free / 2**30:.1f} GiB available, {psutil.cpu_count(logical=False)} cores"
-    return Finding("memory", "ok", saw) if free > MEMORY else Finding("memory", "warning", saw, "end other programs")
+    return (
+        Finding("memory", "ok", saw) if free > MIN_MEMORY else Finding("memory", "warning", saw, "stop other programs")
+    )
 
 
 def accelerators() -> Finding:
-    """GPUs that the driver shows, and whether TensorFlow could use them."""
-    found = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
-    if not found:
+    """Check whether TensorFlow can use the GPUs of the driver."""
+    gpus = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    if not gpus:
         return Finding("accelerators", "ok", "none; training uses the CPU")
     try:
         version("nvidia-cudnn-cu12")
     except PackageNotFoundError:
         remedy = "install TensorFlow's GPU wheels: see README, 'GPUs'"
-        return Finding("accelerators", "warning", f"{len(found)} NVIDIA, not used", remedy)
-    return Finding("accelerators", "ok", f"{len(found)} NVIDIA")
+        return Finding("accelerators", "warning", f"{len(gpus)} NVIDIA, not used", remedy)
+    return Finding("accelerators", "ok", f"{len(gpus)} NVIDIA")
 
 
 def clock(home: Path) -> Finding:
-    """Heartbeats compare this machine's clock with the file system's."""
+    """Compare this machine's clock with that of the file system, as heartbeats do."""
     folder = _nearest(home)
     probe = folder / f".clock-{os.getpid()}"
     try:
         probe.touch()
-        off = time.time() - probe.stat().st_mtime
+        difference = time.time() - probe.stat().st_mtime
         probe.unlink()
     except OSError as error:
         return Finding("clock", "warning", str(error), "see home")
-    if abs(off) > 5:
-        return Finding("clock", "fault", f"the disk's clock is {off:+.0f} s off", "set the clocks (NTP)")
-    return Finding("clock", "ok", f"the disk's clock agrees within {max(abs(off), 0.1):.1f} s")
+    if abs(difference) > 5:
+        return Finding(
+            "clock", "fault", f"the disk's clock differs by {difference:+.0f} s", "synchronise the clocks (NTP)"
+        )
+    return Finding("clock", "ok", f"the disk's clock agrees within {max(abs(difference), 0.1):.1f} s")
 
 
 def ports() -> Iterator[Finding]:
-    """Whether the servers' ports are free, or who has them."""
+    """Check whether the servers' ports are free."""
     for variable, (name, default) in PORTS.items():
-        given = os.environ.get(variable, str(default))
-        if not given.isdecimal() or not 0 < int(given) < 1 << 16:
-            yield Finding(variable, "fault", given, "set it to a number from 1 to 65535, or unset it")
+        value = os.environ.get(variable, str(default))
+        if not value.isdecimal() or not 0 < int(value) < 1 << 16:
+            yield Finding(variable, "fault", value, "set it to a number from 1 to 65535, or unset it")
             continue
-        port = int(given)
+        port = int(value)
         with socket.socket() as probe:
-            taken = probe.connect_ex(("127.0.0.1", port)) == 0
-        if not taken:
+            in_use = probe.connect_ex(("127.0.0.1", port)) == 0
+        if not in_use:
             yield Finding(f"port {port}", "ok", f"free for {name}")
             continue
-        yield Finding(f"port {port}", "warning", f"in use by {holder(port)}", f"{name} needs another: set {variable}")
+        yield Finding(
+            f"port {port}", "warning", f"in use by {holder(port)}", f"set {variable} to another port for {name}"
+        )
 
 
 def holder(port: int) -> str:
-    """Who listens on a port, as far as the system tells."""
+    """Return which process listens on a port."""
     try:
         for connection in psutil.net_connections("tcp"):
             if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
@@ -180,7 +197,7 @@ def holder(port: int) -> str:
 
 
 def servers() -> Iterator[Finding]:
-    """The servers that the environment names answer."""
+    """Check that the servers in the environment answer."""
     for variable, path in (("PREFECT_API_URL", "/health"), ("MLFLOW_TRACKING_URI", "/health")):
         try:
             url = address_in(variable)

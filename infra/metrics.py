@@ -1,6 +1,6 @@
-"""Figures of the stack and of what is training, as Prometheus reads them; served at `/metrics` beside Prefect's pages.
+"""Prometheus metrics of the stack and of running trainings, served at `/metrics` by Prefect's server.
 
-Everything is read from the home when it is asked for: no program of its own, nothing to fall behind.
+All values are read from the home at each request.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from infra.stack import Stack
 
 FRESH = 600.0
-"""Seconds after its last point in which a running training is shown."""
+"""Seconds after its last point for which a running training is shown."""
 
 TAIL = 1 << 16
-"""Bytes at a journal's end in which its last points are."""
+"""Bytes that are read from the end of a journal."""
 
 
 class Figures:
-    """A home's, collected anew for every request."""
+    """Collector of a home's metrics."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
 
     def collect(self) -> Iterator[Metric]:
-        """Services, disk, runs by their end, and the last point of every training under way."""
+        """Yield services, disk, runs by status, and the last point of each running training."""
         yield from self._services()
         free = shutil.disk_usage(self.home).free
-        yield GaugeMetricFamily("millrace_disk_free_bytes", "Room on the disk of the home.", free)
+        yield GaugeMetricFamily("millrace_disk_free_bytes", "Free space on the disk of the home.", free)
         records = [record for path in sorted(self.home.glob("runs/*/run.json")) if (record := _json(path))]
         ended = GaugeMetricFamily("millrace_runs", "Runs in the home.", labels=("flow", "preset", "status"))
         for labels, count in Counter((row["flow"], row["name"], row["status"]) for row in records).items():
@@ -46,7 +46,7 @@ class Figures:
     def _services(self) -> Iterator[Metric]:
         stack = Stack(self.home)
         living = stack.living()
-        up = GaugeMetricFamily("millrace_service_up", "Whether a service's process lives.", labels=("service",))
+        up = GaugeMetricFamily("millrace_service_up", "1 if the process of a service runs.", labels=("service",))
         memory = GaugeMetricFamily("millrace_service_memory_bytes", "Memory of a service.", labels=("service",))
         for name in stack.started:
             up.add_metric((name,), name in living)
@@ -54,7 +54,7 @@ class Figures:
         yield from (up, memory)
 
     def _trainings(self, records: list[dict[str, Any]]) -> Iterator[Metric]:
-        step = GaugeMetricFamily("millrace_training_step", "Last step told of.", labels=("run", "preset"))
+        step = GaugeMetricFamily("millrace_training_step", "Last logged step.", labels=("run", "preset"))
         by = ("run", "preset", "curve")
         value = GaugeMetricFamily("millrace_training_value", "Last value of a curve.", labels=by)
         for record in records:
@@ -62,13 +62,13 @@ class Figures:
             if last is None or time.time() - last["time"] > FRESH:
                 continue
             step.add_metric((record["run_id"], record["name"]), last["step"])
-            for name, found in last["metrics"].items():
-                value.add_metric((record["run_id"], record["name"], name), float(found))
+            for name, number in last["metrics"].items():
+                value.add_metric((record["run_id"], record["name"], name), float(number))
         yield from (step, value)
 
 
 def last_point(journal: Path) -> dict[str, Any] | None:
-    """The last whole line of a journal that a training wrote."""
+    """Return the last complete line of a journal that belongs to a training step; None without one."""
     try:
         with open(journal, "rb") as file:
             file.seek(max(0, journal.stat().st_size - TAIL))
@@ -86,7 +86,7 @@ def last_point(journal: Path) -> dict[str, Any] | None:
 
 
 def text(home: Path) -> bytes:
-    """All figures in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Figures(home))
     return generate_latest(registry)
@@ -94,7 +94,7 @@ def text(home: Path) -> bytes:
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return found
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return content
     except (OSError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""What `up` puts into Prefect: the work pool, the deployments of prefect.yaml, the automations."""
+"""The objects that `up` creates in Prefect: work pool, deployments of prefect.yaml and automations; and queries."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from infra import automations
 from infra.services import POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
-OVER = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
-"""State types after which nothing more happens."""
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+"""Terminal state types."""
 
 PATIENCE = 60.0
-"""Seconds for the worker to show itself, and for the scheduler to plan."""
+"""Seconds until the worker must poll, and schedules must have planned runs."""
 
 
 def install(layout: Layout, say: Callable[[str], None]) -> None:
-    """The pool, the deployments and the automations; what is there already is brought up to date."""
+    """Create or update the work pool, the deployments and the automations."""
     ensure_pool(layout)
     say("deploying prefect.yaml")
     deploy(layout)
@@ -32,7 +32,7 @@ def install(layout: Layout, say: Callable[[str], None]) -> None:
 
 
 def ensure_pool(layout: Layout) -> None:
-    """A pool of processes that work in the project's folder, where a preset's relative paths begin."""
+    """Create a process work pool whose working directory is the project, to which paths in presets are relative."""
     kinds = ask(layout, "GET", "/collections/views/aggregate-worker-metadata")
     template = kinds["prefect"]["process"]["default_base_job_configuration"]
     template["variables"]["properties"]["working_dir"]["default"] = str(layout.project)
@@ -42,11 +42,11 @@ def ensure_pool(layout: Layout) -> None:
     except Answered as error:
         if error.code != 409:
             raise
-        ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # ours of before, or made by the worker just now
+        ask(layout, "PATCH", f"/work_pools/{POOL}", wanted)  # it exists: of an earlier `up`, or created by the worker
 
 
 def deploy(layout: Layout) -> None:
-    """As a person would: `prefect deploy --all`."""
+    """Run `prefect deploy --all`."""
     done = subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
         cwd=layout.project,
@@ -57,29 +57,29 @@ def deploy(layout: Layout) -> None:
         check=False,
     )
     if done.returncode:
-        said = [line.strip(" │") for line in (done.stderr + done.stdout).splitlines() if line.strip(" │╭╮╰╯─")]
-        rule, remedy = "every deployment must be accepted", "prefect deploy --all tells more"
-        raise Failed("prefect.yaml", said[-1] if said else "prefect deploy failed", rule, remedy)
+        lines = [line.strip(" │") for line in (done.stderr + done.stdout).splitlines() if line.strip(" │╭╮╰╯─")]
+        rule, remedy = "Prefect must accept every deployment", "run prefect deploy --all for details"
+        raise Failed("prefect.yaml", lines[-1] if lines else "prefect deploy failed", rule, remedy)
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
-    """Each deployment: `name` (flow/deployment), `schedule` in words, `next` (ISO 8601) and the `last` run's state."""
-    found = []
+    """Return for each deployment `name`, `schedule`, `next` (ISO 8601) and the state of its `last` run."""
+    rows = []
     for name, deployment in _named(layout):
         active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
-        row = {"name": name, "schedule": ", ".join(map(_spell, active)) or None, "next": None, "last": None}
+        row = {"name": name, "schedule": ", ".join(map(_schedule_text, active)) or None, "next": None, "last": None}
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
         if active and not deployment["paused"]:
             planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
             row["next"] = _first(layout, {**runs, **planned}, lambda run: run["expected_start_time"])
         ended = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
         row["last"] = _first(layout, {**runs, **ended}, lambda run: f"{run['state']['name']}: {run['name']}")
-        found.append(row)
-    return sorted(found, key=lambda row: str(row["name"]))
+        rows.append(row)
+    return sorted(rows, key=lambda row: str(row["name"]))
 
 
 def late(layout: Layout) -> list[dict[str, Any]]:
-    """Runs that should have begun and have not: `run`, the `deployment` it is of, and when it was `planned`."""
+    """Return the late runs: `run`, `deployment` and the `planned` start time."""
     query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
     runs = ask(layout, "POST", "/flow_runs/filter", query)
     names = {row["id"]: name for name, row in _named(layout)} if runs else {}
@@ -90,38 +90,39 @@ def late(layout: Layout) -> list[dict[str, Any]]:
 
 
 def _named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
-    """The deployments, each with its name as people say it: `flow/deployment`."""
+    """Return the deployments with their names, `flow/deployment`."""
     flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
-    found = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
-    return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in found]
+    rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
+    return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
 
 
-def planned(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What `--json` tells of deployments: name, schedule and next run."""
-    return [{key: row[key] for key in ("name", "schedule", "next")} for row in found]
+def planned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return name, schedule and next run of deployments, for `--json`."""
+    return [{key: row[key] for key in ("name", "schedule", "next")} for row in rows]
 
 
 def verify(layout: Layout) -> list[dict[str, Any]]:
-    """Assert what breaks silently; the deployments, with the times of their next runs.
+    """Check what would fail without a message, and return the deployments with the times of their next runs.
 
     Raises:
-        Failed: the pages ask another address, MLflow takes no write, no worker polls, or a schedule has no runs.
+        Failed: Prefect's pages use another API address, MLflow accepts no write, no worker polls, or a schedule has
+            no planned run.
     """
-    told = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
-    if told != layout.pages_api:
-        rule = f"they must ask {layout.pages_api}"
-        raise Failed("Prefect's pages", f"they ask {told}", rule, "unset PREFECT_UI_API_URL and try again")
+    address = call("GET", f"{layout.prefect_url}/ui-settings")["api_url"]
+    if address != layout.pages_api:
+        rule = f"the API address must be {layout.pages_api}"
+        raise Failed("Prefect's pages", f"API address {address}", rule, "unset PREFECT_UI_API_URL and try again")
     _write_to_mlflow(layout)
     deadline = time.monotonic() + PATIENCE
     while not _worker_polls(layout):
         if time.monotonic() > deadline:
-            raise Failed("worker", "it does not poll", f"pool {POOL} needs one", "see logs/worker.log")
+            raise Failed("worker", "it does not poll", f"the pool {POOL} needs a worker", "see logs/worker.log")
         time.sleep(0.5)
     while True:
-        found = deployments(layout)
-        idle = [row["name"] for row in found if row["schedule"] and not row["next"]]
+        rows = deployments(layout)
+        idle = [row["name"] for row in rows if row["schedule"] and not row["next"]]
         if not idle:
-            return found
+            return rows
         if time.monotonic() > deadline:
             rule = "a schedule must have SCHEDULED runs"
             raise Failed("schedules", f"no run is planned for {', '.join(idle)}", rule, "see logs/prefect.log")
@@ -135,14 +136,13 @@ def _worker_polls(layout: Layout) -> bool:
 
 
 def _write_to_mlflow(layout: Layout) -> None:
-    """A tag on the experiment that is always there."""
+    """Set a tag on the default experiment."""
     tag = {"experiment_id": "0", "key": "millrace.up", "value": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
         headers = layout.access.headers("mlflow") if layout.access else None
         call("POST", f"{layout.mlflow_url}/api/2.0/mlflow/experiments/set-experiment-tag", tag, headers)
     except Answered as error:
-        rule = "it must take a write"
-        raise Failed("MLflow", error.saw, rule, "see logs/mlflow.log") from None
+        raise Failed("MLflow", error.saw, "it must accept writes", "see logs/mlflow.log") from None
 
 
 def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -> str | None:
@@ -150,7 +150,7 @@ def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -
     return shown(runs[0]) if runs else None
 
 
-def _spell(schedule: dict[str, Any]) -> str:
+def _schedule_text(schedule: dict[str, Any]) -> str:
     zone = f" {schedule['timezone']}" if schedule.get("timezone") else ""
     if "cron" in schedule:
         return f"{schedule['cron']}{zone}"
@@ -160,22 +160,22 @@ def _spell(schedule: dict[str, Any]) -> str:
 
 
 def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:
-    """Drop flow runs that ended before a time, with their tables, progress and descriptions; their names."""
-    old = {"end_time": {"before_": before.isoformat()}, "state": {"type": {"any_": list(OVER)}}}
-    found: list[str] = []
+    """Delete flow runs that ended before a time, with their artifacts, and return their names."""
+    old = {"end_time": {"before_": before.isoformat()}, "state": {"type": {"any_": list(ENDED)}}}
+    names: list[str] = []
     while True:
-        query = {"flow_runs": old, "sort": "END_TIME_DESC", "limit": 200, "offset": len(found) if dry_run else 0}
+        query = {"flow_runs": old, "sort": "END_TIME_DESC", "limit": 200, "offset": len(names) if dry_run else 0}
         page = ask(layout, "POST", "/flow_runs/filter", query)
         for run in page:
-            found.append(f"{run['name']} of {run['end_time'][:10]}")
+            names.append(f"{run['name']} of {run['end_time'][:10]}")
             if not dry_run:
-                _forget(layout, run["id"])
+                _delete_run(layout, run["id"])
         if len(page) < 200:
-            return found
+            return names
 
 
-def _forget(layout: Layout, flow_run: str) -> None:
-    """Drop a flow run; before it its artifacts, which Prefect would keep and which then nobody would find."""
+def _delete_run(layout: Layout, flow_run: str) -> None:
+    """Delete a flow run after its artifacts, which Prefect would keep."""
     query = {"artifacts": {"flow_run_id": {"any_": [flow_run]}}}
     while page := ask(layout, "POST", "/artifacts/filter", query):
         for artifact in page:
@@ -184,7 +184,7 @@ def _forget(layout: Layout, flow_run: str) -> None:
 
 
 def _delete(layout: Layout, path: str) -> None:
-    """Delete what somebody else may have deleted meanwhile."""
+    """Delete an object, unless it is deleted already."""
     try:
         ask(layout, "DELETE", path)
     except Answered as error:
@@ -193,10 +193,10 @@ def _delete(layout: Layout, path: str) -> None:
 
 
 def deployment(layout: Layout, name: str) -> dict[str, Any] | None:
-    """A deployment by its name, `flow/deployment`."""
+    """Return a deployment by its name, `flow/deployment`; None if there is none."""
     try:
-        found: dict[str, Any] = ask(layout, "GET", f"/deployments/name/{quote(name)}")
-        return found
+        row: dict[str, Any] = ask(layout, "GET", f"/deployments/name/{quote(name)}")
+        return row
     except Answered as error:
         if error.code in (404, 422):
             return None
@@ -204,7 +204,7 @@ def deployment(layout: Layout, name: str) -> dict[str, Any] | None:
 
 
 def queue(layout: Layout, deployment_id: str, name: str, parameters: dict[str, Any], tags: list[str]) -> str:
-    """Have a deployment run as soon as there is room, once for these values; the flow run's id."""
+    """Schedule a run of a deployment now, once for these values, and return the id of the flow run."""
     values = hashlib.sha256(json.dumps([name, parameters], sort_keys=True).encode()).hexdigest()
     body = {
         "name": name,

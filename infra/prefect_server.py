@@ -1,9 +1,9 @@
-"""Prefect's server as we serve it: on SQLite one transaction after the other, and for its own pages only.
+"""Prefect's server with serialised transactions on SQLite, and with the Host and Origin check.
 
-Prefect begins its transactions deferred, and SQLite fails the one that has read and then wants to write while another
-does ("database is locked", answered as 503). The cursor of what failed stays behind in a cycle; where the garbage
-collector comes upon it while its connection waits for the lock, it waits, too, in the thread of the event loop, and
-with it the transaction that holds the lock: the server stood still for a minute (`docs/decisions.md`, 2026-11-22).
+Prefect begins its transactions deferred, and SQLite fails a transaction that has read and then writes while another one
+writes ("database is locked", answered as 503). The cursor of the failed one remains in a reference cycle; if it is
+garbage collected while its connection waits for the lock, the event loop is blocked, and with it the transaction that
+has the lock: the server did not answer for a minute (`docs/decisions.md`, 2026-11-22).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from infra.guard import Application, Guard
 from tasks.config.templates import copy_template, keep_template
 
 WAIT = 60.0
-"""Seconds after which who waits for its turn gives up: as long as Prefect lets SQLite wait for its lock."""
+"""Seconds that a transaction waits for its turn, as long as Prefect lets SQLite wait for its lock."""
 
 _turn: ContextVar[object | None] = ContextVar("turn", default=None)
 
 
 class InTurn(AioSqliteConfiguration):
-    """SQLite, where who wants to write waits in the event loop, first come first served, and then has the lock."""
+    """SQLite configuration whose transactions wait for each other in the event loop, in order of arrival."""
 
     def __init__(self, connection_url: str) -> None:
         super().__init__(connection_url)
@@ -43,10 +43,10 @@ class InTurn(AioSqliteConfiguration):
     async def begin_transaction(
         self, session: AsyncSession, with_for_update: bool = False
     ) -> AsyncIterator[AsyncSessionTransaction]:
-        """A transaction that takes the lock as it begins; one within another is left as Prefect has it.
+        """Begin a transaction that takes the lock at once; a nested one is left unchanged.
 
         Raises:
-            TimeoutError: the turn did not come.
+            TimeoutError: the lock was not free within `WAIT` seconds.
         """
         if self._now is not None and _turn.get() is self._now:
             async with super().begin_transaction(session, with_for_update) as transaction:
@@ -65,7 +65,7 @@ class InTurn(AioSqliteConfiguration):
 
 
 def make_database() -> None:
-    """Make Prefect's SQLite file where there is none: a copy of the template, which the first call makes."""
+    """Create Prefect's SQLite file, unless it exists, as a copy of the template, which the first call creates."""
     database = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
     path = Path(database.database or "")
     if database.get_backend_name() != "sqlite" or path.exists() or copy_template("prefect", path):
@@ -75,7 +75,7 @@ def make_database() -> None:
 
 
 def application() -> Application:
-    """Prefect's application, for whoever can reach it; what the server of a single command serves."""
+    """Return Prefect's application, without the Host and Origin check, for the server of a single command."""
     address = PREFECT_API_DATABASE_CONNECTION_URL.value()
     if address.startswith("sqlite"):
         copy_template("prefect", Path(make_url(address).database or ""))
@@ -84,6 +84,6 @@ def application() -> Application:
 
 
 def guarded() -> Application:
-    """The same for its own pages and names only; what the stack serves."""
+    """Return Prefect's application behind the Host and Origin check, for the stack."""
     hosts, login = set(os.environ["MILLRACE_HOSTS"].split(",")), os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
     return Guard(application(), hosts, Path(os.environ["MILLRACE_HOME"]), login)

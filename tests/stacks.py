@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.services import call
-from infra.stack import Stack, taken
+from infra.stack import Stack, port_in_use
 from tests.homes import CommandHome
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -75,5 +75,5 @@ def changed(values: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
 
 def free_ports() -> list[str]:
     """Two ports that nobody listens on, below those that outgoing connections are given by the system."""
-    free = (port for port in random.sample(range(20_000, 32_000), 100) if not taken("127.0.0.1", port))
+    free = (port for port in random.sample(range(20_000, 32_000), 100) if not port_in_use("127.0.0.1", port))
     return [str(next(free)), str(next(free))]

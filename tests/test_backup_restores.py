@@ -12,7 +12,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra import logs, metrics
-from infra.backup import chosen, rewrite_database, spellings
+from infra.backup import find_backup, rewrite_database, spellings
 from tests.homes import CommandHome
 from tests.stacks import free_ports
 from tests.test_tracking_outages import Server
@@ -67,7 +67,7 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     victim.write_bytes(victim.read_bytes().replace(b"completed", b"completeD"))
     home = CommandHome(tmp_path / "home")
     answer = home("restore", copy)
-    assert answer.code == 1 and f"{victim}: other bytes" in answer.stderr
+    assert answer.code == 1 and f"{victim}: its content has changed" in answer.stderr
     assert not home.root.exists()
     (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-9])
     answer = home("restore", copy)
@@ -80,7 +80,7 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     answer = CommandHome(tmp_path / "third")("restore", tmp_path / "nowhere")
     assert answer.code == 2 and "no backup" in answer.stderr
     answer = CommandHome(tmp_path / "third")("restore", backed_up, "--database-url", "postgresql://127.0.0.1:9/db")
-    assert answer.code == 2 and "its history lies in files" in answer.stderr
+    assert answer.code == 2 and "its history is in SQLite files" in answer.stderr
     assert not (tmp_path / "third").exists()
 
 
@@ -90,7 +90,7 @@ def test_the_newest_backups_stay(finished: CommandHome, tmp_path: Path) -> None:
         (tmp_path / stamp / "manifest.json").write_text(json.dumps({"files": []}))
     answer = finished("backup", tmp_path, "--keep", "2", "--json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["20210101-000000", Path(answer.json["backup"]).name]
-    assert chosen(tmp_path) == Path(answer.json["backup"])
+    assert find_backup(tmp_path) == Path(answer.json["backup"])
 
 
 def test_only_whole_folder_names_are_rewritten(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_int8_is_smaller_and_as_good(variants):
 def test_a_gate_keeps_a_variant_out_says_why_and_fails_nothing(variants, caplog):
     saved_model, litert, _, refused = variants
     assert keep_accepted([saved_model, litert, refused], CONFIG, {}) == [saved_model, litert]
-    assert "int8_dynamic is kept out" in caplog.text and "over the limit 0.01" in caplog.text
+    assert "int8_dynamic is rejected" in caplog.text and "over the limit 0.01" in caplog.text
 
 
 def test_resamples_and_bins_are_those_of_evaluate(variants, digits, benches):
@@ -83,11 +83,11 @@ def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_ask
     int8 = variants[2]
     undecided = {"gate": "quality", "verdict": "not enough data", "passed": False, "text": "too few test examples"}
     manifest = {"statistics": {**int8.manifest["statistics"], "gates": [undecided]}}
-    unproven = replace(int8)
-    unproven.__dict__["manifest"] = manifest
-    assert keep_accepted([unproven], CONFIG, {}) == [unproven]
-    assert "int8_dynamic is kept, unproven: too few test examples" in caplog.text
-    assert keep_accepted([unproven], CompressConfig(undecided="reject"), {}) == []
+    undecided_variant = replace(int8)
+    undecided_variant.__dict__["manifest"] = manifest
+    assert keep_accepted([undecided_variant], CONFIG, {}) == [undecided_variant]
+    assert "int8_dynamic is kept, but undecided: too few test examples" in caplog.text
+    assert keep_accepted([undecided_variant], CompressConfig(undecided="reject"), {}) == []
 
 
 def test_the_quality_gate_compares_int8_with_the_float_model(digits, variants, benches):

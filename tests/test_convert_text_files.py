@@ -97,7 +97,7 @@ def test_what_is_skipped_is_told_in_a_line_and_named_on_the_page(
     page = page_of(tmp_path / "home", whole, convert=made)
     assert "34 files:" in page
     assert "1 are copies of others (<code>records.duplicates: group</code>)" in page
-    assert "1 left out: skipped, as source.undecodable says" in page
+    assert "1 excluded: skipped (source.undecodable: skip)" in page
     assert "<code>shelf1/latin.txt</code></dt><dd>byte 3 (0xe9) is not UTF-8" in page
 
 

@@ -94,7 +94,7 @@ def test_other_data_is_told_by_key_and_by_figure(
     for words in ("38 examples are the same", "1 added: new.png", "1 removed: 05.png", "1 changed: 03.png"):
         assert words in told
     assert "image, pixels, 1 channel" in told
-    assert "They were not judged by the same metric." in told
+    assert "The runs have no common metric." in told
     page = comparison_page.render(found)
     assert "new.png" in page and "image, pixels, 1 channel" in page
     assert found.as_json()["results"] == [] and found.as_json()["examples"] is None

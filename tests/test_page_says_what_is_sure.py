@@ -88,7 +88,7 @@ def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
         {"slice": "label c", "examples": 0, "value": None, "low": None, "high": None, "why": "fewer than 5"},
     )
     _, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [60, 40], slices))
-    assert "Groups without a score of their own: label b (3, fewer than 5), label c (0, fewer than 5)." in page
+    assert "Slices without a score: label b (3, fewer than 5), label c (0, fewer than 5)." in page
 
 
 def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
         Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, bytes=1000, gates=[gate], accepted=True
     )
     facts, page = told(tmp_path / "home", compress=variant)
-    assert "not proven, too few test examples" in page and f"? quality {text}" in page and "kept out" not in page
-    assert "(not proven, too few test examples)" in facts.summary
+    assert "undecided, too few test examples" in page and f"? quality {text}" in page and "rejected" not in page
+    assert "(undecided, too few test examples)" in facts.summary
 
 
 def test_every_metric_is_in_the_reference_page() -> None:

@@ -94,7 +94,7 @@ REFUSALS = [
     ("up --database-url postgresql://h/db?user=me&password=T0PS3CRET", "a secret is given by reference"),
     ("up postgresql://me:T0PS3CRET@h/db", "Got unexpected extra argument"),
     ("restore /nowhere --database-url postgresql://me:T0PS3CRET@h/db", "a secret is given by reference"),
-    ("restore /nowhere --database-url mysql://me:T0PS3CRET@h/db", "no such address"),
+    ("restore /nowhere --database-url mysql://me:T0PS3CRET@h/db", "no valid address"),
 ]
 
 

@@ -32,7 +32,7 @@ def restore(
                 str(home.root), "a stack is up here", "a backup is restored into an empty home", "millrace down"
             )
         address = None if database_url is None else databases.address_of(database_url)
-        chosen = backups.chosen(folder.expanduser().absolute())
+        chosen = backups.find_backup(folder.expanduser().absolute())
         backups.check(chosen, home.root, address)
         manifest = backups.restore(chosen, home.root, address)
         reply.add(backup=str(chosen), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))

@@ -16,7 +16,7 @@ from flows.reply import AsJson, replying, when
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout
-from infra.stack import Stack, alone, bindable
+from infra.stack import Stack, alone, check_host
 from tasks.display import terminal
 from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
@@ -131,7 +131,7 @@ def check(layout: Layout, alert: str | None) -> None:
     """Refuse, before anything is written, what could not come up or should not."""
     if layout.prefect_port == layout.mlflow_port:
         raise Refused("--mlflow-port", layout.mlflow_port, "each server has a port of its own", "give another")
-    bindable(layout.host)
+    check_host(layout.host)
     if not loopback(layout.host) and not layout.auth:
         rule = "whom others can reach must ask who they are"
         raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")

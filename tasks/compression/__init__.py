@@ -41,10 +41,10 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
             verdicts.append(gates.latency(ratio, config.max_latency_ratio).as_json())
         reasons = "; ".join(verdict["text"] for verdict in verdicts if not verdict["passed"])
         if not accepted(verdicts, config):
-            log.warning("variant %s is kept out: %s", variant.name, reasons)
+            log.warning("variant %s is rejected: %s", variant.name, reasons)
             continue
         if reasons:
-            log.warning("variant %s is kept, unproven: %s", variant.name, reasons)
+            log.warning("variant %s is kept, but undecided: %s", variant.name, reasons)
         kept.append(variant)
     return kept
 

@@ -1,6 +1,6 @@
-"""What a person sees of a run while it goes: a line per stage on stderr, and a sign of life from the one at work.
+"""Progress of a run on stderr: a line for each finished stage, and the progress of the current one.
 
-On a terminal that is a spinner, a bar and figures; elsewhere a line every few seconds.
+On a terminal the current stage has a spinner, a bar and figures; elsewhere a line every few seconds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
 
 BAR = 14
-BESIDES = BAR + 22
-"""Columns that a stage's line takes besides its figures."""
+COLUMNS_BEFORE_FIGURES = BAR + 22
 
 log = logging.getLogger("tasks.display.terminal")
-"""What is said here is in the run's log, too: Prefect keeps what loggers below `tasks` are told."""
+"""Prefect stores the log records of the loggers below `tasks`."""
 
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -38,18 +37,18 @@ _waits: list[Status] = []
 
 
 def say(text: str, style: str = "dim") -> None:
-    """One line for the person who waits, and for the run's log."""
+    """Print a line, and log it."""
     show(text, style)
     log.info(text.strip())
 
 
 def show(text: str, style: str = "dim") -> None:
-    """One line for the person who waits."""
+    """Print a line."""
     terminal.print(text, style=style, markup=False)
 
 
 def wait(text: str) -> None:
-    """Say what is waited for, with a spinner, until the next stage or `settle`."""
+    """Show a text with a spinner until the next stage or `settle`."""
     settle()
     if is_live():
         _waits.append(Status(Text(text, style="dim"), console=terminal, spinner_style="cyan"))
@@ -57,18 +56,18 @@ def wait(text: str) -> None:
 
 
 def settle() -> None:
-    """Nothing is waited for any more."""
+    """Remove the spinners of `wait`."""
     while _waits:
         _waits.pop().stop()
 
 
 def is_live() -> bool:
-    """Whether stderr is a terminal that lines can be redrawn on."""
+    """Return whether stderr is a terminal on which lines can be redrawn."""
     return terminal.is_terminal and os.environ.get("TERM") != "dumb"
 
 
 class Warnings(logging.Handler):
-    """Shows what our code logs as a warning (a variant kept out) where Prefect's own log is not shown."""
+    """Prints the warnings that our code logs, as Prefect's own log is not shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
         show(f"  ! {record.getMessage()}", style="yellow")
@@ -80,14 +79,14 @@ tasks_logger.addHandler(Warnings(logging.WARNING))
 
 
 class Elapsed(ProgressColumn):
-    """Seconds since the stage began."""
+    """Column with the seconds since the stage began."""
 
     def render(self, task: Task) -> Text:
         return Text(seconds(float(round(task.elapsed or 0))).replace(".0 s", " s").rjust(5), style="dim")
 
 
 class Stage:
-    """The line of one stage."""
+    """The line of a stage."""
 
     def __init__(self, stage: str, name: str, bar: Progress | None) -> None:
         self.stage, self.bar = stage, bar
@@ -96,30 +95,30 @@ class Stage:
         self._started = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Something the person should know now."""
+        """Print a message about the stage."""
         say(f"  … {self.stage:<9} {text}")
 
     def progress(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
-        """How far the stage is; on a narrow terminal without the last figures."""
+        """Update the progress; on a narrow terminal the last figures are left out."""
         parts = [f"{unit} {done:,}/{total:,}", *figures_in_words(figures)]
         if self.bar is None or self._task is None:
             self._figures = " · ".join(parts)
             return
-        while len(parts) > 1 and len(" · ".join(parts)) > terminal.width - BESIDES:
+        while len(parts) > 1 and len(" · ".join(parts)) > terminal.width - COLUMNS_BEFORE_FIGURES:
             parts.pop()
         self.bar.update(self._task, completed=done, total=total, figures=" · ".join(parts))
 
     def beat(self) -> None:
-        """A sign of life."""
+        """Print the elapsed time and the last progress."""
         spent = seconds(time.monotonic() - self._started)
         show(f"  … {self.stage:<9} {spent:>8}  {self._figures}".rstrip())
 
     def done(self, artifact: Artifact, cached: bool, took: float) -> None:
-        """The stage's last word."""
+        """Print the line of the finished stage, with a description of its artifact."""
         self.finish(f"from the store: {describe(artifact)}" if cached else describe(artifact), cached, took)
 
     def finish(self, text: str, cached: bool, took: float) -> None:
-        """The stage's last word, in other words."""
+        """Print the line of the finished stage, with a text."""
         log.info("%s: %s, %s", self.stage, text, seconds(took))
         mark = Text("=" if cached else "+", "cyan" if cached else "green")
         if not is_live():
@@ -135,9 +134,9 @@ class Stage:
 
 
 def figures_in_words(figures: dict[str, Any]) -> list[str]:
-    """Figures in words, by the wording of their names: `examples/s`, `step_ms`, `input_share`, losses."""
+    """Format figures by their names: `examples/s`, `step_ms`, `input_share`, losses."""
     words = []
-    for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):  # the first to be asked
+    for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):
         if name == "seconds_left":
             words.append(f"{seconds(value)} left")
         elif name == "step_ms":
@@ -153,7 +152,7 @@ def figures_in_words(figures: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def stage(name: str, what: str) -> Iterator[Stage]:
-    """Show one stage at work."""
+    """Show a stage while it runs."""
     settle()
     if not is_live():
         shown, over = Stage(name, what, None), threading.Event()

@@ -1,4 +1,4 @@
-"""What was made, in a line: the same words in the terminal, in Prefect and on the page."""
+"""Descriptions of artifacts, metrics and sizes, which are the same in the terminal, in Prefect and on the page."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MODELS = {"mlp": "multi-layer perceptron", "convnet": "convolutional network"}
 """Architectures by name, where that is not the `model.kind`."""
 
 INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
-"""What one would type for `millrace predict`, by the kind of snapshot."""
+"""The input of `millrace predict`, by the kind of snapshot."""
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
-"""What `records.duplicates` does with copies."""
+"""Descriptions of the values of `records.duplicates`."""
 
 
 def noun(config: Config) -> str:
-    """What a record of this source is: what splits and intervals are over."""
+    """Return the plural noun for the records of a source, which are split and resampled."""
     if config.source.kind == "text_files":
         return "files"
     if config.source.kind == "image_folder":
@@ -30,12 +30,12 @@ def noun(config: Config) -> str:
 
 
 def one(counted: str) -> str:
-    """The singular of what `noun` says."""
+    """Return the singular of `noun`."""
     return counted.removesuffix("s")
 
 
 def describe(artifact: Artifact) -> str:
-    """An artifact in a few words (`1,797 records in 6 shards`)."""
+    """Describe an artifact (`1,797 records in 6 shards`)."""
     manifest = artifact.manifest
     counts, metrics = manifest["counts"], artifact.metrics
     if artifact.kind == "records":
@@ -70,7 +70,7 @@ def describe(artifact: Artifact) -> str:
 
 
 def state_message(made: Any, *, cached: bool) -> str:
-    """What a stage handed on, and whether it was there already."""
+    """Describe the result of a stage, and whether it came from the store."""
     if isinstance(made, Release):
         return made.verdict
     words = "; ".join(map(describe, made)) if isinstance(made, list) else describe(made)
@@ -78,7 +78,7 @@ def state_message(made: Any, *, cached: bool) -> str:
 
 
 def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, Any]) -> str:
-    """A variant's size and quality, and whether its gates let it pass."""
+    """Describe the size and quality of a variant, and the result of its gates."""
     size = manifest["statistics"]["bytes"]
     ratio = metrics.get(f"{name}/size_ratio")
     share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
@@ -89,28 +89,28 @@ def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, A
 
 
 def standing(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> str:
-    """What its gates' verdicts make of a variant that did not simply pass."""
+    """Describe the result of the gates of a variant; empty where it passed all of them."""
     if not accepted(verdicts, config):
-        return "kept out by its gate"
+        return "rejected by its gate"
     undecided = any(verdict["verdict"] == gates.UNDECIDED for verdict in verdicts)
-    return "not proven, too few test examples" if undecided else ""
+    return "undecided, too few test examples" if undecided else ""
 
 
 def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
-    """The primary metric of the task that these metrics are of."""
+    """Return the primary metric of the task that has these metrics."""
     known = [task.metrics[0] for task in TASKS.values()]
     return next((name for name in known if f"{prefix}test/{name}" in metrics), "score")
 
 
 def baselines(metrics: dict[str, float]) -> str:
-    """What the test examples give without a model, where the task has such a thing: ` (gzip 1.90, xz 1.56)`."""
+    """Return the baselines of the test split as text, ` (gzip 1.90, xz 1.56)`; empty for a task without any."""
     names = [name for task in TASKS.values() for name in task.baselines if f"test/{name}" in metrics]
     values = ", ".join(f"{name.partition('_')[0]} {metrics[f'test/{name}']:.4f}" for name in names)
     return f" ({values})" if values else ""
 
 
 def score(metrics: dict[str, float], name: str) -> str:
-    """A metric with its 95 % interval (`accuracy 0.9889 [0.9815, 0.9963]`)."""
+    """Return a metric with its 95 % interval as text (`accuracy 0.9889 [0.9815, 0.9963]`)."""
     word = name.rpartition("/")[2].replace("_", " ")
     if name not in metrics:
         return f"{word} unknown"
@@ -121,24 +121,24 @@ def score(metrics: dict[str, float], name: str) -> str:
 
 
 def interval(metrics: dict[str, float], name: str) -> tuple[float, float] | None:
-    """A metric's 95 % interval; None where there is none, which of one example is written as its value twice."""
+    """Return the 95 % interval of a metric; None if it has none (that of one example is stored as its value twice)."""
     low, high = metrics.get(f"{name}/low"), metrics.get(f"{name}/high")
     return None if low is None or high is None or low == high else (low, high)
 
 
 def figure(value: float) -> str:
-    """Four places, and a nought without a sign."""
+    """Format with four decimals; zero has no sign."""
     text = f"{value:.4f}"
     return text.removeprefix("-") if not float(text) else text
 
 
 def kilobytes(size: int) -> str:
-    """A size as a person reads it."""
+    """Format a number of bytes in kB or MB."""
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
 
 
 def seconds(value: float) -> str:
-    """A duration as a person reads it."""
+    """Format a duration in seconds, or minutes and seconds."""
     if value < 90:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
@@ -146,7 +146,7 @@ def seconds(value: float) -> str:
 
 
 def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:
-    """A metric's value and its 95 % interval, apart."""
+    """Return a metric and its 95 % interval as two texts; None if it was not measured."""
     if name not in metrics:
         return None
     ends = interval(metrics, name)

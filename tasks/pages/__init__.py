@@ -1,1 +1,1 @@
-"""What a person reads of a run: one line per stage, one page per run."""
+"""The HTML page, description and summary of a run, and the comparison of two runs."""

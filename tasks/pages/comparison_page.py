@@ -1,4 +1,4 @@
-"""The page of a comparison: one HTML file, in the style of a run's page, with the curves of both in each picture."""
+"""The page of a comparison: one HTML file, with the curves of both runs in each plot."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tasks.pages import curves, sections, templates
 from tasks.pages.comparison import Comparison
 
 
-def render(found: Comparison) -> str:
-    """The page's HTML."""
+def render(comparison: Comparison) -> str:
+    """Return the HTML of the page."""
     journals = {
         name: folder / "metrics.jsonl"
-        for name, facts in zip("ab", found.both, strict=True)
+        for name, facts in zip("ab", comparison.both, strict=True)
         if (folder := sections.trained_in(facts)) is not None
     }
-    return templates.page("comparison.html.j2", found=found, curves=curves.draw_both(journals))
+    return templates.page("comparison.html.j2", comparison=comparison, curves=curves.draw_both(journals))

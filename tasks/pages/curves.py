@@ -1,4 +1,4 @@
-"""Training curves as SVG, drawn from the journal: no plotting library, no network, colours from the page's style."""
+"""Training curves as SVG, drawn from the journal, with the colours of the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 Points = list[tuple[int, float]]
 
 MOST = 400
-"""Points that a line of this width can show."""
+"""Points of a curve that are drawn, at most."""
 
 WIDTH, HEIGHT = 460, 210
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 22, 24
@@ -20,17 +20,17 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 10, 22, 24
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture: its title and the curves in it by the names that the journal gives them."""
+    """A plot: its title, and the labels of its curves by metric."""
 
     title: str
     names: dict[str, str]
     log: bool = False
-    """Whether to draw a wide range of values by their logarithm."""
+    """Whether the axis is logarithmic if values span more than a factor of 10."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a picture: what its key says, where it goes, how it looks."""
+    """A curve: its label in the legend, its points and its style."""
 
     label: str
     points: Points
@@ -48,22 +48,22 @@ CHARTS = (
 
 
 def read(journal: Path) -> dict[str, Points]:
-    """Every finite point by name, without those of step 0, which belong to the whole run; a torn last line is none."""
-    found: dict[str, Points] = {}
+    """Return the finite points of each metric after step 0; an incomplete last line is ignored."""
+    points_of: dict[str, Points] = {}
     if not journal.exists():
-        return found
+        return points_of
     for line in journal.read_bytes().splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break
         entry = json.loads(line)
         for name, value in entry["metrics"].items():
             if entry["step"] > 0 and math.isfinite(float(value)):
-                found.setdefault(name, []).append((entry["step"], float(value)))
-    return {name: sorted(points) for name, points in found.items()}
+                points_of.setdefault(name, []).append((entry["step"], float(value)))
+    return {name: sorted(points) for name, points in points_of.items()}
 
 
 def draw_all(journal: Path) -> list[tuple[str, str]]:
-    """Title and SVG of each chart that the journal has two points for."""
+    """Return title and SVG of each plot of which the journal has at least two points."""
     return [
         (chart.title, draw(chart.title, [Curve(*row, number) for number, row in enumerate(lines.items())], chart.log))
         for chart, lines in _drawn(read(journal))
@@ -71,28 +71,32 @@ def draw_all(journal: Path) -> list[tuple[str, str]]:
 
 
 def draw_both(journals: dict[str, Path]) -> list[tuple[str, str]]:
-    """The same of two runs in one picture: a colour for each run, what was measured on validation dashed."""
-    found: dict[str, list[Curve]] = {}
+    """Return the plots of two runs: a colour per run, curves of the validation split dashed."""
+    curves_of: dict[str, list[Curve]] = {}
     for number, (name, journal) in enumerate(journals.items()):
         for chart, lines in _drawn(read(journal)):
-            found.setdefault(chart.title, []).extend(
+            curves_of.setdefault(chart.title, []).extend(
                 Curve(f"{label} {name}", points, number, label == "validation") for label, points in lines.items()
             )
-    return [(chart.title, draw(chart.title, found[chart.title], chart.log)) for chart in CHARTS if chart.title in found]
+    return [
+        (chart.title, draw(chart.title, curves_of[chart.title], chart.log))
+        for chart in CHARTS
+        if chart.title in curves_of
+    ]
 
 
-def _drawn(found: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:
-    """The charts that have two points, with their lines; a metric that is the loss is drawn once."""
+def _drawn(points_of: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:
+    """Return the plots that have a curve of two points, with their curves; equal curves are drawn once."""
     drawn: list[tuple[Chart, dict[str, Points]]] = []
     for chart in CHARTS:
-        lines = {label: found[name] for name, label in chart.names.items() if len(found.get(name, ())) > 1}
+        lines = {label: points_of[name] for name, label in chart.names.items() if len(points_of.get(name, ())) > 1}
         if lines and all(lines != others for _, others in drawn):
             drawn.append((chart, lines))
     return drawn
 
 
 def draw(title: str, curves: list[Curve], log: bool = False) -> str:
-    """Lines over steps; by logarithm if asked for and the values span more than a factor of 10."""
+    """Draw curves over steps; with a logarithmic axis if `log` is set and the values span more than a factor of 10."""
     values = [value for curve in curves for _, value in curve.points]
     last = max(step for curve in curves for step, _ in curve.points)
     log = log and min(values) > 0 and max(values) / min(values) > 10
@@ -126,17 +130,17 @@ def draw(title: str, curves: list[Curve], log: bool = False) -> str:
 
 
 def _legend(curves: list[Curve]) -> Iterator[str]:
-    place = WIDTH - RIGHT
+    position = WIDTH - RIGHT
     for curve in reversed(curves):
-        place -= 7 * len(curve.label) + 6
+        position -= 7 * len(curve.label) + 6
         style = f"curve c{curve.colour}{' dashed' if curve.dashed else ''}"
-        yield f'<line class="{style}" x1="{place - 18}" x2="{place - 4}" y1="6.5" y2="6.5"/>'
-        yield f'<text x="{place}" y="10">{escape(curve.label)}</text>'
-        place -= 22
+        yield f'<line class="{style}" x1="{position - 18}" x2="{position - 4}" y1="6.5" y2="6.5"/>'
+        yield f'<text x="{position}" y="10">{escape(curve.label)}</text>'
+        position -= 22
 
 
 def linear_ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers within a range (1, 2 or 5 times a power of ten apart)."""
+    """Return round numbers within a range (1, 2 or 5 times a power of ten apart)."""
     if high <= low:
         return [low]
     rough = (high - low) / about
@@ -147,6 +151,6 @@ def linear_ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten that hold a range, at most six of them."""
+    """Return at most six powers of ten that enclose a range."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     return [10.0**power for power in range(first, last + 1, math.ceil((last - first) / 5))]

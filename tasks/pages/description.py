@@ -1,4 +1,4 @@
-"""The same run in a few lines of Markdown: the description of an MLflow run, of a Prefect run and of a version."""
+"""A run in a few lines of Markdown: the description of an MLflow run, a Prefect run or a model version."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tasks.pages.facts import Facts
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 
-STORY = "the whole story: `page.html` among the artifacts"
+PAGE = "full page: `page.html` in the artifacts"
 
 MODE = "?workflowType=machine_learning"
-"""Behind an address of MLflow's pages: else they open as for prompts and agents, unless the browser knows better."""
+"""Appended to the addresses of MLflow's pages, which otherwise open in their mode for prompts and agents."""
 
 
 def describe_run(facts: Facts) -> str:
-    """Verdict, links, score, comparison; below the fold of MLflow's page the digests and how to repeat it."""
+    """Return outcome, links, summary, a table of results, and the command that repeats the run."""
     return "\n\n".join(_paragraphs(facts)) + "\n"
 
 
 def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str:
-    """What a registered version is, how it came by its alias, which gates its forms passed and by how much."""
+    """Return the verdict on a model version, its summary, and the results of the gates of its variants."""
     lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
-    forms = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
-    if forms:
-        rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in forms)
+    results = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
+    if results:
+        rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
         lines.append("\n".join(rows))
     lines.append(f"`millrace predict {facts.record['name']}@{alias} {INPUTS[facts.config.snapshot.kind]}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
@@ -40,24 +40,24 @@ def _paragraphs(facts: Facts) -> Iterator[str]:
     yield facts.summary
     if error := facts.record["error"]:
         yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
-    if facts.handed:
+    if facts.results:
         yield "\n".join(_table(facts))
-    yield f"repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"
+    yield f"Repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"
 
 
 def _table(facts: Facts) -> Iterator[str]:
-    """What each stage handed on."""
-    yield "| stage | handed on | store |"
+    """Yield a Markdown table of the results of all stages."""
+    yield "| stage | result | store |"
     yield "| --- | --- | --- |"
-    for row in facts.handed:
+    for row in facts.results:
         kind = "export" if row.kind == "release" else row.kind
         where = ", from the store" if row.cached and row.kind != "release" else ""
         yield f"| {row.stage} | {row.what.replace('|', '/')}{where} | `{kind}/{row.digest[:12]}` |"
 
 
 def links(facts: Facts) -> Iterator[str]:
-    """To the page and to the other servers, by their addresses where they have one."""
-    yield STORY
+    """Yield links to the page and to the run in Prefect and MLflow, or their ids where no server is known."""
+    yield PAGE
     yield f"run `{facts.run.run_id}`"
     if flow_run := facts.record["attempts"][-1]["prefect_flow_run_id"]:
         base = prefect_ui()
@@ -69,7 +69,7 @@ def links(facts: Facts) -> Iterator[str]:
 
 
 def prefect_ui() -> str | None:
-    """Where Prefect's pages are, if a server was named."""
+    """Return the address of Prefect's pages; None without a server."""
     if given := os.environ.get("PREFECT_UI_URL"):
         return given.rstrip("/")
     api = os.environ.get("PREFECT_API_URL", "")

@@ -1,4 +1,4 @@
-"""What there is to tell of a run, read once from its folder and from the store."""
+"""The facts about a run that pages and messages show, read once from its folder and from the store."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
-"""In the order they run; run.json, being JSON, knows no order."""
+"""In the order of the DAG, which the JSON object in run.json does not keep."""
 
 UNEVEN, TIMES = 0.1, 5
-"""Classes are uneven where one has that much more than its even share, or so many times the examples of another."""
+"""Classes are imbalanced if the share of one is higher than 1 / classes by `UNEVEN`, or if it has `TIMES` times the
+examples of another."""
 
 
 @dataclass(frozen=True)
-class Handed:
-    """What a stage handed on in the last attempt."""
+class StageResult:
+    """A result of a stage in the last attempt."""
 
     stage: str
     name: str
@@ -34,13 +35,13 @@ class Handed:
 
 
 class Facts:
-    """A run, the artifacts that its stages handed on, and all those that they were made from."""
+    """A run, the artifacts that its stages returned, and all their ancestors."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.record, self.config = run, run.record, run.config
         self.stages = {name: self.record["stages"][name] for name in STAGES if name in self.record["stages"]}
         self.named: dict[str, Artifact] = {}
-        """What stages handed on, by digest, and their ancestors, nearest last."""
+        """Artifacts by digest: those that the stages returned, each after its ancestors."""
         for rows in self.stages.values():
             for row in rows:
                 if row["kind"] in KINDS:
@@ -56,19 +57,19 @@ class Facts:
         self.named[artifact.digest] = artifact
 
     def one(self, kind: str) -> Artifact | None:
-        """The artifact of a kind, handed on or an ancestor of what was."""
+        """Return the first artifact of a kind among results and ancestors."""
         return next((artifact for artifact in self.named.values() if artifact.kind == kind), None)
 
     @property
     def variants(self) -> list[Artifact]:
-        """The variants that `compress` handed on or kept out, in the order they were made."""
+        """The variants that `compress` made, accepted or rejected, in order."""
         rows = self.stages.get("compress", [])
         return [self.named[row["digest"]] for row in rows if row["digest"] in self.named]
 
     @cached_property
-    def handed(self) -> list[Handed]:
-        """What the stages handed on, in their order."""
-        found = []
+    def results(self) -> list[StageResult]:
+        """The results of all stages, in order."""
+        results = []
         for stage, rows in self.stages.items():
             for row in rows:
                 artifact = self.named.get(row["digest"])
@@ -77,50 +78,50 @@ class Facts:
                 else:
                     what = describe(artifact) if artifact else "is no longer in the store"
                 fields = (row["name"], row["kind"], row["digest"], row["cached"], row["seconds"])
-                found.append(Handed(stage, *fields, what))
-        return found
+                results.append(StageResult(stage, *fields, what))
+        return results
 
     @cached_property
     def release(self) -> dict[str, Any] | None:
-        """release.json, if this attempt came so far."""
+        """The content of release.json; None if this attempt did not get to `promote`."""
         path = self.run.folder / "release.json"
         return json.loads(path.read_bytes()) if "promote" in self.stages and path.exists() else None
 
     @cached_property
     def report(self) -> dict[str, Any] | None:
-        """report.json."""
-        found = self.one("report")
-        return json.loads((found.path / "report.json").read_bytes()) if found else None
+        """The content of report.json; None without a report."""
+        report = self.one("report")
+        return json.loads((report.path / "report.json").read_bytes()) if report else None
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All metrics of what stages handed on, by flat name."""
-        digests = [row.digest for row in self.handed]
+        """All metrics of the results, by flat name."""
+        digests = [row.digest for row in self.results]
         return {name: value for d in digests if d in self.named for name, value in self.named[d].metrics.items()}
 
     @property
     def minimised(self) -> str | None:
-        """The loss that the training minimised, as the report has it: `test/loss` compares where it is the same."""
+        """The name of the loss that training minimised; values of `test/loss` are comparable where it is the same."""
         return (self.report or {}).get("loss")
 
     @property
     def metric(self) -> str:
-        """The metric by which models of this task are compared."""
+        """The primary metric of the task."""
         return primary_metric(self.config.model.task)[0]
 
     @property
     def counted(self) -> str:
-        """What a judgement counts: intervals are over these."""
+        """The plural noun for the examples, over which intervals are computed."""
         return noun(self.config)
 
     @property
     def sample(self) -> dict[str, Any] | None:
-        """What a language model wrote."""
+        """The text that a language model generated, and its prompt."""
         return (self.report or {}).get("sample")
 
     @property
     def score(self) -> str | None:
-        """The score on the test split with its interval."""
+        """The primary metric on the test split with its interval, as text."""
         name = f"test/{self.metric}"
         if name not in self.metrics:
             return None
@@ -129,36 +130,36 @@ class Facts:
         return f"test {score(self.metrics, name)}{few}{self.balance}{baselines(self.metrics)}"
 
     def few(self, count: int) -> str:
-        """What so few examples are worth."""
+        """Return why there is no 95 % interval for so few examples."""
         if count == 1:
             return f"one {one(self.counted)}: no interval"
         return f"{count} {self.counted}: too few for a 95 % interval"
 
     @property
     def balance(self) -> str:
-        """Of classes with uneven numbers of test examples: the macro-F1, and what the most frequent one makes up."""
+        """Macro F1 and the share of the most frequent class as text; empty if the test split is balanced."""
         test = self.report["splits"]["test"] if self.report else {}
         if "majority_share" not in test.get("figures", {}):
             return ""
-        held = [row["support"] for row in test["classes"] if row["support"]]
+        supports = [row["support"] for row in test["classes"] if row["support"]]
         share = test["figures"]["majority_share"]
-        if share < 1 / len(held) + UNEVEN and max(held) < TIMES * min(held):
+        if share < 1 / len(supports) + UNEVEN and max(supports) < TIMES * min(supports):
             return ""
         return f" (macro F1 {test['figures']['macro_f1']:.4f}, the most frequent class alone {share:.4f})"
 
     @property
-    def made(self) -> list[Handed]:
-        """What was made in this attempt and not found in the store."""
-        return [row for row in self.handed if not row.cached and row.kind != "release"]
+    def made(self) -> list[StageResult]:
+        """The results that were made in this attempt instead of coming from the store."""
+        return [row for row in self.results if not row.cached and row.kind != "release"]
 
     def maker(self, artifact: Artifact) -> Path | None:
-        """The folder of the run that made an artifact, as long as it is kept: curves and timings lie there."""
+        """Return the folder of the run that made an artifact, with its curves and timings; None if it was deleted."""
         folder = self.run.home.runs / artifact.manifest["produced_by"]["run"]
         return folder if folder.is_dir() else None
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """One word for the run, and whether that is `good`, `bad`, or between (`mixed`, `plain`)."""
+        """The outcome of the run, and its style: `good`, `bad`, `mixed` or `plain`."""
         status = self.record["status"]
         if status == "failed":
             return "failed", "bad"
@@ -171,8 +172,8 @@ class Facts:
 
     @property
     def summary(self) -> str:
-        """What came of it, in one to three sentences."""
-        told = []
+        """The result of the run in one to three sentences."""
+        sentences = []
         source, model, records = self.config.source.name, self.one("model"), self.one("records")
         snapshot, report = self.one("snapshot"), self.report
         if model is not None and snapshot is not None:
@@ -184,29 +185,29 @@ class Facts:
             line += f"trained for {counts['steps']:,} steps on {rows}"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
-                line += f", reaches {self.score} on {unseen:,} {self.counted} that it never saw"
-            told.append(line)
+                line += f", reaches {self.score} on {unseen:,} {self.counted} not seen in training"
+            sentences.append(line)
         elif snapshot is not None:
-            told.append(f"{describe(snapshot)}: {source}, ready for training")
+            sentences.append(f"{describe(snapshot)}: {source}, ready for training")
         elif records is not None:
-            told.append(f"{describe(records)}, converted from {source}")
+            sentences.append(f"{describe(records)}, converted from {source}")
         marks = {
             v.name: standing(v.manifest["statistics"].get("gates", []), self.config.compress) for v in self.variants
         }
-        kept = [variant for variant in self.variants if not marks[variant.name].startswith("kept out")]
+        kept = [variant for variant in self.variants if not marks[variant.name].startswith("rejected")]
         smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
         if smallest is not None:
             size = kilobytes(smallest.manifest["statistics"]["bytes"])
             mark = f" ({marks[smallest.name]})" if marks[smallest.name] else ""
-            told.append(f"Its smallest accepted form, {smallest.name}, takes {size}{mark}")
+            sentences.append(f"Its smallest accepted form, {smallest.name}, takes {size}{mark}")
         if self.release is not None:
-            told.append(str(self.release["verdict"]))
+            sentences.append(str(self.release["verdict"]))
         if self.record["status"] == "failed":
-            done = ", ".join(dict.fromkeys(row.stage for row in self.handed))
-            told.append(f"It failed after {done}" if done else "It failed before anything was handed on")
+            done = ", ".join(dict.fromkeys(row.stage for row in self.results))
+            sentences.append(f"It failed after {done}" if done else "It failed before the first stage had ended")
         if self.record["status"] == "stopped":
-            told.append("It was stopped after saving; the same command goes on from there")
-        return ". ".join(told) + "." if told else "Nothing was made."
+            sentences.append("It was stopped after saving; the same command goes on from there")
+        return ". ".join(sentences) + "." if sentences else "Nothing was made."
 
 
 def _name(artifact: Artifact) -> str:

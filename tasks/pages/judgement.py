@@ -1,4 +1,4 @@
-"""What the report says, as plain rows for a page: metrics, slices, classes, pictures, and examples as they are."""
+"""The report as rows for a page: metrics, slices, classes, plots and examples."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from tasks.models.features import TOKENS, model_input
 from tasks.pages.facts import Facts
 
 PICTURES = {
-    "confusion": "Rows are labels, columns what the model said.",
-    "reliability": "How often it is right when it says how sure it is.",
-    "curves": "Precision against recall, and true against false positives.",
-    "most_wrong": "The examples it got most confidently wrong.",
-    "bits_by_size": "Bits per byte of each file, by its size; all files together as lines.",
-    "loss_by_place": "How much the tokens before help: each row begins without any.",
-    "labels": "How sure it was of each label, where the label holds and where it does not.",
-    "predicted": "What the model said against what was true, and how the differences are spread.",
+    "confusion": "Rows are labels, columns predictions.",
+    "reliability": "Accuracy by confidence.",
+    "curves": "Precision against recall, and true positive rate against false positive rate.",
+    "most_wrong": "The wrong predictions with the highest confidence.",
+    "bits_by_size": "Bits per byte of each file by its size; lines are the totals of all files.",
+    "loss_by_place": "Mean loss by position in the row, which begins without context.",
+    "labels": "Predicted probability of each label, for examples with and without it.",
+    "predicted": "Predictions against targets, and the distribution of the errors.",
 }
 FIGURES = {"macro_f1": "mean of the classes' F1, higher is better", "majority_share": "of the most frequent class"}
-"""What is said of a figure that is no metric."""
+"""Descriptions of figures that are no metrics."""
 
 CLASSES = 40
-"""Classes or slices that a table shows; of more, those with the most examples."""
+"""Classes or slices that a table shows, at most: those with the most examples."""
 
 PASSAGES, WINDOW = 3, 160
-"""Files of which the hardest passage is shown, and its tokens."""
+"""Number of passages that are shown, and their length in tokens."""
 
 READABLE = 20_000_000
-"""Tokens of a split that are looked through for passages."""
+"""Tokens of a split, at most, in which passages are searched."""
 
 SURPRISES = (1.0, 2.5, 4.0, 6.0)
-"""Nats from which a token is marked one shade redder."""
+"""Losses in nats from which a token has the next shade of red."""
 
 NUMBERS = 12
-"""Of an example's own numbers that are shown."""
+"""Numbers of an example that are shown, at most."""
 
 
 def metrics(facts: Facts) -> list[dict[str, Any]]:
-    """A row per metric, with value and interval per split."""
+    """Return a row per metric, with value and interval for each split."""
     task = TASKS[facts.config.model.task]
     rows = []
     for name in (*task.metrics, *task.figures, *task.baselines):
@@ -60,57 +60,62 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
 
 
 def few(facts: Facts) -> dict[str, int]:
-    """The splits of fewer examples than an interval needs, and how many they have."""
+    """Return the splits that have too few examples for an interval, with their number of examples."""
     splits = facts.report["splits"] if facts.report else {}
     counts = {name: splits[name]["examples"] for name in ("validation", "test") if splits}
     return {name: count for name, count in counts.items() if count < MIN_EXAMPLES}
 
 
 def slices(facts: Facts) -> list[dict[str, Any]]:
-    """The primary metric on groups of the test examples, with where the interval lies between the extremes of all."""
+    """Return the primary metric on slices of the test split; positions in percent of the range of all intervals."""
     rows = _shown_slices(facts)
     low, high = min((row["low"] for row in rows), default=0), max((row["high"] for row in rows), default=0)
-    wide = (high - low) or 1
+    width = (high - low) or 1
 
-    def place(value: float) -> float:
-        return 100 * (value - low) / wide
+    def position(value: float) -> float:
+        return 100 * (value - low) / width
 
     return [
-        {**row, "at": place(row["value"]), "from": place(row["low"]), "width": place(row["high"]) - place(row["low"])}
+        {
+            **row,
+            "at": position(row["value"]),
+            "from": position(row["low"]),
+            "width": position(row["high"]) - position(row["low"]),
+        }
         for row in rows
     ]
 
 
-def unjudged(facts: Facts) -> str:
-    """The slices that the table does not have, by name with their examples, and why."""
+def slices_without_score(facts: Facts) -> str:
+    """Return the slices that the table leaves out as text: name, examples and reason."""
     rows = _test(facts).get("slices", [])
     shown = {row["slice"] for row in _shown_slices(facts)}
-    left = [row for row in rows if row["slice"] not in shown]
-    names = [f"{row['slice']} ({row['examples']:,}, {row.get('why') or 'of many the smaller ones'})" for row in left]
+    others = [row for row in rows if row["slice"] not in shown]
+    names = [f"{row['slice']} ({row['examples']:,}, {row.get('why') or 'not among the largest'})" for row in others]
     more = f" and {len(names) - CLASSES} more, in report.json" if len(names) > CLASSES else ""
     return ", ".join(names[:CLASSES]) + more
 
 
 def _shown_slices(facts: Facts) -> list[dict[str, Any]]:
-    """Those with an interval; of many the largest."""
+    """Return the slices that have an interval; if there are many, the largest."""
     rows = [row for row in _test(facts).get("slices", []) if row["low"] is not None]
     return sorted(rows, key=lambda row: -row["examples"])[:CLASSES] if len(rows) > CLASSES else rows
 
 
 def classes(facts: Facts) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class on the test split."""
+    """Return precision, recall and F1 of each class on the test split."""
     rows: list[dict[str, Any]] = _test(facts).get("classes", [])
     return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
 
 
 def files(facts: Facts) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Of a language model the files that were hardest and easiest to foresee."""
+    """Return the files with the highest and with the lowest bits per byte of a language model."""
     test = _test(facts)
-    return [(title, test[name]) for title, name in (("hardest", "worst"), ("easiest", "best")) if test.get(name)]
+    return [(title, test[name]) for title, name in (("highest", "worst"), ("lowest", "best")) if test.get(name)]
 
 
 def passages(facts: Facts) -> list[dict[str, Any]]:
-    """Of the hardest files the passage that surprised the model most: its tokens as text, each with its shade."""
+    """Return the passage with the highest loss of each of the worst files: its tokens as text, with a shade each."""
     snapshot, report, worst = facts.one("snapshot"), facts.one("report"), _test(facts).get("worst", [])
     if snapshot is None or report is None or not worst or "row" not in worst[0]:
         return []
@@ -119,61 +124,61 @@ def passages(facts: Facts) -> list[dict[str, Any]]:
         return []
     reader, codec = open_snapshot(snapshot.path), Codec.open(snapshot.path / "transform")
     tokens = np.asarray(reader.arrays("test")[TOKENS][:])[:, 1:].ravel()
-    of, paid = document_of_targets(reader, "test").ravel(), np.asarray(nats).ravel()
-    found = []
+    document, nats = document_of_targets(reader, "test").ravel(), np.asarray(nats).ravel()
+    rows = []
     for row in worst[:PASSAGES]:
-        own = np.flatnonzero((of == row["row"]) & (tokens != codec.bos))
-        begin = _hardest(paid[own])
+        own = np.flatnonzero((document == row["row"]) & (tokens != codec.bos))
+        begin = _hardest(nats[own])
         shown = own[begin : begin + WINDOW]
-        found.append(
+        rows.append(
             {
                 "key": row["key"],
                 "bits_per_byte": row["bits_per_byte"],
                 "begins": "…" if begin else "",
-                "tokens": _marked(codec, tokens[shown], np.searchsorted(SURPRISES, paid[shown], side="right")),
+                "tokens": _marked(codec, tokens[shown], np.searchsorted(SURPRISES, nats[shown], side="right")),
             }
         )
-    return found
+    return rows
 
 
-def _hardest(paid: NDArray[Any]) -> int:
-    """Where the window of tokens begins that was hardest to foresee."""
-    if len(paid) <= WINDOW:
+def _hardest(nats: NDArray[Any]) -> int:
+    """Return the start of the window of tokens with the highest loss."""
+    if len(nats) <= WINDOW:
         return 0
-    sums = np.cumsum(np.concatenate([[0.0], paid], dtype=np.float64))
+    sums = np.cumsum(np.concatenate([[0.0], nats], dtype=np.float64))
     return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
 
 
 def _marked(codec: Codec, tokens: NDArray[Any], shades: NDArray[Any]) -> list[tuple[str, int]]:
-    """Texts and their shades; tokens that are parts of one sign are joined to it, and bear its reddest shade."""
-    found: list[tuple[str, int]] = []
+    """Return texts and their shades; tokens that are bytes of one character are joined and get their highest shade."""
+    marked: list[tuple[str, int]] = []
     pending, reddest = b"", 0
     for token, shade in zip(tokens.tolist(), shades.tolist(), strict=True):
         pending, reddest = pending + codec.decode([token]), max(reddest, shade)
         try:
-            found.append((pending.decode(), reddest))
+            marked.append((pending.decode(), reddest))
         except UnicodeDecodeError as error:
-            if error.reason == "unexpected end of data":  # the next token has the rest of the sign
+            if error.reason == "unexpected end of data":  # the next token has the rest of the character
                 continue
-            found.append((pending.decode(errors="replace"), reddest))
+            marked.append((pending.decode(errors="replace"), reddest))
         pending, reddest = b"", 0
-    return found + ([(pending.decode(errors="replace"), reddest)] if pending else [])
+    return marked + ([(pending.decode(errors="replace"), reddest)] if pending else [])
 
 
 def furthest(facts: Facts) -> dict[str, Any]:
-    """Of a regression the examples that it was furthest from: what they are, what was true and what it said."""
+    """Return the examples of a regression with the largest errors: content, targets and predictions."""
     test = _test(facts)
     rows = test.get("furthest", [])
     if not rows:
         return {}
     snapshot = facts.one("snapshot")
     if snapshot is not None and all("row" in row for row in rows):
-        rows = [{**row, **_as_is(snapshot.path, row["row"])} for row in rows]
+        rows = [{**row, **_content(snapshot.path, row["row"])} for row in rows]
     return {"targets": test["targets"], "rows": rows}
 
 
-def _as_is(snapshot: Path, row: int) -> dict[str, str]:
-    """A test example as a person sees it: an image, or its numbers by name."""
+def _content(snapshot: Path, row: int) -> dict[str, str]:
+    """Return a test example as an image, or as text with its numbers by name."""
     reader = open_snapshot(snapshot)
     feature = model_input(reader.features)
     value = np.asarray(reader.arrays("test")[feature.name][row])
@@ -182,12 +187,14 @@ def _as_is(snapshot: Path, row: int) -> dict[str, str]:
         Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
         return {"image": _uri(buffer.getvalue())}
     names = reader.features[feature.name].get("names") or [f"#{number}" for number in range(value.size)]
-    told = [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
-    return {"text": ", ".join(told[:NUMBERS]) + (f" and {len(told) - NUMBERS} more" if len(told) > NUMBERS else "")}
+    numbers = [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
+    return {
+        "text": ", ".join(numbers[:NUMBERS]) + (f" and {len(numbers) - NUMBERS} more" if len(numbers) > NUMBERS else "")
+    }
 
 
 def pictures(facts: Facts) -> list[tuple[str, str, str]]:
-    """Name, caption and data URI of the report's pictures."""
+    """Return name, caption and data URI of the plots in the report."""
     report = facts.one("report")
     folder = report.path / "pictures" if report else Path("nowhere")
     known = [folder / f"{name}.png" for name in PICTURES]
@@ -200,10 +207,10 @@ def pictures(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def _uri(png: bytes) -> str:
-    """A PNG inside the page."""
+    """Return a PNG as a data URI."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def _test(facts: Facts) -> dict[str, Any]:
-    found: dict[str, Any] = facts.report["splits"]["test"] if facts.report else {}
-    return found
+    test: dict[str, Any] = facts.report["splits"]["test"] if facts.report else {}
+    return test

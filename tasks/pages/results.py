@@ -1,8 +1,7 @@
-"""What came of two runs, metric by metric: is the difference more than noise?
+"""Comparison of the metrics of two runs: is the difference more than noise?
 
-Where both were judged on the same test examples, each example is held against itself (`tasks.evaluation.paired`);
-else their intervals must lie apart, and where they overlap nothing is decided. Which of the two was used stands beside
-every verdict.
+Where both were evaluated on the same test examples, the comparison is paired (`tasks.evaluation.paired`); otherwise the
+intervals of both are compared, and where they overlap the result is undecided. Every verdict names its method.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tasks.pages.facts import Facts
 SPLITS = ("test", "validation")
 
 Pair = tuple[paired.Contributions, paired.Contributions]
-"""What each example of a split gives in a, and the same in b."""
+"""Contributions of each example of a split in a, and in b."""
 
 
 @dataclass(frozen=True)
@@ -38,56 +37,56 @@ class Row:
     a_interval: tuple[float, float] | None = None
     b_interval: tuple[float, float] | None = None
     interval: tuple[float, float] | None = None
-    """Of the difference, where it was taken example by example."""
+    """95 % interval of the difference, if the comparison is paired."""
     more_than_noise: bool | None = None
-    """None where nothing tells."""
+    """None if undecided."""
     by: str = ""
-    """How that was found."""
+    """The method of the comparison."""
     same: bool = False
-    """Whether no example differs."""
+    """True if no example differs."""
 
     higher_is_better: bool | None = None
 
     @property
     def word(self) -> str:
-        """The verdict without its reason; empty where there is none."""
+        """The verdict without its method; empty if undecided."""
         if self.same:
             return "no example differs"
         return {None: "", True: "more than noise", False: "within noise"}[self.more_than_noise]
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict with its method."""
         return f"{self.word} ({self.by})" if self.word else self.by
 
     @property
     def tone(self) -> str:
-        """`good` or `bad` where b is better or worse than a by more than noise; else empty."""
+        """`good` or `bad` if b is better or worse than a by more than noise; otherwise empty."""
         if not self.more_than_noise or self.higher_is_better is None:
             return ""
         return "good" if (self.difference > 0) == self.higher_is_better else "bad"
 
     @property
     def change(self) -> str:
-        """The difference as a person reads it."""
+        """The difference, formatted."""
         if self.name.endswith("/bytes"):
             return f"{self.difference:+,.0f}" if self.difference else "0"
         return f"{self.difference:+.4f}" if float(f"{self.difference:.4f}") else "0.0000"
 
-    def told(self, value: float) -> str:
-        """A value as a person reads it."""
+    def formatted(self, value: float) -> str:
+        """Format one of the values."""
         return kilobytes(int(value)) if self.name.endswith("/bytes") else figure(value)
 
     def as_json(self) -> dict[str, Any]:
-        """With the verdict in words."""
+        """Return all fields and the verdict."""
         return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Keys of test examples that one of the two got right and the other wrong."""
+    """Keys of the test examples that are right in one run and wrong in the other."""
 
-    mended: list[str]
+    fixed: list[str]
     """Wrong in a, right in b."""
     broken: list[str]
     """Right in a, wrong in b."""
@@ -97,13 +96,13 @@ class Examples:
     def lines(self, most: int) -> Iterator[str]:
         """With the first few keys."""
         yield f"{self.both_right:,} right in both, {self.both_wrong:,} wrong in both"
-        for what, found in (("wrong in a, right in b", self.mended), ("right in a, wrong in b", self.broken)):
+        for what, found in (("wrong in a, right in b", self.fixed), ("right in a, wrong in b", self.broken)):
             more = f" and {len(found) - most:,} more" if len(found) > most else ""
             yield f"{len(found):,} {what}{': ' if found else ''}{', '.join(found[:most])}{more}"
 
 
 def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[Row]:
-    """A row for each metric of each split that both have."""
+    """Return a row for each metric of each split that both runs have."""
     if before.config.model.task != after.config.model.task:
         return []
     task = TASKS[after.config.model.task]
@@ -118,7 +117,7 @@ def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[
 
 
 def variants(before: Facts, after: Facts) -> list[Row]:
-    """Size and score of each variant that both have."""
+    """Return rows with size and primary metric of each variant that both runs have."""
     rows = []
     for variant in after.variants:
         for name in (f"{variant.name}/bytes", f"{variant.name}/test/{after.metric}"):
@@ -129,7 +128,7 @@ def variants(before: Facts, after: Facts) -> list[Row]:
 
 
 def examples(after: Facts, pair: Pair | None) -> Examples | None:
-    """By the primary metric, where it counts examples and both were judged on the same ones."""
+    """Compare example by example; None if the primary metric counts no examples or the test splits differ."""
     name = after.metric
     if pair is None or not pair[0].metrics[name].share:
         return None
@@ -154,12 +153,12 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     ends = (interval(before.metrics, name), interval(after.metrics, name))
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
-    found = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
+    change = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
     by = f"paired bootstrap over {count:,} {after.counted}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
     if pair[0].metrics[metric].share:
         by += " and McNemar's test"
-    between = (found.difference.low, found.difference.high)
-    return Row(name, a, b, b - a, *ends, between, found.more_than_noise, by, found.same)
+    between = (change.difference.low, change.difference.high)
+    return Row(name, a, b, b - a, *ends, between, change.more_than_noise, by, change.same)
 
 
 def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
@@ -168,12 +167,12 @@ def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
     if one is None or other is None:
         return Row(name, a, b, b - a, one, other, by="no interval")
     if one[1] < other[0] or other[1] < one[0]:
-        return Row(name, a, b, b - a, one, other, more_than_noise=True, by="their intervals lie apart")
-    return Row(name, a, b, b - a, one, other, by="their intervals overlap: perhaps noise")
+        return Row(name, a, b, b - a, one, other, more_than_noise=True, by="their intervals do not overlap")
+    return Row(name, a, b, b - a, one, other, by="their intervals overlap: undecided")
 
 
 def pair(before: Facts, after: Facts, split: str) -> Pair | None:
-    """Both runs' contributions by example; None where they were not judged on the same ones, or these are gone."""
+    """Return the contributions of both runs by example; None if the examples differ or were deleted."""
     made = [[facts.one(kind) for kind in ("report", "snapshot", "records")] for facts in (before, after)]
     task, config = after.config.model.task, after.config.evaluate
     if before.config.model.task != task or any(artifact is None for row in made for artifact in row):
@@ -194,13 +193,13 @@ def _contributions(task: str, split: str, made: list[Artifact], config: Evaluate
 
 
 def _same_examples(before: Artifact, after: Artifact, split: str) -> bool:
-    """Whether a split holds the same examples in the same order: other splits may differ."""
+    """Return whether a split has the same examples in the same order in both records."""
     if before.digest == after.digest:
         return True
     if before.manifest["counts"].get(split) != after.manifest["counts"].get(split):
         return False
-    contents = [dict(found.manifest["inputs"]["sources"]) for found in (before, after)]
-    keys = [_keys(found, split) for found in (before, after)]
+    contents = [dict(records.manifest["inputs"]["sources"]) for records in (before, after)]
+    keys = [_keys(records, split) for records in (before, after)]
     return keys[0] == keys[1] and all(
         key in contents[0] and contents[0][key] == contents[1].get(key) for key in keys[0]
     )

@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that tells everything and needs nothing."""
+"""The page of a run: one HTML file without external resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.store.files import write
 
 
 def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
-    """Make `page.html`, `config.yaml` (a preset that repeats the run) and `description.md` in the run's folder.
+    """Write `page.html`, `config.yaml` (a preset that repeats the run) and `description.md` in the run's folder.
 
     Returns:
         the files for MLflow's artifact viewer with their folders, and the description of the MLflow run.
@@ -31,7 +31,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
 
 
 def render(facts: Facts) -> str:
-    """The page's HTML; every value is escaped but the SVG that we draw ourselves."""
+    """Return the HTML of the page."""
     return templates.page(
         "run_page.html.j2",
         facts=facts,
@@ -39,7 +39,7 @@ def render(facts: Facts) -> str:
         attempts=sections.attempts(facts),
         metrics=judgement.metrics(facts),
         few=judgement.few(facts),
-        unjudged=judgement.unjudged(facts),
+        slices_without_score=judgement.slices_without_score(facts),
         slices=judgement.slices(facts),
         classes=judgement.classes(facts),
         pictures=judgement.pictures(facts),

@@ -21,22 +21,22 @@ CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
 
 LISTED = 100
-"""Keys left out that the page names; the manifest of the records names all."""
+"""Keys of excluded examples that the page lists, at most; the manifest of the records has all."""
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 
 PROVABLE = 20_000_000
-"""Examples fed; of a longer training the proof takes more than a moment and is left to `millrace show`."""
+"""Examples fed, at most, for which the page recomputes the order; that of a longer training takes too long."""
 
 
 def attempts(facts: Facts) -> list[dict[str, Any]]:
-    """The lives of a run that had more than one."""
-    found: list[dict[str, Any]] = facts.record["attempts"]
-    return [] if len(found) < 2 else [{"status": "killed", **row} for row in found]
+    """Return the attempts of a run that had more than one."""
+    rows: list[dict[str, Any]] = facts.record["attempts"]
+    return [] if len(rows) < 2 else [{"status": "killed", **row} for row in rows]
 
 
 def training(facts: Facts) -> dict[str, Any]:
-    """The curves, from the run that trained the model, and the ledger's proof."""
+    """Return the training curves, from the run that trained the model, and the check of its ledger."""
     model, folder = facts.one("model"), trained_in(facts)
     drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
     elsewhere = folder.name if folder and folder != facts.run.folder else None
@@ -44,30 +44,30 @@ def training(facts: Facts) -> dict[str, Any]:
 
 
 def trained_in(facts: Facts) -> Path | None:
-    """The folder of the run in which the model was trained, as long as it is kept."""
+    """Return the folder of the run that trained the model; None if it was deleted."""
     model = facts.one("model")
     return facts.run.folder if model is None else facts.maker(model)
 
 
 def ledger(facts: Facts, model: Artifact | None) -> str:
-    """What the ledger proves of the examples that were fed."""
+    """Return the result of checking the ledger against the input order, as text."""
     snapshot = facts.one("snapshot")
     if not isinstance(model, Model) or snapshot is None:
         return ""
     train = model.manifest["inputs"]["config"]["train"]
     if model.manifest["counts"]["steps"] * train["batch_size"] > PROVABLE:
-        return f"Long: `millrace show {facts.run.run_id}` recomputes the order and proves what was fed."
+        return f"not checked here, as the training was long: run `millrace show {facts.run.run_id}`"
     from tasks.training.ledger import prove
 
     return str(prove(model.path, snapshot.path)["text"])
 
 
 def variants(facts: Facts) -> dict[str, Any]:
-    """A row per variant, and what the latencies are worth."""
-    found = facts.variants
-    measured = _latency(facts, found)
+    """Return a row per variant, and the ratio of two measurements of the same file."""
+    made = facts.variants
+    measured = _latency(facts, made)
     batches = measured.get("batches", {})
-    rows = [_variant(facts, variant, batches) for variant in found]
+    rows = [_variant(facts, variant, batches) for variant in made]
     again = [
         {"batch": size, "ratio": row["ratios"]["litert_again"], "conclusive": row["conclusive"]}
         for size, row in batches.items()
@@ -75,25 +75,25 @@ def variants(facts: Facts) -> dict[str, Any]:
     return {"rows": rows, "batches": list(batches), "again": again, "threads": _threads(measured.get("threads"))}
 
 
-def _latency(facts: Facts, found: list[Artifact]) -> dict[str, Any]:
-    """Measured by this run, or else by the one that made the variants."""
-    for folder in [facts.run.folder, *(facts.maker(variant) for variant in found)]:
+def _latency(facts: Facts, variants: list[Artifact]) -> dict[str, Any]:
+    """Return the latencies measured by this run, or by the run that made the variants."""
+    for folder in [facts.run.folder, *(facts.maker(variant) for variant in variants)]:
         path = folder / "measurements.json" if folder else None
-        if found and path and path.exists() and (latency := json.loads(path.read_bytes()).get("latency")):
+        if variants and path and path.exists() and (latency := json.loads(path.read_bytes()).get("latency")):
             return latency
     return {}
 
 
 def _threads(measured: Any) -> str:
-    """`1 thread`, or by format where they differ: `1 thread (litert), 2 threads (saved_model)`."""
+    """Return `1 thread`, or where formats differ `1 thread (litert), 2 threads (saved_model)`."""
     counts = measured if isinstance(measured, dict) else {"": measured or 1}
     by_count: dict[int, list[str]] = {}
     for name, count in counts.items():
         by_count.setdefault(count, []).append(name)
-    told = {count: f"{count} thread{'' if count == 1 else 's'}" for count in by_count}
+    texts = {count: f"{count} thread{'' if count == 1 else 's'}" for count in by_count}
     if len(by_count) == 1:
-        return next(iter(told.values()))
-    return ", ".join(f"{told[count]} ({', '.join(names)})" for count, names in sorted(by_count.items()))
+        return next(iter(texts.values()))
+    return ", ".join(f"{texts[count]} ({', '.join(names)})" for count, names in sorted(by_count.items()))
 
 
 def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _speed(row: dict[str, Any], name: str) -> tuple[str, str]:
 
 
 def data(facts: Facts) -> dict[str, Any]:
-    """What the records hold: examples, classes and figures per split."""
+    """Return the number of examples, the classes and statistics of each split of the records."""
     records = facts.one("records")
     if records is None:
         return {}
@@ -152,12 +152,12 @@ def data(facts: Facts) -> dict[str, Any]:
 
 
 def _left_out(records: Artifact) -> list[dict[str, Any]]:
-    """What of the source is in no split, by key and with the reason."""
+    """Return the examples of the source that are in no split, by key, with the reason."""
     statistics = records.manifest["statistics"]
-    told = [("skipped, as source.undecodable says", "skipped"), ("bad, within records.bad_budget", "bad")]
+    reasons = [("skipped (source.undecodable: skip)", "skipped"), ("bad (within records.bad_budget)", "bad")]
     return [
         {"what": what, "count": len(rows), "rows": rows[:LISTED], "more": max(len(rows) - LISTED, 0)}
-        for what, name in told
+        for what, name in reasons
         if (rows := statistics.get(name, []))
     ]
 
@@ -182,20 +182,22 @@ def _balance(columns: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _figures(columns: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    found = []
+    rows = []
     if any("shapes" in column for column in columns):
-        found.append(("shapes", [_shapes(column.get("shapes", {})) for column in columns]))
+        rows.append(("shapes", [_shapes(column.get("shapes", {})) for column in columns]))
         for channels in {key: None for column in columns for key in column.get("pixels", {})}:
             pixels = [column.get("pixels", {}).get(channels) for column in columns]
             spread = [f"{_list(row['mean'])} ± {_list(row['std'])}" if row else "" for row in pixels]
-            found.append((f"pixels, {channels} channel{'s' if channels != '1' else ''}", spread))
+            rows.append((f"pixels, {channels} channel{'s' if channels != '1' else ''}", spread))
     if any("std" in column for column in columns):
-        found.append(("mean ± deviation", [f"{c['mean']:.4g} ± {c['std']:.3g}" if "std" in c else "" for c in columns]))
-        found.append(("range", [f"{c['min']:.4g} to {c['max']:.4g}" if "std" in c else "" for c in columns]))
+        rows.append(
+            ("mean ± standard deviation", [f"{c['mean']:.4g} ± {c['std']:.3g}" if "std" in c else "" for c in columns])
+        )
+        rows.append(("range", [f"{c['min']:.4g} to {c['max']:.4g}" if "std" in c else "" for c in columns]))
     if any("bytes" in column for column in columns):
         sizes = [column.get("bytes") for column in columns]
-        found.append(("bytes, mean (range)", [_range(size) if size else "" for size in sizes]))
-    return found
+        rows.append(("bytes, mean (range)", [_range(size) if size else "" for size in sizes]))
+    return rows
 
 
 def _shapes(shapes: dict[str, int]) -> str:
@@ -212,10 +214,10 @@ def _range(size: dict[str, float]) -> str:
 
 
 def lineage(facts: Facts) -> list[dict[str, Any]]:
-    """The tree from the raw data down, each artifact under the nearest of those that it was made from."""
+    """Return the tree of artifacts from the source down, each below its deepest parent."""
     depth: dict[str, int] = {}
     under: dict[str | None, list[Artifact]] = {}
-    for artifact in facts.named.values():  # parents come before their children
+    for artifact in facts.named.values():  # parents first
         parents = [digest for digest in artifact.manifest["parents"].values() if digest in depth]
         if artifact.kind == "export":
             parents = [digest for digest in parents if facts.named[digest].kind == "model"] or parents
@@ -239,12 +241,12 @@ def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifac
     by = manifest["produced_by"]["run"]
     what = kilobytes(sum(file["bytes"] for file in manifest["files"]))
     if artifact.kind == "export":
-        held = [facts.named[d].name for d in manifest["parents"].values() if d in facts.named]
-        what += ", holds " + ", ".join(name for name in held if name not in ("model", "snapshot"))
+        contents = [facts.named[d].name for d in manifest["parents"].values() if d in facts.named]
+        what += " with " + ", ".join(name for name in contents if name not in ("model", "snapshot"))
         release = facts.release
         if release is not None:
-            told = {"kind": "release", "name": f"{release['name']} version {release['version']}"}
-            children.append({**told, "what": f"as {release['alias']}", "under": []})
+            version = {"kind": "release", "name": f"{release['name']} version {release['version']}"}
+            children.append({**version, "what": f"as {release['alias']}", "under": []})
     return {
         "kind": artifact.kind,
         "name": artifact.name if artifact.kind == "variant" else "",
@@ -256,21 +258,21 @@ def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifac
 
 
 def config(facts: Facts) -> list[tuple[str, str]]:
-    """The config by section, as YAML."""
+    """Return the sections of the config as YAML."""
     sections: dict[str, Any] = facts.config.model_dump(mode="json")
-    loose = {key: value for key, value in sections.items() if not isinstance(value, dict)}
-    grouped = {"run": loose, **{key: value for key, value in sections.items() if isinstance(value, dict)}}
+    plain = {key: value for key, value in sections.items() if not isinstance(value, dict)}
+    grouped = {"run": plain, **{key: value for key, value in sections.items() if isinstance(value, dict)}}
     return [(name, as_yaml(values)) for name, values in grouped.items()]
 
 
 def as_yaml(values: dict[str, Any]) -> str:
-    """A key per line in the order of the config's classes, what is deeper within its line."""
+    """Return a line per key, in the order of the config class; nested values are in flow style."""
     lines = [yaml.safe_dump({key: value}, **FLOW).strip()[1:-1] for key, value in values.items()]
     return "\n".join(lines)
 
 
 def as_preset(values: dict[str, Any]) -> str:
-    """The whole config as a preset: sections, and in them a key per line."""
+    """Return the whole config as a preset."""
     lines = []
     for name, section in values.items():
         if isinstance(section, dict):
@@ -281,7 +283,7 @@ def as_preset(values: dict[str, Any]) -> str:
 
 
 def environment(facts: Facts) -> dict[str, Any]:
-    """Where and with what this attempt ran, and who else knows of it."""
+    """Return host, layout, commit and packages of the last attempt, and its ids in MLflow and Prefect."""
     attempt = facts.record["attempts"][-1]
     layouts = [
         facts.named[row.digest].manifest["produced_by"]["layout"] for row in facts.made if row.digest in facts.named
@@ -290,7 +292,7 @@ def environment(facts: Facts) -> dict[str, Any]:
         "host": attempt["host"],
         "threads": layouts[-1]["threads"] if layouts else facts.config.resources.threads or "",
         "strategy": layouts[-1]["strategy"] if layouts else "",
-        "computed under": "; ".join(_spans(layouts)),
+        "layouts": "; ".join(_spans(layouts)),
         "git commit": git_commit() or "",
         "MLflow run": facts.record["mlflow_run_id"] or "",
         "Prefect flow run": attempt["prefect_flow_run_id"] or "",
@@ -299,15 +301,15 @@ def environment(facts: Facts) -> dict[str, Any]:
 
 
 def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:
-    """Of a training that went on under another layout: which steps were computed under which."""
+    """Yield the layouts of a training that was continued under another one, with their steps."""
     for steps in (steps for layout in layouts for steps in layout.get("spans", [])):
         under = ", ".join(f"{name} {value}" for name, value in steps.items() if name not in ("from", "to"))
         yield f"steps {steps['from']} to {steps['to']}: {under}"
 
 
 def cost(facts: Facts) -> list[dict[str, Any]]:
-    """Seconds per stage, as bars against the longest."""
-    longest = max((row.seconds for row in facts.handed), default=0) or 1
+    """Return the seconds of each result, also as a percentage of the longest."""
+    longest = max((row.seconds for row in facts.results), default=0) or 1
     return [
         {
             "stage": row.stage,
@@ -316,5 +318,5 @@ def cost(facts: Facts) -> list[dict[str, Any]]:
             "seconds": seconds(row.seconds),
             "percent": 100 * row.seconds / longest,
         }
-        for row in facts.handed
+        for row in facts.results
     ]

@@ -1,4 +1,4 @@
-"""The end of a run in the terminal: what was made, how good it is, where it is, what to type next."""
+"""The summary of a finished run in the terminal: quality, variants, release, paths and the next command."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
 SAMPLE_LINES = 12
-"""Of a generated text that the summary shows; the page has it whole."""
+"""Lines of a generated text that the summary shows, at most."""
 
 
 def metrics_of(run: Run) -> dict[str, float]:
-    """All metrics that the stages of the last attempt found, by flat name."""
+    """Return all metrics of the last attempt, by flat name."""
     return Facts(run).metrics
 
 
 def in_a_line(run: Run) -> str:
-    """What a finished run came to: `nothing new` where all of it was in the store."""
+    """Return the result of a finished run in a line; it begins with `nothing new` if all came from the store."""
     facts = Facts(run)
-    last = facts.score or facts.handed[-1].what if facts.release is None else facts.release["verdict"]
-    return f"nothing new: {last}" if all(row.cached for row in facts.handed) else last
+    last = facts.score or facts.results[-1].what if facts.release is None else facts.release["verdict"]
+    return f"nothing new: {last}" if all(row.cached for row in facts.results) else last
 
 
 def lines(run: Run, width: int = 200) -> Iterator[str]:
-    """The summary, line by line, of at most `width` columns but for paths."""
+    """Yield the lines of the summary, at most `width` columns wide except for paths."""
     facts = Facts(run)
-    spent = seconds(sum(row.seconds for row in facts.handed))
-    found = sum(row.cached for row in facts.handed)
+    spent = seconds(sum(row.seconds for row in facts.results))
+    cached = sum(row.cached for row in facts.results)
     yield ""
-    stored = f", {found} of {len(facts.handed)} results from the store" if found else ""
+    stored = f", {cached} of {len(facts.results)} results from the store" if cached else ""
     yield f"{facts.record['flow']} {facts.record['status'].replace('_', ' ')}: {spent} of work{stored}"
     yield ""
     if facts.score:
@@ -53,10 +53,10 @@ def lines(run: Run, width: int = 200) -> Iterator[str]:
 
 
 def _sample(sample: dict[str, Any], width: int) -> Iterator[str]:
-    """The beginning of what a language model wrote."""
+    """Yield the first lines of the text that a language model generated."""
     text = str(sample["prompt"] + sample["text"]).expandtabs(4).splitlines()
     for number, line in enumerate(text[:SAMPLE_LINES]):
-        yield f"  {'' if number else 'it writes':<9} │ {line[: max(width - 14, 20)]}".rstrip()
+        yield f"  {'' if number else 'sample':<9} │ {line[: max(width - 14, 20)]}".rstrip()
     if len(text) > SAMPLE_LINES:
         yield f"{'':<12}│ …"
 
@@ -74,7 +74,7 @@ def _variants(facts: Facts) -> Iterator[str]:
 
 
 def _next(facts: Facts) -> str:
-    """The command that goes on from here."""
+    """Return the next command."""
     preset = _short(facts.run.folder / "config.yaml")
     if facts.release and (run := facts.release.get("awaits")):
         return f"millrace approve {run} --reason TEXT    (or reject)"
@@ -86,5 +86,5 @@ def _next(facts: Facts) -> str:
 
 
 def _short(path: Path) -> Path:
-    """As one would type it here."""
+    """Return a path relative to the working directory, if it is below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,4 +1,4 @@
-"""From a template beside this file to a page that needs nothing but itself."""
+"""Rendering of the HTML templates in this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.display.words import one, seconds
 
 
 def page(template: str, **values: Any) -> str:
-    """The HTML; every value is escaped but the SVG that we draw ourselves."""
+    """Return the HTML of a template; values are escaped unless the template marks them as safe."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

@@ -22,7 +22,7 @@ from mlflow.tracking import MlflowClient
 from tasks.artifacts import Artifact
 from tasks.config.templates import copy_template, keep_template
 from tasks.errors import Failed
-from tasks.pages.description import MODE, STORY
+from tasks.pages.description import MODE, PAGE
 from tasks.runs.history import short
 from tasks.runs.journal import Point
 from tasks.runs.provenance import git_commit
@@ -157,7 +157,7 @@ def log_result(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple
     for path, folder in pages:
         client.log_artifact(mlflow_id, str(path), folder or None)
     viewer = f"#/experiments/{client.get_run(mlflow_id).info.experiment_id}/runs/{mlflow_id}/artifacts/page.html{MODE}"
-    note = description.replace(STORY, f"[the whole story]({viewer})")  # on MLflow's own pages one click away
+    note = description.replace(PAGE, f"[full page]({viewer})")
     tags = {"mlflow.note.content": note, "millrace.outcome": run.record["status"]}
     for key, value in tags.items():
         client.set_tag(mlflow_id, key, value)
