@@ -1,4 +1,4 @@
-"""Asking a person: a deployed run is suspended until somebody answers in Prefect's pages or by `millrace approve`."""
+"""Approval in Prefect: a deployed run is suspended until its form is submitted or `millrace approve` is run."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from tasks.runs.audit import REASON, Decision
 from tasks.runs.runs import Run
 
 PATIENCE = 30 * 24 * 3600
-"""Seconds for which a run stays suspended; after that Prefect calls it Failed, and the command still answers it."""
+"""Seconds after which Prefect marks a suspended run as Failed; `millrace approve` still works then."""
 
 AWAITING = "Awaiting approval"
-"""How the state of an ad-hoc run is called whose version a person must still approve."""
+"""Name of the state of an ad-hoc run whose version awaits approval."""
 
 MOST = 200
-"""Inputs of a flow run that are looked through."""
+"""Inputs of a flow run that are read, at most."""
 
 Text = StringConstraints(strip_whitespace=True, min_length=1, max_length=REASON, pattern=r"\S")
 
 
 class Approval(RunInput):
-    """Whether this version becomes champion. The answer stands in the registry and in the audit log."""
+    """Whether this version becomes champion. The decision is stored in the registry and in the audit log."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     decision: Literal["accept", "reject"]
-    """Accept: the alias `champion` moves to this version. Reject: it stays where it is."""
+    """Accept: the alias `champion` moves to this version. Reject: it stays."""
 
     name: Annotated[str, Text]
-    """Your name. It is written down as stated."""
+    """Your name, which is stored unchecked."""
 
     reason: Annotated[str, Text]
-    """Why; whoever looks at the registry reads it."""
+    """The reason, which is shown in the registry."""
 
 
 def suspend(run: Run, export: str) -> None:
-    """End this process until somebody answers whether an export may be champion: the flow then starts from the top."""
+    """Suspend the flow run, which ends this process; after the decision the flow starts again from its first stage."""
     description = run.folder / "description.md"
     form = Approval.with_initial_data(description=description.read_text() if description.exists() else None)
     atexit.register(_leave, str(run.record["attempts"][-1]["prefect_flow_run_id"]))
@@ -60,7 +60,7 @@ def suspend(run: Run, export: str) -> None:
 
 
 def _leave(flow_run: str) -> None:
-    """Say that this process is gone on purpose: Prefect's thread may have sent a heartbeat after `Suspended`."""
+    """Send the event that this process has exited, as a heartbeat may have been sent after `Suspended`."""
     resource = {"prefect.resource.id": f"prefect.flow-run.{flow_run}", "prefect.resource.role": "flow-run"}
     event = Event(event=LEFT, resource=Resource(resource))
     with contextlib.suppress(httpx.HTTPError), get_client(sync_client=True) as client:
@@ -68,24 +68,24 @@ def _leave(flow_run: str) -> None:
 
 
 def decisions_on(flow_run: str) -> Callable[[str], Decision | None]:
-    """What has been answered to this flow run about an export."""
+    """Return a function that reads the decision on an export from the inputs of a flow run."""
 
     def decision_on(export: str) -> Decision | None:
         with get_client(sync_client=True) as client:
             inputs = client.filter_flow_run_input(UUID(flow_run), f"suspended-{_key(export)}", MOST, set())
-        given = [each for each in inputs if each.key.endswith("-response")]
-        if not given:
+        responses = [each for each in inputs if each.key.endswith("-response")]
+        if not responses:
             return None
-        response = Approval(**orjson.loads(max(given, key=lambda each: str(each.created)).value))
+        response = Approval(**orjson.loads(max(responses, key=lambda each: str(each.created)).value))
         return Decision.stated(response.decision == "accept", response.name, response.reason, account())
 
     return decision_on
 
 
 def finish_flow_run(flow_run: str, decision: Decision, run: Run, verdict: str) -> str | None:
-    """Have a flow run end in Prefect as its run has ended: one that is suspended goes on, one that waited is renamed.
+    """Resume a suspended flow run after a decision, or rename the final state of one that awaited it.
 
-    Returns `resumed`, `renamed`, or None where this server does not know it or it has ended otherwise.
+    Returns `resumed`, `renamed`, or None if the server does not know the flow run or it ended in another state.
     """
     with get_client(sync_client=True) as client:
         try:
@@ -94,24 +94,24 @@ def finish_flow_run(flow_run: str, decision: Decision, run: Run, verdict: str) -
             return None
         if state is not None and state.is_paused():
             choice = "accept" if decision.accepted else "reject"
-            given = {"decision": choice, "name": decision.who, "reason": decision.reason}
-            done = client.resume_flow_run(UUID(flow_run), run_input=given)
+            answer = {"decision": choice, "name": decision.who, "reason": decision.reason}
+            done = client.resume_flow_run(UUID(flow_run), run_input=answer)
             if done.status != SetStateStatus.ACCEPT:
                 raise RuntimeError(str(getattr(done.details, "reason", None) or done.status.value))
             return "resumed"
         if state is None or state.name != AWAITING:
             return None
-        client.set_flow_run_state(UUID(flow_run), Completed(name=spoken(run), message=verdict), force=True)
+        client.set_flow_run_state(UUID(flow_run), Completed(name=state_name(run), message=verdict), force=True)
         return "renamed"
 
 
 def account() -> str | None:
-    """The account of Prefect's pages and API, where they ask for one; a server of this version has one in all."""
+    """Return the account of Prefect's API; None without a login. A server of this version has one account."""
     return os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")[0] or None
 
 
-def spoken(run: Run) -> str:
-    """The name of the state with which a run's flow run ends: `Completed`, `Rejected`, `Awaiting approval`."""
+def state_name(run: Run) -> str:
+    """Return the name of the final state of a flow run: `Completed`, `Rejected`, `Awaiting approval`."""
     return str(run.record["status"]).replace("_", " ").capitalize()
 
 

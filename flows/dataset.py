@@ -1,4 +1,4 @@
-"""Raw data to examples ready for training."""
+"""The flow from raw data to a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's answer to a run that awaits approval: what `millrace approve` and `millrace reject` do."""
+"""Decisions on runs that await approval, for `millrace approve` and `millrace reject`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from tasks.artifacts import Release
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id or an unambiguous part of it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the registry and the log.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="The reason, stored in the registry and the audit log.")
+]
 
 
 def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: bool) -> None:
-    """Settle what a run awaits: in the registry and the audit log, in its folder, in MLflow and in Prefect."""
+    """Apply a decision: in the registry, the audit log, the folder of the run, MLflow and Prefect."""
     from tasks.display import terminal
     from tasks.registry import approval
 
@@ -39,30 +41,30 @@ def decide(reply: Reply, reference: str, accepted: bool, reason: str, as_json: b
     prefect_result = finish_in_prefect(home, run, decision, made)
     reply.add(run_id=run.run_id, model=made.name, version=made.version, alias=made.alias, verdict=made.verdict)
     reply.add(prefect=prefect_result)
-    if decision.accepted and made.alias != "champion":  # another champion has come meanwhile, and it is better
+    if decision.accepted and made.alias != "champion":  # there is a better champion by now
         reply.exit_code = 3
     if not as_json:
         typer.echo(made.verdict)
         if prefect_result == "resumed":
-            typer.echo("its flow run goes on in Prefect, and ends there as decided here")
+            typer.echo("its flow run in Prefect is resumed, and ends with this decision")
 
 
 def checked(reason: str) -> str:
-    """A reason that says something."""
+    """Return the reason if it is neither empty nor too long."""
     if not reason.strip():
-        raise Refused("--reason", '""', "a decision has a reason", '--reason "what was looked at"')
+        raise Refused("--reason", '""', "a decision needs a reason", 'add --reason "TEXT"')
     if len(reason) > REASON:
-        raise Refused("--reason", f"{len(reason):,} characters", f"at most {REASON:,}", "say it in fewer")
+        raise Refused("--reason", f"{len(reason):,} characters", f"a reason has at most {REASON:,}", "shorten it")
     return reason
 
 
 def account() -> str | None:
-    """The account by which the registry is written, where it asks for one."""
+    """Return the account of the registry; None without a login."""
     return os.environ.get("MLFLOW_TRACKING_USERNAME")
 
 
 def publish(client: MlflowClient, run: Run) -> None:
-    """The run's page and its MLflow run, as the run has ended; what cannot be written is a warning."""
+    """Update the page of a run and its MLflow run; an error is a warning."""
     from tasks.display import terminal
     from tasks.pages import run_page
     from tasks.tracking import runs
@@ -72,11 +74,11 @@ def publish(client: MlflowClient, run: Run) -> None:
         if run.record["mlflow_run_id"]:
             runs.log_result(client, run.record["mlflow_run_id"], run, pages, description)
     except Exception as error:
-        terminal.say(f"warning: the run's page was not made anew: {type(error).__name__}: {error}", style="yellow")
+        terminal.say(f"warning: the page of the run was not updated: {type(error).__name__}: {error}", style="yellow")
 
 
 def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -> str | None:
-    """Have the flow run end in Prefect too, where its server is up; else somebody resumes it there, with any answer."""
+    """Apply the decision to the flow run, if Prefect's server runs; otherwise resume it there with any answer."""
     flow_run, server = run.record["attempts"][-1]["prefect_flow_run_id"], address_in("PREFECT_API_URL")
     if not server or not flow_run:
         return None
@@ -90,6 +92,6 @@ def finish_in_prefect(home: Home, run: Run, decision: Decision, made: Release) -
         return finish_flow_run(flow_run, decision, run, made.verdict)
     except Exception as error:
         saw = error.saw if isinstance(error, Failed) else " ".join(str(error).split())[:160]
-        remedy = "if it is suspended, resume it in its pages: it ends as decided here"
-        terminal.say(f"warning: Prefect was not told of flow run {flow_run}: {saw}; {remedy}", style="yellow")
+        remedy = "if it is suspended, resume it in Prefect's pages: it ends with this decision"
+        terminal.say(f"warning: flow run {flow_run} was not updated in Prefect: {saw}; {remedy}", style="yellow")
         return None

@@ -1,4 +1,4 @@
-"""Steps of prefect.yaml: what its deployments take from the presets and from git."""
+"""Steps of prefect.yaml, which read a deployment's config from its preset and its version from git."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tasks.runs.provenance import git_commit
 
 
 def read_preset(path: str) -> dict[str, Any]:
-    """The preset's config in full, so that the form shows every field, and the commit as the deployment's version."""
+    """Return the whole config of a preset, so that the form has every field, and the commit as version."""
     config = load(Path(path), [], lambda line: None)
     return {"config": config.model_dump(mode="json"), "commit": (git_commit() or "unknown")[:12]}

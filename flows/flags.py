@@ -7,11 +7,11 @@ from typing import Any
 from tasks.errors import Refused
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Of a command that takes dotted flags."""
+"""Typer's settings for a command with dotted flags."""
 
 
 def read_flags(words: list[str]) -> list[tuple[str, str]]:
-    """The dotted flags: `--a.b VALUE` or `--a.b=VALUE`."""
+    """Return key and value of each dotted flag."""
     rest = list(words)
     flags: list[tuple[str, str]] = []
     while rest:
@@ -19,24 +19,24 @@ def read_flags(words: list[str]) -> list[tuple[str, str]]:
         if not word.startswith("--"):
             raise Refused(
                 word,
-                "a loose word",
-                "after FLOW and PRESET come flags: --dotted.key VALUE",
+                "unexpected argument",
+                "FLOW and PRESET are followed by flags: --dotted.key VALUE",
                 "quote a value with spaces",
             )
         dotted, equals, value = word[2:].partition("=")
         if not equals:
             if not rest or (rest[0].startswith("--") and not rest[0][2:3].isdigit()):
-                raise Refused(word, "no value", "a flag is --dotted.key VALUE", f"{word} VALUE")
+                raise Refused(word, "no value", "a flag has a value", f"use {word} VALUE")
             value = rest.pop(0)
         if dotted in dict(flags):
-            rule = "a flag stands once: of two the first would be ignored"
-            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "leave one out")
+            rule = "a flag may be used once"
+            raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "remove one")
         flags.append((dotted, value))
     return flags
 
 
 def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
-    """A config without a preset."""
+    """Return the values of a config without a preset."""
     from tasks.config.flags import apply_flags
 
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What keeps a home in order: the work of `millrace gc` and `millrace backup`, and of the flows that run at night."""
+"""Garbage collection and backups, for the commands and for the nightly flows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.runs.home import Home
 
 
 def back_up(home: Home, folder: Path, keep: int | None) -> Path:
-    """A backup of this home, read again and found to be what its manifest says."""
+    """Back up this home, verify the backup, and return its folder."""
     layout = Stack(home.root).layout
     address = databases.address_of(layout.database) if layout is not None and layout.database else None
     made = backups.back_up(home.root, folder.expanduser().absolute(), needed_by_releases(home), address, keep)
@@ -23,8 +23,8 @@ def back_up(home: Home, folder: Path, keep: int | None) -> Path:
     return made
 
 
-def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dropped]:
-    """What the store need not keep; with `days`, also the old in MLflow and in Prefect."""
+def collect_garbage(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dropped]:
+    """Delete artifacts that nothing needs, with `days` also old history in MLflow and Prefect; return a list."""
     dropped = collect(home, keep, dry_run)
     if days is None:
         return dropped
@@ -34,12 +34,12 @@ def make_room(home: Home, keep: int, days: int | None, dry_run: bool) -> list[Dr
         from tasks.tracking.pruning import prune
 
         with user_errors(home.mlflow_uri):
-            found = prune(home.mlflow_uri, before, dry_run)
-        dropped += [Dropped(f"files in MLflow of {run.name}", home.mlartifacts, run.bytes) for run in found]
+            pruned = prune(home.mlflow_uri, before, dry_run)
+        dropped += [Dropped(f"files in MLflow of {run.name}", home.mlartifacts, run.bytes) for run in pruned]
     stack = Stack(home.root)
     if stack.layout is None or "prefect" not in stack.living():
         if os.environ.get("PREFECT_API_URL") is None:
-            terminal.say("Prefect's history stays: its server is down (millrace up)")
+            terminal.say("Prefect's history is not pruned: its server is down (run millrace up)")
         return dropped
     runs = orchestration.prune(stack.layout, before, dry_run)
     return [*dropped, *(Dropped(f"Prefect's run {name}", home.prefect, 0) for name in runs)]

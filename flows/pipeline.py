@@ -1,4 +1,4 @@
-"""The whole way: raw data to a release."""
+"""The flow from raw data to a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that is in the store to a release."""
+"""The flow from a model in the store to a release."""
 
 from __future__ import annotations
 

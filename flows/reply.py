@@ -1,4 +1,4 @@
-"""How every command answers: one line per error on stderr, one JSON object at the end of stdout, an exit code."""
+"""The reply of a command: one line per error on stderr, a JSON object as the last line of stdout, an exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS = {0: "completed", 1: "failed", 2: "refused", 3: "rejected"}
 
 
 class Reply:
-    """What a command has to say; more fields are added with `add`."""
+    """The reply of a command."""
 
     def __init__(self, command: str, as_json: bool) -> None:
         self.command, self.as_json = command, as_json
@@ -35,16 +35,16 @@ class Reply:
         self._started = time.monotonic()
 
     def add(self, **fields: Any) -> None:
-        """Fields of the JSON object beside those that every command has."""
+        """Add fields to the JSON object."""
         self.fields.update(fields)
 
     def fail(self, error: UserError) -> None:
-        """One line on stderr, and the exit code that goes with it."""
+        """Print an error, and set exit code and status."""
         print(f"error: {error}".replace("\n", " "), file=sys.stderr)
         self.exit_code, self.status, self.error = (error.exit_code, error.status, error.as_json())
 
     def print(self) -> None:
-        """The JSON object, if it was asked for."""
+        """Print the JSON object with `--json`."""
         if not self.as_json:
             return
         common = {
@@ -59,7 +59,7 @@ class Reply:
 
 @contextmanager
 def replying(command: str, as_json: bool) -> Iterator[Reply]:
-    """Run a command's body; however it ends, the reply is printed and the process left with the right code."""
+    """Run the body of a command, print its reply, and exit with its code."""
     reply = Reply(command, as_json)
     try:
         yield reply
@@ -67,12 +67,12 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
         reply.fail(error)
     except Stopped as stop:
         reply.exit_code, reply.status = stop.exit_code, stop.status
-        print(f"{stop}; run the same command again to go on", file=sys.stderr)
+        print(f"{stop}; run the same command again to continue", file=sys.stderr)
     except Exception as error:
-        if (found := of_the_machine(error)) is not None:
-            rule, remedy = "the command needs to read and write there", "mend it and run again"
-            reply.fail(Failed(str(found.filename or find_home().root), found.strerror, rule, remedy))
-        else:  # a bug of ours: the traceback is for us, the reply still comes
+        if (cause := of_the_machine(error)) is not None:
+            rule, remedy = "the command must read and write there", "fix the cause, and run again"
+            reply.fail(Failed(str(cause.filename or find_home().root), cause.strerror, rule, remedy))
+        else:  # a bug
             traceback.print_exc()
             rule, remedy = "this is a bug of ours", "report it with the lines above"
             reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
@@ -81,7 +81,7 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
 
 
 def stop_on_signals() -> None:
-    """SIGTERM and SIGINT end a command as stopped, until a run's own handlers take over."""
+    """Raise `Stopped` on SIGTERM and SIGINT, until a run installs its own handlers."""
 
     def stop(number: int, frame: Any) -> None:
         raise Stopped(number)
@@ -91,12 +91,12 @@ def stop_on_signals() -> None:
 
 
 def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
-    """A wrong command line, in the form of all errors."""
+    """Print the error of a wrong command line, and return the exit code."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "millrace"
-    # an address, which may hold a password, is not repeated
+    # addresses may have passwords
     saw = re.sub(r"://\S+", "://…", error.format_message()) or "no command"
-    refused = Refused(path, saw, "see the usage", f"{path} --help")
+    refused = Refused(path, saw, "see the usage", f"run {path} --help")
     command = next((word for word in arguments if not word.startswith("-")), "")
     reply = Reply(command, "--json" in arguments)
     reply.fail(refused)
@@ -105,5 +105,5 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
 
 
 def when(moment: str) -> str:
-    """A time of Prefect's, in this machine's zone and without its fractions."""
+    """Format an ISO 8601 time in the local time zone."""
     return datetime.fromisoformat(moment).astimezone().strftime("%a %d %b %H:%M")

@@ -1,4 +1,4 @@
-"""What makes a flow a run: its folder, its attempt, its end."""
+"""The decorator that makes a flow an attempt of a run, and the final state of its flow run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed
 
-from flows.asking import decisions_on, spoken, suspend
+from flows.asking import decisions_on, state_name, suspend
 from tasks.config import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
@@ -30,7 +30,7 @@ run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
 
 def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
-    """Run the body as an attempt of the run that its flow and config mean."""
+    """Run the body as an attempt of the run of its flow and config."""
 
     @functools.wraps(body)
     def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -50,34 +50,37 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         assert request.run is not None
         if deployed and request.awaiting_export is not None:
             suspend(request.run, request.awaiting_export)
-        return Completed(name=spoken(request.run), message=in_a_line(request.run), data=made)
+        return Completed(name=state_name(request.run), message=in_a_line(request.run), data=made)
 
     return attempt
 
 
 def _ended_by(stop: Stopped, deployed: bool) -> State:
-    """How a run ends after a signal. Who sent it to a deployed one, a person or the worker, the server alone knows."""
-    message = f"{stop}; a new run with the same values goes on from there"
+    """Return the final state after a signal: of a deployed run Cancelled if Prefect is cancelling it."""
+    message = f"{stop}; a new run with the same config continues from there"
     if not deployed:
-        return Crashed(message=message, data=stop)  # Prefect raises what it finds there
+        return Crashed(message=message, data=stop)  # Prefect raises the data
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(str(runtime.flow_run.id))).state
     return Cancelled(message=message) if state is not None and state.is_cancelling() else Crashed(message=message)
 
 
 def report_crash(flow: Any, flow_run: Any, state: State[Any]) -> None:
-    """A deployed run whose process was killed can tell nobody; its worker calls this in another process."""
+    """End the run of a killed process; Prefect's worker calls this in another process."""
     for run in reversed(find_runs(find_home())):
         if run.record["attempts"] and run.record["attempts"][-1]["prefect_flow_run_id"] == str(flow_run.id):
             if run.record["status"] == "running":
-                rule, remedy = "a run's process lives until its end", "run it again: it goes on from what is finished"
+                rule, remedy = (
+                    "the process of a run must not be killed",
+                    "run it again to continue from the finished stages",
+                )
                 run.end(1, "failed", Failed(flow_run.name, state.message or "its process died", rule, remedy).as_json())
                 notifications.notify(run)
             return
 
 
 def run_name() -> str:
-    """A flow run's name in Prefect: the preset and the flow; one of a backfill has that of its span."""
+    """Return the name of a flow run: preset and flow; in a backfill the name that it has already."""
     if "backfill" in runtime.flow_run.tags:
         return str(runtime.flow_run.name)
     config = runtime.flow_run.parameters["config"]

@@ -1,4 +1,4 @@
-"""The servers that one command talks to: the stack's, or its own for as long as it lives."""
+"""The servers that a command uses: those of the stack, or its own until it exits."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 TRACKERS = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-"""By what MLflow's store may be reached; a folder, its old store, it refuses itself."""
+"""Schemes of MLflow's tracking address; MLflow itself refuses folders."""
 
 ENVIRONMENT = {
-    # quiet, offline, and patient with the embedded server's first start (facts: the default of 20 s is too short)
+    # the default of 20 s is too short for the first start
     **QUIET,
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
@@ -35,16 +35,16 @@ ENVIRONMENT = {
 
 
 def check_addresses(home: Home) -> None:
-    """What the environment says of servers; MLflow itself would notice late."""
+    """Check the server addresses in the environment, which MLflow itself would check late."""
     address_in("PREFECT_API_URL")
     scheme = urlsplit(home.mlflow_uri).scheme
     if scheme.partition("+")[0] not in TRACKERS:
-        rule = f"MLflow's address begins with one of {', '.join(f'{known}://' for known in TRACKERS)}"
+        rule = f"an MLflow address begins with {', '.join(f'{known}://' for known in TRACKERS)}"
         raise Refused("MLFLOW_TRACKING_URI", f"{scheme}://…" if scheme else "a path", rule, "correct it, or unset it")
 
 
 def use_stack(home: Home) -> None:
-    """The servers of `millrace up`, where they are up and the environment names no others."""
+    """Use the servers of `millrace up` if they run and the environment names no others."""
     from infra.services import client_environment
     from infra.stack import Stack
 
@@ -53,8 +53,8 @@ def use_stack(home: Home) -> None:
     if layout is None:
         return
     if layout.database is not None and not {"prefect", "mlflow"} <= living.keys():
-        rule = "a run is kept where the others are"
-        raise Failed(str(layout.database), "its servers are down", rule, "millrace up")
+        rule = "the history of this home is in this database"
+        raise Failed(str(layout.database), "its servers are down", rule, "run millrace up")
     used = {"prefect": ("PREFECT_API_URL", "PREFECT_API_"), "mlflow": ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_")}
     for name, (variable, prefix) in used.items():
         if name in living and variable not in os.environ:
@@ -63,17 +63,17 @@ def use_stack(home: Home) -> None:
 
 
 def prepare(home: Home) -> None:
-    """Prefect reads its environment when it is imported: say where it lives before that."""
+    """Set Prefect's environment, which it reads when it is imported."""
     os.environ.setdefault("PREFECT_HOME", str(home.prefect))
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    logging.raiseExceptions = False  # a log line that Prefect's server does not take is no news for the person
+    logging.raiseExceptions = False  # do not print tracebacks of log lines that Prefect's server does not accept
 
 
 def reach_prefect(home: Home, meanwhile: Callable[[], None]) -> None:
-    """Use the server that the environment names, or one of our own until this process ends.
+    """Use the server that the environment names, or start one that runs until this process exits.
 
-    `meanwhile` is called once the server is on its way: what else takes seconds to start.
+    `meanwhile` is called while the server starts.
     """
     if given := address_in("PREFECT_API_URL"):
         meanwhile()
@@ -82,11 +82,13 @@ def reach_prefect(home: Home, meanwhile: Callable[[], None]) -> None:
         return
     from infra.embedded import EmbeddedServer
 
-    with locked(home.root / ".prefect.lock"):  # two first runs must not both make the database
-        # nobody looks for missing heartbeats there, and a flow's end waits a second for the thread that sends them
+    with locked(home.root / ".prefect.lock"):  # only one run creates the database
+        # that server does not check heartbeats, and a flow waits a second at its end for the thread that sends them
         os.environ.pop("PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
         server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
-        atexit.register(server.stop)  # before Prefect is imported: so it comes after Prefect has sent its last logs
+        atexit.register(
+            server.stop
+        )  # registered before Prefect is imported, so that it runs after Prefect has sent its last logs
         os.environ["PREFECT_API_URL"] = server.url
         meanwhile()
         import_what_a_run_needs()
@@ -94,12 +96,12 @@ def reach_prefect(home: Home, meanwhile: Callable[[], None]) -> None:
         try:
             server.wait()
         except TimeoutError as late:
-            rule, remedy = "Prefect's own server must start", "mend what it says, and run again"
+            rule, remedy = "Prefect's server must start", "fix the cause, and run again"
             raise Failed(str(server.log), late, rule, remedy) from None
 
 
 def import_what_a_run_needs() -> None:
-    """Import Prefect and MLflow while the server starts, in the seconds in which there is nothing else to do."""
+    """Import Prefect and MLflow, while the server starts."""
     import flows.running  # noqa: F401
     from tasks.tracking import shipping
 
@@ -111,7 +113,7 @@ def import_what_a_run_needs() -> None:
 
 
 def check_server(url: str) -> None:
-    """A server that is down is one line, not Prefect's traceback; one that wants a login is up."""
+    """Check that a Prefect server answers; one that requires a login does."""
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10):
             return
@@ -121,35 +123,35 @@ def check_server(url: str) -> None:
         saw = f"{answer.code} {answer.reason}"
     except (OSError, ValueError, HTTPException) as error:
         saw = str(getattr(error, "reason", None) or error)
-    rule = "the server that it names must answer"
-    remedy = "start it (millrace up starts this home's own), or unset PREFECT_API_URL"
+    rule = "the server must answer"
+    remedy = "start it (millrace up starts that of this home), or unset PREFECT_API_URL"
     raise Failed("PREFECT_API_URL", f"{url}: {saw}", rule, remedy)
 
 
-def behind(error: Exception, home: Home) -> Exception:
-    """What of an error of Prefect's is the user's to mend: the run's own error before it, a full disk, its server."""
-    below: BaseException | None = error
-    while below is not None:
-        if isinstance(below, UserError):
-            return below
-        below = below.__cause__ or below.__context__
+def user_error(error: Exception, home: Home) -> Exception:
+    """Return the error that the user can fix behind one of Prefect's: of the run, a full disk, or of the server."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, UserError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
     if type(error).__module__.partition(".")[0] not in ("prefect", "httpx"):
         return error
     try:
         home.probe()
     except OSError as full:
         return full
-    saw, rule = " ".join(str(error).split())[:160], "Prefect's server must take what a run tells it"
-    return Failed(os.environ.get("PREFECT_API_URL", "prefect"), saw, rule, "see its log, mend it and run again")
+    saw, rule = " ".join(str(error).split())[:160], "Prefect's server must accept requests"
+    return Failed(os.environ.get("PREFECT_API_URL", "prefect"), saw, rule, "see its log, and run again")
 
 
 @contextmanager
 def registry_of(home: Home) -> Iterator[MlflowClient]:
-    """The registry that this home uses, held against everybody else who decides."""
+    """Connect to the registry of this home, with a lock against other decisions."""
     use_stack(home)
     if not home.has_registry():
-        rule = "a decision is written into MLflow's registry"
-        raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or mend MILLRACE_HOME")
+        rule = "decisions are stored in MLflow's registry"
+        raise Refused(home.mlflow_uri, "no such database", rule, "set MLFLOW_TRACKING_URI, or correct MILLRACE_HOME")
     from tasks.display import terminal
     from tasks.tracking import shipping
 

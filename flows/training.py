@@ -1,4 +1,4 @@
-"""Raw data to a judged model."""
+"""The flow from raw data to an evaluated model."""
 
 from __future__ import annotations
 

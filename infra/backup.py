@@ -1,7 +1,8 @@
 """Backups of what cannot be recomputed: the history of both servers, the registry, and released artifacts.
 
 `DIR/<time>/` is created by one rename when it is complete; `manifest.json` has the SHA-256 of every file.
-Databases are copied before files: a file is written before a database refers to it, so that no referenced file is missing.
+Databases are copied before files: a file is written before a database refers to it, so that no referenced file is
+missing.
 """
 
 from __future__ import annotations

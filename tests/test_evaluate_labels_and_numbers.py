@@ -106,7 +106,7 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
     found = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]
     assert f"and {found['examples']} test examples." in shown
     if task == "multilabel":
-        assert "Class by class" in shown and "macro f1" in shown
+        assert "Classes, on the test split" in shown and "macro f1" in shown
         for row in found["classes"]:
             assert row["class"] in shown and f"{row['f1']:.4f}" in shown
     else:

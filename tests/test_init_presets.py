@@ -74,7 +74,7 @@ def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
 
     again = init(folder, tmp_path, "--json")
     assert again.code == 2
-    assert again.json["error"]["saw"] == "it is there already"
+    assert again.json["error"]["saw"] == "it exists"
 
 
 @pytest.mark.parametrize("count", [3, 6, 20])

@@ -1,4 +1,4 @@
-"""What a page says of numbers that prove little: few examples, uneven classes, groups without a score."""
+"""What a page says of numbers that prove little: few examples, imbalanced classes, groups without a score."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("supports", "uneven"), [([50, 50], False), ([90, 10], True), ([20] * 9 + [1], True), ([19, 23, 18], False)]
+    ("supports", "imbalanced"), [([50, 50], False), ([90, 10], True), ([20] * 9 + [1], True), ([19, 23, 18], False)]
 )
-def test_uneven_classes_stand_in_the_headline(supports: list[int], uneven: bool, tmp_path: Path) -> None:
+def test_imbalanced_classes_stand_in_the_headline(supports: list[int], imbalanced: bool, tmp_path: Path) -> None:
     facts, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", supports))
     headline = f" (macro F1 0.6125, the most frequent class alone {max(supports) / sum(supports):.4f})"
-    assert (headline in str(facts.score)) is uneven
+    assert (headline in str(facts.score)) is imbalanced
     assert "macro f1mean of the classes' F1" in page and "majority shareof the most frequent class" in page
 
 

@@ -74,7 +74,7 @@ def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any
         f"files in MLflow of {trained['run_id']}",
     ]
     ended = stack.wait_for(stack.start_deployment("gc/nightly"))
-    assert ended["state"]["type"] == "COMPLETED" and ended["state"]["message"].startswith("3 dropped, ")
+    assert ended["state"]["type"] == "COMPLETED" and ended["state"]["message"].startswith("3 deleted, ")
 
     gone = files - held(stack)
     assert gone and gone == {path for path in files if trained["mlflow_run_id"] in path.parts}

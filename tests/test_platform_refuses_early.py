@@ -122,7 +122,7 @@ def test_a_server_is_not_named_with_its_password(variable: str, tmp_path: Path) 
 def test_what_is_no_webhook_is_refused_and_not_repeated(address: str, tmp_path: Path) -> None:
     (tmp_path / "hook").write_text(address)
     answer = CommandHome(tmp_path / "home")("up", "--alert", f"file:{tmp_path / 'hook'}", "--json")
-    assert answer.code == 2 and "a webhook's address begins with http:// or https://" in answer.stderr
+    assert answer.code == 2 and "the address of a webhook begins with http:// or https://" in answer.stderr
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not (tmp_path / "home").exists()
 

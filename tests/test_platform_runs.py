@@ -171,5 +171,5 @@ def test_a_deployed_run_that_is_killed_is_told_by_its_worker(stack: Up, running,
         flow.kill()
         assert stack.wait_for(run)["state"]["type"] == "CRASHED"
         [(_, text)] = wait(lambda: Webhook.got, 60)
-    assert text.startswith("*digits: training failed*") and "a run's process lives until its end" in text
+    assert text.startswith("*digits: training failed*") and "the process of a run must not be killed" in text
     assert stack.newest_run("training")["status"] == "failed"

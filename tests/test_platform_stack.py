@@ -136,7 +136,7 @@ def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> N
     answer = stack("down", "--json")
     assert answer.json["stopped"] == ["worker", "mlflow", "prefect"]
     assert not [process for process in psutil.process_iter() if _mark_of(process) == mark]
-    assert stack("down").stdout == "nothing was up\n"
+    assert stack("down").stdout == "no service was running\n"
     alone = stack("run", "dataset", DIGITS, "--records.split_seed", "8", "--json")
     assert alone.code == 0 and "warning" not in alone.stderr, alone.stderr
     server = http.server.HTTPServer(("127.0.0.1", int(os.environ["MLFLOW_PORT"])), http.server.BaseHTTPRequestHandler)

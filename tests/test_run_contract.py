@@ -110,7 +110,7 @@ def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
         (["run", "release", DIGITS], 2, "release.model"),
         (["run", DIGITS, "--release.model", "abc"], 2, "is ignored by the flow pipeline"),
         (["show", "0123456789"], 2, "no such artifact"),
-        (["verify"], 2, "verify takes an artifact or --all"),
+        (["verify"], 2, "verify needs an artifact or --all"),
         (["list", "models"], 2, "a kind is one of"),
         (["predict", "0123", "x.png"], 2, "x.png"),
         (["frobnicate"], 2, "No such command"),

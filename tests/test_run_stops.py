@@ -39,7 +39,7 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_pa
     with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
         (told,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
     words = f"stopped by {signal.Signals(number).name}; step {max(saved)} is saved"
-    assert told == f"{words}; a new run with the same values goes on from there"
+    assert told == f"{words}; a new run with the same config continues from there"
     assert words in stderr
 
     answer = home("run", "training", DIGITS, *LONG, "--json")

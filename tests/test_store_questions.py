@@ -66,8 +66,8 @@ def test_diff_tells_config_data_and_whether_the_results_differ_by_more_than_nois
     assert accuracy["by"] == "paired bootstrap over 529 examples and McNemar's test"
     assert rows["test/loss"]["more_than_noise"] and rows["test/loss"]["difference"] > 0
     examples = found["examples"]
-    assert len(examples["broken"]) - len(examples["mended"]) == round(-accuracy["difference"] * 529)
-    assert sum(len(examples[what]) for what in ("mended", "broken")) + sum(
+    assert len(examples["broken"]) - len(examples["fixed"]) == round(-accuracy["difference"] * 529)
+    assert sum(len(examples[what]) for what in ("fixed", "broken")) + sum(
         examples[what] for what in ("both_right", "both_wrong")
     ) == 529  # fmt: skip
     assert examples["broken"][0] in answer.stdout

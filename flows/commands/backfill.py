@@ -1,4 +1,4 @@
-"""millrace backfill: a deployment once per past span."""
+"""millrace backfill: run a deployment once per past interval."""
 
 from __future__ import annotations
 

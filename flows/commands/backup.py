@@ -1,4 +1,4 @@
-"""millrace backup: what cannot be made again, copied and verified."""
+"""millrace backup: back up the home."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from tasks.display.words import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 
-Folder = Annotated[Path, typer.Argument(help="Where backups lie; each gets a folder of its own there.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a folder in it.")]
 
 
 def backup(
     folder: Folder,
-    keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="Of all backups there, let the newest N stay.")
-    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", min=1, help="Delete all but the newest N backups.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy both servers' history, the registry, the runs' records, and the artifacts that releases need."""
+    """Copy and verify the servers' history, the registry, the runs, and the artifacts that releases need."""
     with replying("backup", as_json) as reply:
         made = back_up(find_home().readable(), folder, keep)
         reply.add(backup=str(made), bytes=size(made))

@@ -1,4 +1,4 @@
-"""millrace diff: two runs side by side."""
+"""millrace diff: compare two runs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tasks.store.files import write
 def diff(
     run_a: Annotated[str, typer.Argument(help="A run's id or an unambiguous part of it.")],
     run_b: Annotated[str, typer.Argument(help="Another run.")],
-    html: Annotated[Path | None, typer.Option(help="Also write it as a page that needs no network.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Data, code, config, environment and results of two runs, and whether the difference is more than noise."""
+    """Compare data, code, config, environment and results of two runs: is the difference more than noise?"""
     with replying("diff", as_json) as reply:
-        # they need SciPy, which else would be loaded whenever any command starts
+        # these import SciPy
         from tasks.pages import comparison_page
         from tasks.pages.comparison import Comparison
 
         if html is not None and html.is_dir():
             raise Refused("--html", html, "a folder is there", "name a file, as in --html comparison.html")
         home = find_home().readable()
-        found = Comparison(resolve_run(home, run_a), resolve_run(home, run_b))
-        reply.add(run_a=found.before.run.run_id, run_b=found.after.run.run_id, **found.as_json())
+        comparison = Comparison(resolve_run(home, run_a), resolve_run(home, run_b))
+        reply.add(run_a=comparison.before.run.run_id, run_b=comparison.after.run.run_id, **comparison.as_json())
         if html is not None:
-            write(html, comparison_page.render(found).encode())
+            write(html, comparison_page.render(comparison).encode())
         if not as_json:
-            for line in found.lines():
+            for line in comparison.lines():
                 typer.echo(line)

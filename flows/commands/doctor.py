@@ -1,4 +1,4 @@
-"""millrace doctor: what is wrong with this machine, this home and these versions, and how to mend it."""
+"""millrace doctor: check this machine, the home and the versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Versions, ports, disk, memory, accelerators, home, clock, servers. Exit code 1 if anything is at fault."""
+    """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault."""
     with replying("doctor", as_json) as reply:
         home = find_home()
         findings = health.examine(home.root)

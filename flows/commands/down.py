@@ -1,4 +1,4 @@
-"""millrace down: stop what `millrace up` started."""
+"""millrace down: stop the stack."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tasks.runs.home import find_home
 
 
 def down(as_json: AsJson = False) -> None:
-    """Stop exactly what [bold]millrace up[/] started, and whatever that started."""
+    """Stop the processes that [bold]millrace up[/] started, and their children."""
     with replying("down", as_json) as reply:
         home = find_home()
         with alone(home.make().root):
             stopped = Stack(home.root).down()
         reply.add(stopped=stopped)
         if not as_json:
-            typer.echo("stopped  " + ", ".join(stopped) if stopped else "nothing was up")
+            typer.echo("stopped  " + ", ".join(stopped) if stopped else "no service was running")

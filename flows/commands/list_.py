@@ -1,4 +1,4 @@
-"""millrace list: what lies in the store."""
+"""millrace list: list artifacts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def list_(
     kind: Annotated[str | None, typer.Argument(help=f"One of {', '.join(KINDS)}; default: all.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Artifacts in the store, newest last."""
+    """List the artifacts in the store, newest last."""
     with replying("list", as_json) as reply:
         if kind is not None and kind not in KINDS:
             raise Refused("KIND", kind, f"a kind is one of {', '.join(KINDS)}", "choose one of them")
-        found = Store(find_home().readable().store).artifacts(kind)
+        artifacts = Store(find_home().readable().store).artifacts(kind)
         rows = []
-        for artifact in found:
+        for artifact in artifacts:
             manifest = artifact.manifest
             size = sum(file["bytes"] for file in manifest["files"])
             made = {"created": manifest["created"], "run": manifest["produced_by"]["run"]}
@@ -36,6 +36,6 @@ def list_(
                 typer.echo(
                     f"{artifact.kind:<9}{artifact.digest[:12]}  {kilobytes(size):>9}  {when}  {describe(artifact)}"
                 )
-        if not found and not as_json:
-            typer.echo("nothing yet; next: millrace run pipeline flows/presets/digits.yaml")
+        if not artifacts and not as_json:
+            typer.echo("no artifacts; next: millrace run pipeline flows/presets/digits.yaml")
         reply.add(artifacts=rows)

@@ -1,4 +1,4 @@
-"""millrace reject: a person's no to a run that awaits approval."""
+"""millrace reject: reject a version that awaits approval."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from flows.reply import AsJson, replying
 
 
 def reject(run: RunId, reason: Reason, as_json: AsJson = False) -> None:
-    """Leave the champion where it is, and end a run that awaits approval as rejected."""
+    """Keep the champion, and end a run that awaits approval as rejected."""
     with replying("reject", as_json) as reply:
         decide(reply, run, False, checked(reason), as_json)

@@ -20,22 +20,22 @@ Database = Annotated[
 
 
 def restore(
-    folder: Annotated[Path, typer.Argument(help="A backup, or the folder of several: then the newest.")],
+    folder: Annotated[Path, typer.Argument(help="A backup, or a folder of backups, of which the newest is used.")],
     database_url: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the home, which must be empty, from a backup: each file verified, every path put into the new place."""
+    """Restore a backup into the empty home: every file is verified, and paths are rewritten."""
     with replying("restore", as_json) as reply:
         home = find_home().readable()
         if Stack(home.root).living():
             raise Refused(
-                str(home.root), "a stack is up here", "a backup is restored into an empty home", "millrace down"
+                str(home.root), "its stack is running", "a backup is restored into an empty home", "run millrace down"
             )
         address = None if database_url is None else databases.address_of(database_url)
-        chosen = backups.find_backup(folder.expanduser().absolute())
-        backups.check(chosen, home.root, address)
-        manifest = backups.restore(chosen, home.root, address)
-        reply.add(backup=str(chosen), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))
+        backup = backups.find_backup(folder.expanduser().absolute())
+        backups.check(backup, home.root, address)
+        manifest = backups.restore(backup, home.root, address)
+        reply.add(backup=str(backup), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))
         if not as_json:
             flag = "" if database_url is None else f" --database-url {database_url}"
-            typer.echo(f"{home.root}  as it was at {manifest['created']}; go on with `millrace up{flag}`")
+            typer.echo(f"{home.root}  restored from {manifest['created']}; next: millrace up{flag}")

@@ -1,4 +1,4 @@
-"""millrace run: a flow over a preset, here and now."""
+"""millrace run: run a flow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
-from flows.session import behind, check_addresses, prepare, reach_prefect, use_stack
+from flows.session import check_addresses, prepare, reach_prefect, use_stack, user_error
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 
@@ -21,7 +21,9 @@ FLOWS = ("pipeline", "dataset", "training", "release")
 
 
 def run(
-    context: typer.Context, new: bool = typer.Option(False, "--new", help="Begin a new run."), as_json: AsJson = False
+    context: typer.Context,
+    new: bool = typer.Option(False, "--new", help="Start a new run, even if one of the same config is unfinished."),
+    as_json: AsJson = False,
 ) -> None:
     """Run a flow: [bold]millrace run [FLOW] [PRESET.yaml] [--dotted.key VALUE ...] [--new] [--json][/]
 
@@ -46,7 +48,7 @@ def run(
         prepare(home)
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         server = os.environ.get("PREFECT_API_URL")
-        terminal.wait(f"asking Prefect at {server}" if server else "starting Prefect, about 10 seconds")
+        terminal.wait(f"connecting to Prefect at {server}" if server else "starting Prefect")
         reach_prefect(home, lambda: start_fork_server(home, name, config))
         from flows.running import RunRequest, run_request
 
@@ -56,9 +58,9 @@ def run(
         try:
             flow(config)
         except Exception as error:
-            if (found := behind(error, home)) is error:
+            if (cause := user_error(error, home)) is error:
                 raise
-            raise found from error
+            raise cause from error
         finally:
             terminal.settle()
             run_request.reset(token)
@@ -67,7 +69,7 @@ def run(
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
-    """FLOW, PRESET and the flags."""
+    """Return flow, preset and flags of a command line."""
     name, preset, rest = "pipeline", None, list(words)
     if rest and rest[0] in FLOWS:
         name = rest.pop(0)
@@ -84,34 +86,36 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
 
 
 def check_release(name: str, model: str | None, home: Home) -> None:
-    """Only the flow `release` takes a model, and it needs one that is in the store."""
+    """Check that `release.model` is given for the flow `release` alone, and is in the store."""
     from tasks.store.store import Store
 
     if name != "release" and model is not None:
-        raise Refused("release.model", model, f"is ignored by the flow {name}", "leave it out")
+        raise Refused(
+            "release.model", model, f"the flow {name} does not use it", "leave it out, or run the flow release"
+        )
     if name == "release":
         if model is None:
-            rule = "the flow release works on a model in the store"
-            raise Refused("release.model", "nothing", rule, "give it by --release.model; see `millrace list model`")
+            rule = "the flow release needs a model in the store"
+            raise Refused("release.model", "not set", rule, "add --release.model DIGEST; see `millrace list model`")
         Store(home.store).resolve(model, "model")
 
 
 def check_source(name: str, config: Any) -> None:
-    """What stat and listing alone can tell of the source and of what is to be learnt, before anything is written."""
+    """Check source, snapshot and task by file names alone, before anything is written."""
     from tasks.data import needs
     from tasks.data.sources import check, check_age
 
-    if name == "release" or (found := check(config.source)) is None:
+    if name == "release" or (source_features := check(config.source)) is None:
         return
     check_age(config.source, config.records.oldest())
-    features = {name: feature.as_json() for name, feature in found.items()}
+    features = {name: feature.as_json() for name, feature in source_features.items()}
     needs.check_snapshot(features, config.snapshot.kind)
     if name != "dataset":
         needs.check_task(features, config.model.task, config.train)
 
 
 def summarise(reply: Reply, run: Any, as_json: bool) -> None:
-    """What was made, how good it is, where it is, what to type next."""
+    """Fill the reply from a run, and print its summary."""
     from tasks.pages.summary import lines, metrics_of
 
     record = run.record

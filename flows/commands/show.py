@@ -1,4 +1,4 @@
-"""millrace show: one artifact or one run, whole."""
+"""millrace show: show an artifact or a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show(
     what: Annotated[str, typer.Argument(metavar="ARTIFACT|RUN", help="kind/digest, a digest prefix, or a run id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Manifest, size, lineage up to the raw files and down to releases; of a run its stages and ledger."""
+    """Show manifest, size and lineage of an artifact, from source to releases; or stages and ledger of a run."""
     with replying("show", as_json) as reply:
         home = find_home().readable()
         store = Store(home.store)
@@ -66,7 +66,7 @@ def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], rel
 
 
 def _tree(word: str, up: dict[str, Any], depth: int = 0, seen: set[str] | None = None) -> Iterator[str]:
-    """All ancestors, each once, below the first that was made from it."""
+    """Yield all ancestors, each once, below its first child."""
     seen = set() if seen is None else seen
     for name, parent in up.items():
         kind, _, digest = parent["artifact"].partition("/")
@@ -109,7 +109,7 @@ def _run_lines(run: Run) -> Iterator[str]:
 
 
 def _ledger(run: Run) -> dict[str, Any] | None:
-    """The proof of what was fed, where this run's training left one."""
+    """Check the ledger of the run's training; None without one."""
     from tasks.training.ledger import prove
 
     for row in run.record["stages"].get("train", []):

@@ -1,4 +1,4 @@
-"""millrace status: what is up, and what it has to do."""
+"""millrace status: the state of the services and deployments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tasks.runs.home import find_home
 
 
 def status(as_json: AsJson = False) -> None:
-    """What is up, since when, how much memory it takes, the next scheduled runs, the last results.
+    """Show services with start time and memory, the next scheduled runs, and the last results.
 
-    Exit code 1 if something that was started is gone or does not answer, or a run did not begin in time.
+    Exit code 1 if a service has ended or does not answer, or a run is late.
     """
     with replying("status", as_json) as reply:
         stack = Stack(find_home().root)
@@ -22,8 +22,8 @@ def status(as_json: AsJson = False) -> None:
 
 
 def report(reply: Reply, stack: Stack, as_json: bool) -> None:
-    """Fill the reply, and print it for people."""
-    rows, found, late = [], [], []
+    """Fill the reply, and print it."""
+    rows, deployments, late = [], [], []
     for service in services(stack.layout) if stack.layout and stack.started else []:
         started = stack.started.get(service.name)
         state = "down"
@@ -32,24 +32,24 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
         rows.append((service.name, state, started))
     if any(name == "prefect" and state == "up" for name, state, _ in rows):
         assert stack.layout is not None
-        found, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
+        deployments, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
     memory = {name: started.memory for name, _, started in rows if started is not None}
     since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
     reply.add(**stack.facts(), services={name: state for name, state, _ in rows}, since=since, memory=memory)
-    last = {row["name"]: row["last"] for row in found}
-    reply.add(deployments=orchestration.planned(found), last=last, late=late)
+    last = {row["name"]: row["last"] for row in deployments}
+    reply.add(deployments=orchestration.planned(deployments), last=last, late=late)
     reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0
     if as_json:
         return
     if not rows:
-        typer.echo("nothing is up; start it by `millrace up`")
+        typer.echo("no service is running; start them with `millrace up`")
     for name, state, _ in rows:
         detail = f"since {when(since[name])}, {memory[name] / 2**20:,.0f} MB" if name in since else ""
         log = f"; see {stack.log(name)}" if state != "up" else ""
         typer.echo(f"{name:<8} {state:<4} {detail}{log}")
     if stack.layout and rows:
         typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_pages}")
-    for row in found:
+    for row in deployments:
         plan = f"next {when(row['next'])} ({row['schedule']})" if row["next"] else "no schedule"
         typer.echo(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")
     for row in late:

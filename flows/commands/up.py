@@ -1,4 +1,4 @@
-"""millrace up: both servers, a worker and the deployments, in one command."""
+"""millrace up: start servers and worker, and deploy."""
 
 from __future__ import annotations
 
@@ -23,32 +23,30 @@ from tasks.runs.home import Home, find_home, find_project
 from tasks.store.lock import locked
 
 PrefectPort = Annotated[
-    int | None, typer.Option(help="Port of Prefect's server; else PREFECT_SERVER_API_PORT, else 4200.")
+    int | None, typer.Option(help="Port of Prefect's server; default: PREFECT_SERVER_API_PORT, or 4200.")
 ]
-MlflowPort = Annotated[int | None, typer.Option(help="Port of MLflow's server; else MLFLOW_PORT, else 5000.")]
+MlflowPort = Annotated[int | None, typer.Option(help="Port of MLflow's server; default: MLFLOW_PORT, or 5000.")]
 Host = Annotated[
-    str | None, typer.Option(help="Address that the servers bind to; another than this machine's own needs --auth.")
+    str | None, typer.Option(help="Address that the servers bind to; a non-loopback address requires --auth.")
 ]
 Database = Annotated[
     str | None,
     typer.Option(
         "--database-url",
-        help="PostgreSQL for both servers: env:NAME or file:PATH of its address, or an address without a password.",
+        help="PostgreSQL of both servers: env:NAME or file:PATH of its address, or an address without password.",
     ),
 ]
-Auth = Annotated[
-    bool | None, typer.Option("--auth/--no-auth", help="Ask everybody who they are; makes the secrets it needs.")
-]
+Auth = Annotated[bool | None, typer.Option("--auth/--no-auth", help="Require logins; passwords are generated.")]
 Alert = Annotated[
     str | None,
-    typer.Option(
-        help="Webhook that is told of dead and of late runs: env:NAME or file:PATH of its address; off: nobody."
-    ),
+    typer.Option(help="Webhook for messages about dead and late runs: env:NAME or file:PATH of its address; or off."),
 ]
-Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, mend what dies, stop all on SIGTERM.")]
+Foreground = Annotated[
+    bool, typer.Option("--foreground", help="Keep running, restart failed services, stop all on SIGTERM.")
+]
 
 WATCH = 5.0
-"""Seconds between two looks at the services in the foreground."""
+"""Seconds between two checks of the services in the foreground."""
 
 
 def up(
@@ -61,7 +59,7 @@ def up(
     foreground: Foreground = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prefect server, MLflow server, worker and the deployments of prefect.yaml, in the background."""
+    """Start Prefect server, MLflow server and worker in the background, and deploy prefect.yaml."""
     with replying("up", as_json) as reply:
         home = find_home().readable()
         stack = Stack(home.root)
@@ -71,27 +69,27 @@ def up(
             layout.access.make()
         with stopped(home.root) if foreground else nullcontext(), alone(home.root):
             make_database(home, layout)
-            stack = Stack(home.root)  # as it is, now that nobody else changes it
+            stack = Stack(home.root)  # read again under the lock
             logs.rotate(home.root / "logs")
             fresh = stack.up(layout, terminal.say)
             orchestration.install(layout, terminal.say)
-            found = orchestration.verify(layout)
-        reply.add(**stack.facts(), deployments=orchestration.planned(found))
+            deployments = orchestration.verify(layout)
+        reply.add(**stack.facts(), deployments=orchestration.planned(deployments))
         if not as_json:
             typer.echo(f"Prefect  {layout.prefect_url}")
             typer.echo(f"MLflow   {layout.mlflow_pages}")
             if layout.access is not None:
                 typer.echo(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
-            for row in found:
+            for row in deployments:
                 if row["next"]:
                     typer.echo(f"next     {row['name']} at {when(row['next'])} ({row['schedule']})")
-            typer.echo("started  " + ", ".join(fresh) if fresh else "all of it was up already")
+            typer.echo("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)
 
 
 def make_database(home: Home, layout: Layout) -> None:
-    """MLflow's, whole or not at all: its server, killed amid the migrations, would leave a file of no use."""
+    """Create MLflow's database in one step; a server that is killed during migrations would leave an unusable file."""
     if layout.database is not None:
         databases.prepare(databases.address_of(layout.database))
     elif not home.mlflow_file.exists():
@@ -111,7 +109,7 @@ def wanted(
     auth: bool | None,
     alert: str | None,
 ) -> Layout:
-    """By flag, else by environment, else as it was asked for before, else the usual."""
+    """Return the layout: from flags, else the environment, else the last `up`, else defaults."""
     default = stack.layout or Layout(home, find_project())
     layout = Layout(
         home,
@@ -128,13 +126,13 @@ def wanted(
 
 
 def check(layout: Layout, alert: str | None) -> None:
-    """Refuse, before anything is written, what could not come up or should not."""
+    """Check a layout before anything is written."""
     if layout.prefect_port == layout.mlflow_port:
-        raise Refused("--mlflow-port", layout.mlflow_port, "each server has a port of its own", "give another")
+        raise Refused("--mlflow-port", layout.mlflow_port, "each server needs a port of its own", "choose another port")
     check_host(layout.host)
     if not loopback(layout.host) and not layout.auth:
-        rule = "whom others can reach must ask who they are"
-        raise Refused("--host", layout.host, rule, "add --auth, or leave out --host")
+        rule = "a non-loopback --host requires --auth"
+        raise Refused("--host", layout.host, rule, "add --auth, or remove --host")
     if layout.database is not None:
         databases.address_of(layout.database)
     if alert is not None and layout.alert is not None:
@@ -142,32 +140,32 @@ def check(layout: Layout, alert: str | None) -> None:
 
 
 def port_of(option: str, flag: int | None, variable: str) -> int | None:
-    """A port that the flag gives, else the environment."""
-    named, given = (variable, os.environ.get(variable)) if flag is None else (option, str(flag))
-    if not given:
+    """Return the port of a flag, else of the environment, else None."""
+    name, value = (variable, os.environ.get(variable)) if flag is None else (option, str(flag))
+    if not value:
         return None
-    if not given.isdecimal() or not 0 < int(given) < 65536:
-        raise Refused(named, given, "a port is a whole number from 1 to 65535", "correct it or leave it out")
-    return int(given)
+    if not value.isdecimal() or not 0 < int(value) < 65536:
+        raise Refused(name, value, "a port is an integer from 1 to 65535", "correct it, or leave it out")
+    return int(value)
 
 
 def stay(home: Path) -> None:
-    """Mend what dies until a signal comes, or `millrace down`: for containers and systemd."""
+    """Restart failed services until a signal or `millrace down`, for containers and systemd."""
     with suppress(Stopped, KeyboardInterrupt), stopped(home):
         while True:
             time.sleep(WATCH)
             with alone(home):
-                stack = Stack(home)  # as others have left it
+                stack = Stack(home)  # another process may have changed it
                 if stack.layout is None or not stack.started:
                     return
                 logs.rotate(home / "logs")
                 for name in stack.up(stack.layout, terminal.say):
-                    terminal.say(f"{name} was gone and is started anew", style="yellow")
+                    terminal.say(f"{name} had ended and was restarted", style="yellow")
 
 
 @contextmanager
 def stopped(home: Path) -> Iterator[None]:
-    """Stop all of it when a signal comes."""
+    """Stop the stack after a signal."""
     try:
         yield
     except (Stopped, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""millrace verify: re-hash what the store holds."""
+"""millrace verify: hash the artifacts in the store."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def verify(
     everything: Annotated[bool, typer.Option("--all", help="Every artifact of the store.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Re-hash every file of an artifact, or of all, and the audit log; name what is damaged. Exit code 1 if any is."""
+    """Hash every file of an artifact or of all, check the audit log, and list damage. Exit code 1 after damage."""
     with replying("verify", as_json) as reply:
         home = find_home().readable()
         store = Store(home.store)
         if (artifact is None) == (not everything):
             raise Refused(
-                "ARTIFACT", artifact or "nothing", "verify takes an artifact or --all", "millrace verify --all"
+                "ARTIFACT", artifact or "nothing", "verify needs an artifact or --all", "run millrace verify --all"
             )
-        chosen = store.published() if artifact is None else [store.resolve(artifact).path]
+        paths = store.published() if artifact is None else [store.resolve(artifact).path]
         damaged = []
-        for path in chosen:
+        for path in paths:
             name, fault = f"{path.parent.name}/{path.name}", store.verify(path)
             if fault is not None:
                 damaged.append({"artifact": name, "file": fault[0], "what": fault[1]})
             if not as_json:
-                told = f": {' '.join(fault)}" if fault else ""
-                typer.echo(f"{'DAMAGED' if fault else 'whole':<8} {name}{told}")
+                detail = f": {' '.join(fault)}" if fault else ""
+                typer.echo(f"{'DAMAGED' if fault else 'intact':<8} {name}{detail}")
         audit = Audit(home)
         logs = 1 if everything and audit.path.exists() else 0
         if logs:
@@ -42,9 +42,9 @@ def verify(
             if broken is not None:
                 damaged.append({"artifact": name, "file": f"line {broken[0]}", "what": broken[1]})
             if not as_json:
-                told = f": line {broken[0]} {broken[1]}" if broken else ""
-                typer.echo(f"{'DAMAGED' if broken else 'whole':<8} {name}{told}")
+                detail = f": line {broken[0]} {broken[1]}" if broken else ""
+                typer.echo(f"{'DAMAGED' if broken else 'intact':<8} {name}{detail}")
         if not as_json:
-            typer.echo(f"{len(chosen) + logs - len(damaged)} whole, {len(damaged)} damaged")
-        reply.add(checked=len(chosen), damaged=damaged)
+            typer.echo(f"{len(paths) + logs - len(damaged)} intact, {len(damaged)} damaged")
+        reply.add(checked=len(paths), damaged=damaged)
         reply.exit_code = 1 if damaged else 0

@@ -1,4 +1,4 @@
-"""millrace why: would a stage run or come from the store, and which input differs from the nearest artifact."""
+"""millrace why: would a stage run, or is its artifact in the store?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.store.store import Store
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
 MOST = 20
-"""Differences shown; `--json` has all."""
+"""Differences that are printed, at most; `--json` has all."""
 
 
 def why(
@@ -27,10 +27,12 @@ def why(
     preset: Annotated[Path, typer.Argument(metavar="PRESET.yaml", help="Flags may follow: --dotted.key VALUE.")],
     as_json: AsJson = False,
 ) -> None:
-    """Would this stage run or come from the store, and which input differs from the nearest artifact."""
+    """Show whether a stage would run or comes from the store, and which inputs differ from the nearest artifact."""
     with replying("why", as_json) as reply:
         if stage not in STAGES:
-            raise Refused("STAGE", stage, f"must be one of {', '.join(STAGES)}", "promote always runs")
+            raise Refused(
+                "STAGE", stage, f"must be one of {', '.join(STAGES)}", "choose one of them; promote always runs"
+            )
         from tasks.config.load import load
         from tasks.display import terminal
 
@@ -39,19 +41,19 @@ def why(
         answers = []
         for wanted in plan(store, config)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()
-            found = None if made else nearest(store, wanted)
-            differences = [str(difference) for difference in found[1]] if found else []
-            near = f"{found[0].kind}/{found[0].digest}" if found else None
+            match = None if made else nearest(store, wanted)
+            differences = [str(difference) for difference in match[1]] if match else []
+            near = f"{match[0].kind}/{match[0].digest}" if match else None
             artifact = f"{wanted.kind}/{wanted.digest}"
             row = {"name": wanted.name, "artifact": artifact, "in_store": made, "nearest": near}
             answers.append({**row, "differences": differences})
             if not as_json:
-                tell(stage, wanted, made, near, differences)
+                print_answer(stage, wanted, made, near, differences)
         reply.add(stage=stage, answers=answers)
 
 
-def tell(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]) -> None:
-    """The answer for one artifact, for a person."""
+def print_answer(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]) -> None:
+    """Print the answer for an artifact."""
     name = f"{stage} ({wanted.name})" if wanted.kind == "variant" else stage
     if made:
         typer.echo(f"{name} comes from the store: {wanted.kind}/{wanted.digest[:12]}")
@@ -67,7 +69,7 @@ def tell(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, diff
 
 
 def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
-    """What each stage of the pipeline would be asked for: the flow itself, run by a runner that makes nothing."""
+    """Return the artifacts of each stage of the pipeline: runs the flow with a planner, which computes no stage."""
     from flows.pipeline import pipeline
     from tasks.stage.planner import planning
 

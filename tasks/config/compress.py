@@ -23,7 +23,7 @@ class CompressConfig(Section):
     Default: 0.02 of accuracy or F1, 0.01 bits per byte, 2 % of a regression's error."""
 
     undecided: Annotated[Literal["keep", "reject"], NOT_IDENTITY] = "keep"
-    """What becomes of a form that too few test examples can prove as good: it is exported and marked, or kept out."""
+    """Whether a variant that has too few test examples for a decision is exported, and marked, or rejected."""
 
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output (or of
