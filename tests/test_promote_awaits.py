@@ -41,7 +41,7 @@ def test_it_ends_with_exit_code_3_and_says_what_to_type(home: CommandHome, asked
     assert asked.code == 3, asked.stderr
     assert (asked.json["status"], asked.json["exit_code"], asked.json["error"]) == ("awaiting_approval", 3, None)
     run = asked.json["run_id"]
-    assert f"type: millrace approve {run} --reason TEXT" in asked.stderr
+    assert f"to approve: millrace approve {run} --reason TEXT" in asked.stderr
     folder = home.root / "runs" / run
     for name in ("page.html", "description.md"):
         assert "awaiting approval" in (folder / name).read_text().lower()

@@ -1,4 +1,4 @@
-"""What becomes of a version that its gate has judged: by the gate alone, or by a person whom the run asks."""
+"""Promotion, approval or rejection of a model version, by its gate alone or by a person after the gate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORD = {True: "approved", False: "rejected"}
 
 @dataclass(frozen=True)
 class Ruling:
-    """The alias that a version earns, why, and by whom."""
+    """The alias of a version, with the reason and who decided."""
 
     action: str
     alias: str
@@ -37,34 +37,34 @@ class Ruling:
     who: str = "gate"
     known: str = "by the gate"
     reason: str | None = None
-    """A person's own; the gate's is its verdict."""
+    """The reason that a person gave; None for the gate."""
     tags: dict[str, str] = field(default_factory=dict)
 
-    def release(self, name: str, found: Registered, changed: bool, awaits: str | None = None) -> Release:
-        """What `promote` hands on."""
-        verdict = f"{name} version {found.version}: {self.verdict}"
+    def release(self, name: str, registered: Registered, changed: bool, awaits: str | None = None) -> Release:
+        """Return the result of `promote`."""
+        verdict = f"{name} version {registered.version}: {self.verdict}"
         if awaits is not None:
-            verdict += f"; type: millrace approve {awaits} --reason TEXT"
-        return Release(name, found.version, self.alias, found.export, verdict, changed, awaits)
+            verdict += f"; to approve: millrace approve {awaits} --reason TEXT"
+        return Release(name, registered.version, self.alias, registered.export, verdict, changed, awaits)
 
 
 def promoted(gate: Promotion) -> Ruling:
-    """The gate let it pass, and nobody else is asked."""
+    """Return the ruling on a version that passed its gate, without approval."""
     return Ruling("promote", CHAMPION, f"champion, with {gate.text}")
 
 
 def hold(why: str) -> Ruling:
-    """Something keeps it from being champion."""
+    """Return the ruling on a version that stays a candidate."""
     return Ruling("hold", CANDIDATE, why)
 
 
-def held_by(gate: Promotion) -> Ruling:
-    """The gate keeps it from being champion."""
+def failed(gate: Promotion) -> Ruling:
+    """Return the ruling on a version that failed its gate."""
     return hold(gate.text if not gate.comparable else f"candidate only: {gate.text}")
 
 
 def awaiting(gate: Promotion, run: str) -> Ruling:
-    """The gate let it pass, and a person is asked; the tags tell what the gate compared with."""
+    """Return the ruling on a version that awaits approval; its tags store the champion of the comparison."""
     tags = {
         "millrace.approval": "pending",
         "millrace.approval_run": run,
@@ -75,7 +75,7 @@ def awaiting(gate: Promotion, run: str) -> Ruling:
 
 
 def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
-    """The gate let it pass, and a person has answered."""
+    """Return the ruling of a person on a version that passed its gate."""
     word = WORD[decision.accepted]
     tags = {
         "millrace.approval": word,
@@ -91,93 +91,93 @@ def ruling_of(gate: Promotion, decision: Decision, run: str) -> Ruling:
     return Ruling("reject", CANDIDATE, f"rejected by {decision.by}; {gate.text}", *by)
 
 
-def rule(gate: Promotion, found: Registered, run: Run, required: bool, decision: Decision | None) -> Ruling:
-    """What becomes of a version: people are heard only where the gate let it pass."""
+def rule(gate: Promotion, registered: Registered, run: Run, required: bool, decision: Decision | None) -> Ruling:
+    """Return the ruling on a version: a person decides only if it passed its gate."""
     if not gate.passed:
-        return held_by(gate)
-    if by := found.tags.get("millrace.rolled_back"):
+        return failed(gate)
+    if by := registered.tags.get("millrace.rolled_back"):
         return hold(f"candidate only: rolled back by {by}")
     if not required:
         return promoted(gate)
-    if found.approval == "rejected":
-        return hold(found.gate)
+    if registered.approval == "rejected":
+        return hold(registered.gate)
     if decision is not None:
         return ruling_of(gate, decision, run.run_id)
-    return awaiting(gate, awaited_run(found, run))
+    return awaiting(gate, awaited_run(registered, run))
 
 
-def awaited_run(found: Registered, run: Run) -> str:
-    """The run whose approval a version awaits: the one that asked first, while it waits."""
-    first = found.tags.get("millrace.approval_run", "")
+def awaited_run(registered: Registered, run: Run) -> str:
+    """Return the id of the run that asked for approval first and still awaits it; otherwise of this run."""
+    first = registered.tags.get("millrace.approval_run", "")
     path = run.home.runs / first / "run.json"
-    waits = found.approval == "pending" and first and path.exists()
+    waits = registered.approval == "pending" and first and path.exists()
     return first if waits and json.loads(path.read_bytes())["status"] == "awaiting_approval" else run.run_id
 
 
-def carry_out(client: MlflowClient, run: Run, found: Registered, ruling: Ruling) -> bool:
-    """Write a ruling into the registry and, if it changes an alias or an approval, into the audit log; says if it did.
+def carry_out(client: MlflowClient, run: Run, registered: Registered, ruling: Ruling) -> bool:
+    """Write a ruling into the registry and, if it changes an alias or an approval, into the audit log; return whether.
 
     The caller holds the registry's lock.
     """
     from tasks.registry import registry
 
-    name, version = run.record["name"], found.version
+    name, version = run.record["name"], registered.version
     now = {alias: registry.aliased(client, name, alias) for alias in (CHAMPION, CANDIDATE)}
     pointed = {alias: there.version if there else None for alias, there in now.items()}
     alias = CHAMPION if ruling.action == "reject" else ruling.alias
-    waits = ruling.action == "await" and found.approval == "pending"
-    after = pointed[alias] if ruling.action == "reject" or waits else version  # neither moves anything
+    waits = ruling.action == "await" and registered.approval == "pending"
+    after = pointed[alias] if ruling.action == "reject" or waits else version  # no alias moves
     aliases: dict[str, str | None] = {alias: after} if after is not None else {}
     if ruling.alias == CHAMPION and pointed[CANDIDATE] == version:
         aliases[CANDIDATE] = None
     facts = Facts(run)
-    facts.stages.pop("promote", None)  # its last word is what changes now
+    facts.stages.pop("promote", None)  # the stage that is being decided
     change = registry.Change(
         model=name,
-        tags={version: {**_approval(found, ruling), **ruling.tags, "millrace.gate": ruling.verdict}},
-        notes={version: describe_version(facts, ruling.alias, ruling.verdict, found.export)},
+        tags={version: {**_approval(registered, ruling), **ruling.tags, "millrace.gate": ruling.verdict}},
+        notes={version: describe_version(facts, ruling.alias, ruling.verdict, registered.export)},
         aliases=aliases,
     )
-    approval = change.tags[version].get("millrace.approval", found.approval)
-    if pointed[alias] == after and approval == found.approval:
+    approval = change.tags[version].get("millrace.approval", registered.approval)
+    if pointed[alias] == after and approval == registered.approval:
         registry.apply(client, change)
         return False
     by = (ruling.who, ruling.known, ruling.reason or ruling.verdict)
-    entry = Entry(ruling.action, name, version, found.export, alias, pointed[alias], after, run.run_id, *by)
+    entry = Entry(ruling.action, name, version, registered.export, alias, pointed[alias], after, run.run_id, *by)
     registry.decide(client, Audit(run.home), change, entry)
     return True
 
 
-def _approval(found: Registered, ruling: Ruling) -> dict[str, str | None]:
-    """What becomes of an approval that was asked for once and is not what decides now."""
-    if ruling.action == "hold" and found.approval == "pending":
+def _approval(registered: Registered, ruling: Ruling) -> dict[str, str | None]:
+    """Return the tag of an earlier approval that does not apply any more."""
+    if ruling.action == "hold" and registered.approval == "pending":
         return {"millrace.approval": "lapsed"}
-    if ruling.action == "promote" and found.approval is not None:
+    if ruling.action == "promote" and registered.approval is not None:
         return {"millrace.approval": None}
     return {}
 
 
 def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
-    """Give a run that awaits it a person's answer, and end the run by it: registry, audit log, folder.
+    """Apply a person's decision to a run that awaits approval, and end the run: registry, audit log, folder.
 
-    The champion that the gate compared with may have been replaced meanwhile: then the scores that the registry has
-    are compared anew, and the gate may say no after all. The caller holds the run's lock and the registry's.
+    If the champion of the comparison was replaced since, the scores in the registry are compared again, and the gate
+    may fail. The caller holds the locks of the run and of the registry.
 
     Raises:
-        Refused: the run awaits nothing, its version is gone, or its score and the new champion's are of other records
-            or by another metric.
+        Refused: the run awaits no approval, its version was deleted, or the scores are of other records or another
+            metric than those of the new champion.
     """
     from tasks.registry import registry
 
     registry.finish(client, Audit(run.home))
-    found = _waiting(client, run, decision)
-    if found.approval == "pending":
-        gate = _compare(client, run, found, decision)
-        ruling = ruling_of(gate, decision, run.run_id) if gate.passed or not decision.accepted else held_by(gate)
-        carry_out(client, run, found, ruling)
-    else:  # by a command that was killed before it ended the run, or by a later run's gate
-        ruling = Ruling("", CHAMPION if found.approval == "approved" else CANDIDATE, found.gate)
-    made = ruling.release(run.record["name"], found, changed=True)
+    registered = _waiting(client, run, decision)
+    if registered.approval == "pending":
+        gate = _compare(client, run, registered, decision)
+        ruling = ruling_of(gate, decision, run.run_id) if gate.passed or not decision.accepted else failed(gate)
+        carry_out(client, run, registered, ruling)
+    else:  # decided by a command that was killed, or by the gate of a later run
+        ruling = Ruling("", CHAMPION if registered.approval == "approved" else CANDIDATE, registered.gate)
+    made = ruling.release(run.record["name"], registered, changed=True)
     release_json = json.loads((run.folder / "release.json").read_bytes())
     write(run.folder / "release.json", pretty({**release_json, **asdict(made)}))
     approved = made.alias == CHAMPION
@@ -186,52 +186,54 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
 
 
 def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
-    """The version that awaits this run's approval, or whose approval was decided without the run being told."""
+    """Return the version that awaits the approval of this run, or was decided without an update of the run."""
     from tasks.registry import registry
 
     verb, name, status = "approve" if decision.accepted else "reject", run.record["name"], run.record["status"]
-    rule, path = f"{verb} answers a run that awaits approval", run.folder / "release.json"
+    rule, path = f"{verb} needs a run that awaits approval", run.folder / "release.json"
     if not path.exists():
         raise Refused(run.run_id, f"{status}, without a release", rule, "see `millrace show RUN`")
     release_json = json.loads(path.read_bytes())
-    found = registry.version(client, name, release_json["version"])
+    registered = registry.version(client, name, release_json["version"])
     which = f"{name} version {release_json['version']}"
-    if found is None or found.export != release_json["export"]:
+    if registered is None or registered.export != release_json["export"]:
         again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
-        raise Refused(run.run_id, f"{which} is not in the registry", rule, f"{again} registers it anew")
-    asked, state = found.tags.get("millrace.approval_run"), found.approval
+        raise Refused(run.run_id, f"{which} is not in the registry", rule, f"register it again with {again}")
+    asked, state = registered.tags.get("millrace.approval_run"), registered.approval
     if state == "pending" and asked != run.run_id:
-        rule = "the run that asked first is answered"
-        raise Refused(run.run_id, f"{which} awaits the approval of {asked}", rule, f"millrace {verb} {asked}")
+        rule = "the decision is made on the run that asked first"
+        raise Refused(run.run_id, f"{which} awaits the approval of {asked}", rule, f"use millrace {verb} {asked}")
     waits = status == "awaiting_approval" and asked == run.run_id
     if waits and state in ("pending", "lapsed", WORD[decision.accepted]):
-        return found
+        return registered
     if asked == run.run_id and state in WORD.values():
-        saw = f"{which} was {state} by {found.tags.get(f'millrace.{state}_by')} already"
-        remedy = f"millrace rollback {name}" if state == "approved" else "run it with --promote.approval none"
-        raise Refused(run.run_id, saw, "a run is answered once", f"to change that: {remedy}")
-    raise Refused(run.run_id, f"{status}, {which}: {found.gate}", rule, "see `millrace show RUN`")
+        saw = f"{which} was {state} by {registered.tags.get(f'millrace.{state}_by')} already"
+        remedy = f"millrace rollback {name}" if state == "approved" else "a run with --promote.approval none"
+        raise Refused(run.run_id, saw, "a run is decided once", f"to change that, use {remedy}")
+    raise Refused(run.run_id, f"{status}, {which}: {registered.gate}", rule, "see `millrace show RUN`")
 
 
-def _compare(client: MlflowClient, run: Run, found: Registered, decision: Decision) -> Promotion:
-    """What the gate said, or, to an approval, says now that another version is champion."""
+def _compare(client: MlflowClient, run: Run, registered: Registered, decision: Decision) -> Promotion:
+    """Return the result of the gate, for an approval against the present champion."""
     from tasks.registry import registry
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
-    now, asked = (champion.version if champion else "none"), found.tags["millrace.against"]
+    now, asked = (champion.version if champion else "none"), registered.tags["millrace.against"]
     present: Champion | None = None
-    if now == asked or not decision.accepted:  # to say no, nothing needs to be compared
+    if now == asked or not decision.accepted:  # a rejection needs no comparison
         if asked != "none":
-            present = Champion(asked, found.metric, float(found.tags["millrace.against_score"]))
+            present = Champion(asked, registered.metric, float(registered.tags["millrace.against_score"]))
     elif champion is not None:
-        if champion.metric != found.metric:
-            saw = f"{judged_by(now, champion.metric)}, this one by {found.metric}: not comparable"
-            remedy = f"`millrace rollback {run.record['name']}` first, or reject this one"
-            raise Refused(run.run_id, saw, "scores compare by the same metric", remedy)
-        if champion.records != found.records:
-            saw = f"the champion is version {now} now, judged on other records"
+        if champion.metric != registered.metric:
+            saw = f"{judged_by(now, champion.metric)}, this one by {registered.metric}: not comparable"
+            remedy = f"run millrace rollback {run.record['name']} first, or reject this version"
+            raise Refused(run.run_id, saw, "scores are comparable by the same metric only", remedy)
+        if champion.records != registered.records:
+            saw = f"the champion is version {now} now, evaluated on other records"
             again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
-            raise Refused(run.run_id, saw, "scores compare on the same records", f"{again} compares them anew")
+            raise Refused(
+                run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
+            )
         present = Champion(now, champion.metric, champion.score)
     _, higher_is_better = primary_metric(run.config.model.task)
-    return promotion(found.metric, found.score, present, run.config.promote.margin, higher_is_better)
+    return promotion(registered.metric, registered.score, present, run.config.promote.margin, higher_is_better)

@@ -1,4 +1,4 @@
-"""The code that MLflow keeps beside an export: answers `predict(array)` with NumPy and TensorFlow alone."""
+"""The pyfunc model that MLflow stores with an export; it imports NumPy and TensorFlow alone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class ExportedModel(PythonModel):
-    """The SavedModel's serving signature; the input has the name and dtype that the export was made with."""
+    """Calls the serving signature of the SavedModel, with the input name and dtype of the export."""
 
     def load_context(self, context: Any) -> None:
-        """Load once; the object must live as long as its signature does."""
+        """Load the SavedModel; the object is kept as long as its signature."""
         import tensorflow as tf
 
         folder = pathlib.Path(context.artifacts["export"])

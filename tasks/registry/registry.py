@@ -55,28 +55,28 @@ def user_errors(uri: str) -> Iterator[None]:
     except (MlflowException, OSError) as error:
         if (found := machine_error(uri, error)) is not None:
             raise found from error
-        rule, remedy = "a release needs the registry", "run again when it is up: what was finished is kept"
+        rule, remedy = "a release needs the registry", "run again when it is up; finished stages are kept"
         refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
         raise (Failed if refused else Lost)(uri, reason(error), rule, remedy) from error
 
 
 @dataclass(frozen=True)
 class Registered:
-    """What the registry says of a version."""
+    """A model version in the registry."""
 
     version: str
     export: str
     records: str
     score: float
     metric: str
-    """By which the score was taken: `test/accuracy`."""
+    """The metric of the score: `test/accuracy`."""
     gate: str
     tags: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
 
     @staticmethod
     def of(found: ModelVersion) -> Registered:
-        """From MLflow's own object."""
+        """Convert MLflow's object."""
         tags = found.tags
         return Registered(
             str(found.version),
@@ -91,36 +91,36 @@ class Registered:
 
     @property
     def approval(self) -> str | None:
-        """Where its approval stands; None where none was asked for."""
+        """The state of its approval; None if none was required."""
         return self.tags.get("millrace.approval")
 
     def decided(self, run: str) -> bool:
-        """Whether somebody has answered to this run."""
+        """Return whether the approval that this run asked for was decided."""
         return self.approval in (APPROVED, REJECTED) and self.tags.get("millrace.approval_run") == run
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a decision changes in the registry, in full: made twice it is as made once."""
+    """The changes of a decision in the registry; applying them twice has the same result."""
 
     model: str
     tags: dict[str, dict[str, str | None]]
-    """By version; None takes a tag away."""
+    """Tags by version; None deletes a tag."""
     notes: dict[str, str]
     """Descriptions in Markdown, by version."""
     aliases: dict[str, str | None]
-    """The version that each points to; None takes it away."""
+    """Version by alias; None deletes an alias."""
 
 
 def find(client: MlflowClient, name: str, export: str) -> Registered | None:
-    """The version that holds this export, among any number; the newest, should there be two."""
+    """Return the newest version with this export."""
     query = f"name = '{name}' and tags.`millrace.export` = '{export}'"
     found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
     return Registered.of(found[0]) if found else None
 
 
 def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
-    """The version under an alias; raises what MLflow raises where the registry did not answer that there is none."""
+    """Return the version of an alias; None if there is none. Other errors of MLflow are raised."""
     try:
         return Registered.of(client.get_model_version_by_alias(name, alias))
     except MlflowException as error:
@@ -130,7 +130,7 @@ def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
 
 
 def version(client: MlflowClient, name: str, number: str) -> Registered | None:
-    """A version by its number; None where there is none (any more)."""
+    """Return a version by its number; None if there is none."""
     try:
         return Registered.of(client.get_model_version(name, number))
     except MlflowException as error:
@@ -140,7 +140,7 @@ def version(client: MlflowClient, name: str, number: str) -> Registered | None:
 
 
 def versions(client: MlflowClient, name: str) -> list[Registered]:
-    """All versions of a model, oldest first."""
+    """Return all versions of a model, oldest first."""
     found: list[ModelVersion] = []
     token = None
     while token is None or token:
@@ -151,19 +151,16 @@ def versions(client: MlflowClient, name: str) -> list[Registered]:
 
 
 class Pyfunc:
-    """MLflow's own flavour, without its trial request: that would load TensorFlow into the flow's process."""
+    """MLflow's pyfunc flavour without its test request, which would import TensorFlow in the process of the flow."""
 
     @staticmethod
     def save_model(validate_serving_input: bool, **arguments: Any) -> None:
-        """Write the model's files."""
+        """Write the files of the model."""
         mlflow.pyfunc.save_model(**arguments)
 
 
 def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
-    """Log the export as a pyfunc model of the MLflow run and make it a version; returns the version.
-
-    Needs no TensorFlow: MLflow keeps the files and the code that will load them.
-    """
+    """Log the export as a pyfunc model of the MLflow run, and return its new version. Imports no TensorFlow."""
     mlflow.set_tracking_uri(uri)
     golden = np.load(export / "golden.npz")
     inputs, outputs = golden["inputs"], golden["outputs"]
@@ -196,15 +193,15 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
 
 
 def decide(client: MlflowClient, audit: Audit, change: Change, entry: Entry) -> None:
-    """Make a change and write its line; whoever is killed amid it leaves behind what it takes to finish it."""
+    """Apply a change and write its line in the audit log; if the process is killed, `finish` completes it."""
     audit.begin(entry, asdict(change))
     if not finish(client, audit):
-        rule, remedy = "one decision at a time moves an alias", "run again"
-        raise Failed(f"{entry.model}@{entry.alias}", "it was moved meanwhile", rule, remedy)
+        rule, remedy = "no other program moves an alias meanwhile", "run again"
+        raise Failed(f"{entry.model}@{entry.alias}", "it was moved by another program", rule, remedy)
 
 
 def finish(client: MlflowClient, audit: Audit) -> bool:
-    """Finish what was begun, if anything was; False where somebody else has changed the registry meanwhile."""
+    """Complete a change that was begun, if there is one; return False if the registry was changed meanwhile."""
     found = audit.begun()
     if found is None:
         return True
@@ -213,7 +210,7 @@ def finish(client: MlflowClient, audit: Audit) -> bool:
     alike = meant is not None and meant.export == entry["export"]
     if not alike or (now.version if now else None) not in (entry["before"], entry["after"]):
         what = f"{entry['action']} {entry['model']} version {entry['version']}"
-        terminal.say(f"warning: {what} was begun, and the registry changed before it ended: dropped", style="yellow")
+        terminal.say(f"warning: {what} was not completed, as the registry was changed meanwhile", style="yellow")
         audit.drop()
         return False
     apply(client, Change(**change))
@@ -222,7 +219,7 @@ def finish(client: MlflowClient, audit: Audit) -> bool:
 
 
 def apply(client: MlflowClient, change: Change) -> None:
-    """Make a change: what is told of a version first, then the alias."""
+    """Apply a change: tags and descriptions first, then aliases."""
     name = change.model
     for number, tags in change.tags.items():
         for tag, value in tags.items():
@@ -242,38 +239,40 @@ def apply(client: MlflowClient, change: Change) -> None:
 
 
 def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
-    """A version's export, fetched from where MLflow keeps it; `Failed` where MLflow has none (any more)."""
+    """Download the export of a version from MLflow's artifacts; raise `Failed` if they were deleted."""
     found: Any = client.get_model_version(name, version)
     try:
         folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
     except MlflowException as error:
         if error.error_code not in ABSENT:
             raise
-        rule, remedy = "a registered version has its files", "run its pipeline again, which registers them anew"
+        rule, remedy = "a registered version has its files", "run its pipeline again to register them"
         raise Failed(f"{name} version {version}", f"no files at {found.source}", rule, remedy) from error
-    [export] = (Path(folder) / "artifacts").iterdir()  # MLflow calls it as it was called in the store
+    [export] = (Path(folder) / "artifacts").iterdir()  # it has the name that it had in the store
     return export
 
 
 def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> Export:
-    """A version's export, checked: from the store, or taken into it from where MLflow keeps it.
+    """Return the verified export of a version, from the store or downloaded into it.
 
-    Raises `Failed` where the registered files are not those of the manifest that was registered with them, and for
-    a version that somebody else has registered.
+    Raises:
+        Failed: the files differ from their manifest, or the version was not registered by Millrace.
     """
     which = f"{name} version {found.version}"
     if not found.export:
-        raise Failed(which, "no tag millrace.export", "it was not registered by Millrace", "load it by MLflow itself")
+        raise Failed(
+            which, "no tag millrace.export", "only versions registered by Millrace are supported", "load it with MLflow"
+        )
     try:
         if (published := store.find(Export, found.export, "export")) is not None:
             return published
     except Damaged as damage:
         terminal.say(f"warning: {damage}; the registry has another copy", style="yellow")
     with store.claim(Export, found.export, "export") as claim:
-        if (published := claim.published()) is not None:  # by whom we waited for
+        if (published := claim.published()) is not None:  # by the process that had the lock
             return published
         folder = download(client, name, found.version, claim.staging.scratch("fetched"))
         if (fault := claim.fault(folder)) is not None:
-            rule, remedy = "a registered export is what its manifest says", "run the pipeline again, which remakes it"
+            rule, remedy = "a registered export matches its manifest", "run the pipeline again"
             raise Failed(f"{which}: {fault[0]}", fault[1], rule, remedy)
         return claim.take(folder)

@@ -1,4 +1,4 @@
-"""The alias `champion` back on a version that had it before."""
+"""Rollback of the alias `champion` to a version that had it before."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class Rollback(NamedTuple):
-    """Which version was champion, which is now, and how their scores compare."""
+    """The champion before and after a rollback, and the comparison of their scores."""
 
     before: str
     after: str
     scores: str
 
 
-RULE = "rollback goes to a version that was champion"
+RULE = "rollback needs a version that was champion"
 
 
-def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given: Decision) -> Rollback:
-    """Move `champion` to the one before the present, or to version `to`.
+def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, decision: Decision) -> Rollback:
+    """Move `champion` to the previous champion, or to version `to`.
 
-    The version left behind is marked, so that no gate makes it champion again; unless `to` is one so marked, which is
-    thereby restored. The caller holds the registry's lock.
+    The version that loses the alias gets a tag, so that no gate makes it champion again; if `to` has that tag, it is
+    removed instead. The caller holds the lock of the registry.
 
     Raises:
-        Refused: there is no champion, none was before it, or `to` never was champion.
+        Refused: there is no champion, no previous one, or `to` was never champion.
     """
     from tasks.registry import registry
 
@@ -53,19 +53,19 @@ def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given
         before=present.version,
         after=wanted.version,
         run=wanted.tags.get("millrace.run"),
-        who=given.who,
-        known=given.known,
-        reason=given.reason,
+        who=decision.who,
+        known=decision.known,
+        reason=decision.reason,
     )
-    tags: dict[str, dict[str, str | None]] = {wanted.version: {"millrace.champion_by": given.by}}
+    tags: dict[str, dict[str, str | None]] = {wanted.version: {"millrace.champion_by": decision.by}}
     scores = compared(wanted, present)
-    back = f"Champion again, in place of version {present.version} ({scores}), by {given.by}."
+    back = f"Champion again, in place of version {present.version} ({scores}), by {decision.by}."
     notes = {wanted.version: f"{back}\n\n{wanted.description}"}
     if restores:
         tags[wanted.version]["millrace.rolled_back"] = None
     else:
-        tags[present.version] = {"millrace.rolled_back": given.by}
-        away = f"Rolled back to version {wanted.version} by {given.by}."
+        tags[present.version] = {"millrace.rolled_back": decision.by}
+        away = f"Rolled back to version {wanted.version} by {decision.by}."
         notes[present.version] = f"{away}\n\n{present.description}"
     change = registry.Change(name, tags, notes, {registry.CHAMPION: wanted.version})
     registry.decide(client, audit, change, entry)
@@ -73,43 +73,43 @@ def roll_back(client: MlflowClient, home: Home, name: str, to: str | None, given
 
 
 def compared(wanted: Registered, present: Registered) -> str:
-    """The scores of two versions beside each other, or why they are not comparable."""
+    """Compare the scores of two versions, or return why they are not comparable."""
     if wanted.metric != present.metric:
         other = present.metric or "an unknown metric"
         return f"not comparable: {wanted.metric or 'an unknown metric'} in place of {other}"
     if wanted.records != present.records:
-        return "not comparable: judged on other records"
+        return "not comparable: evaluated on other records"
     return f"{wanted.metric} {wanted.score:.4f} in place of {present.score:.4f}"
 
 
 def _before(name: str, audit: Audit, known: dict[str, Registered], present: Registered) -> Registered:
-    """The last version that was champion before the present one, was not rolled back, and still exists."""
-    line = audit.champions(name)
-    if line[-1:] == [present.version]:
-        line.pop()
-    for version in reversed(line):
+    """Return the last version that was champion before, was not rolled back, and still exists."""
+    champions = audit.champions(name)
+    if champions[-1:] == [present.version]:
+        champions.pop()
+    for version in reversed(champions):
         if version in known and version != present.version:
             return known[version]
-    for each in reversed(known.values()):  # promoted before there was a log: the registry remembers by its tags
+    for each in reversed(known.values()):  # promoted before there was an audit log
         earlier = int(each.version) < int(present.version)
-        if earlier and _said_champion(each) and "millrace.rolled_back" not in each.tags:
+        if earlier and _was_champion(each) and "millrace.rolled_back" not in each.tags:
             return each
-    saw = f"version {present.version} is the first champion that is known"
-    raise Refused(name, saw, RULE, "give one by --to, if another was")
+    saw = f"version {present.version} is the first known champion"
+    raise Refused(name, saw, RULE, "add --to VERSION, if another one was")
 
 
 def _chosen(name: str, to: str, audit: Audit, known: dict[str, Registered], present: Registered) -> Registered:
-    """The version that was asked for, if it ever was champion: by the log, where that is whole, or by its tags."""
+    """Return version `to`, if it ever was champion: by the audit log, if it is intact, or by its tags."""
     if to == present.version:
         raise Refused("--to", f"version {to} is the champion", RULE, "see MLflow's registry for the others")
     logged = audit.ever_champion(name) if audit.fault() is None else set()
-    were = {version for version, each in known.items() if version in logged or _said_champion(each)}
-    if to not in were:
-        others = ", ".join(sorted(were - {present.version}, key=int))
-        raise Refused("--to", f"{name} version {to}", RULE, f"choose among {others}" if others else "there is none")
+    past = {version for version, each in known.items() if version in logged or _was_champion(each)}
+    if to not in past:
+        others = ", ".join(sorted(past - {present.version}, key=int))
+        raise Refused("--to", f"{name} version {to}", RULE, f"choose one of {others}" if others else "there is none")
     return known[to]
 
 
-def _said_champion(found: Registered) -> bool:
-    """Whether that was the last word about it."""
-    return found.gate.startswith("champion")
+def _was_champion(version: Registered) -> bool:
+    """Return whether its gate's verdict was champion."""
+    return version.gate.startswith("champion")

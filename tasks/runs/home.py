@@ -1,4 +1,4 @@
-"""Where state lives: `MILLRACE_HOME`, by default `.millrace` beside the nearest `prefect.yaml` upward."""
+"""The home, in which all state is stored: `MILLRACE_HOME`, or `.millrace` beside the nearest `prefect.yaml` upward."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tasks.errors import Refused
 
 @dataclass(frozen=True)
 class Home:
-    """The folders of one home."""
+    """The folders of a home."""
 
     root: Path
 
     @property
     def store(self) -> Path:
-        """Artifacts."""
+        """Folder of the artifacts."""
         return self.root / "store"
 
     @property
     def runs(self) -> Path:
-        """One folder per run."""
+        """Folder of the runs."""
         return self.root / "runs"
 
     @property
     def prefect(self) -> Path:
-        """Prefect's own home."""
+        """Folder of Prefect."""
         return self.root / "prefect"
 
     @property
     def mlflow_file(self) -> Path:
-        """MLflow's database."""
+        """Path of MLflow's database."""
         return self.root / "mlflow.db"
 
     @property
     def mlflow_uri(self) -> str:
-        """Where tracking goes: the server in the environment, or the local file."""
+        """Address of MLflow: that in the environment, or the local database."""
         return address_in("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
 
     def owns(self, address: str) -> bool:
-        """Whether the MLflow server at an address is the one that `millrace up` started for this home."""
+        """Return whether `millrace up` started the MLflow server at an address for this home."""
         try:
             layout = json.loads((self.root / "stack.json").read_bytes())["layout"]
         except (OSError, ValueError, KeyError):
@@ -56,29 +56,29 @@ class Home:
         return port == layout["mlflow_port"] and (is_local(host) or host == layout["host"])
 
     def has_registry(self) -> bool:
-        """Whether there is a registry to ask; a local one is made by the first run."""
+        """Return whether there is a registry; a local one is created by the first run."""
         return bool(os.environ.get("MLFLOW_TRACKING_URI")) or (self.root / "mlflow.db").exists()
 
     @property
     def mlartifacts(self) -> Path:
-        """What MLflow keeps of a run when no server says otherwise."""
+        """Folder of MLflow's artifacts."""
         return self.root / "mlartifacts"
 
     def readable(self) -> Home:
-        """Refuse a home that cannot be one: what cannot be looked into is not empty. One that is yet to be made is."""
+        """Return the home; raise `Refused` if it exists and cannot be read."""
         for folder in (self.root, self.store, self.runs):
             try:
-                whole = stat.S_ISDIR(folder.stat().st_mode)
+                is_folder = stat.S_ISDIR(folder.stat().st_mode)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise self._unusable(folder, error.strerror, "read") from None
-            if not whole or not os.access(folder, os.R_OK | os.X_OK):
-                raise self._unusable(folder, "not readable" if whole else "not a folder", "read")
+            if not is_folder or not os.access(folder, os.R_OK | os.X_OK):
+                raise self._unusable(folder, "not readable" if is_folder else "not a folder", "read")
         return self
 
     def make(self) -> Home:
-        """Create the home, or refuse one that cannot be written."""
+        """Create the home; raise `Refused` if it cannot be written."""
         folders = (self.store, self.runs, self.prefect, self.mlartifacts)
         try:
             for folder in folders:
@@ -91,7 +91,7 @@ class Home:
         return self
 
     def probe(self) -> None:
-        """Write a little, and raise `OSError` where that does not go."""
+        """Write a temporary file; raise `OSError` if that fails."""
         with tempfile.TemporaryFile(dir=self.root) as file:
             file.write(bytes(1 << 16))
             file.flush()
@@ -99,18 +99,18 @@ class Home:
 
     def _unusable(self, folder: str | Path, saw: str | None, what: str) -> Refused:
         rule = f"the home must be a folder that can be {what}"
-        return Refused(str(folder), saw, rule, "mend that, or set MILLRACE_HOME to another folder")
+        return Refused(str(folder), saw, rule, "fix it, or set MILLRACE_HOME to another folder")
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Return whether a host is this machine."""
     return host in ("localhost", socket.gethostname()) or host.startswith("127.")
 
 
 def find_home(start: Path | None = None) -> Home:
-    """The home that the environment or the place in the file tree gives."""
-    if given := os.environ.get("MILLRACE_HOME"):
-        return Home(Path(given).expanduser().resolve())
+    """Return the home of the environment or of the working directory."""
+    if path := os.environ.get("MILLRACE_HOME"):
+        return Home(Path(path).expanduser().resolve())
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if (folder / "prefect.yaml").is_file():
@@ -119,7 +119,7 @@ def find_home(start: Path | None = None) -> Home:
 
 
 def find_project(start: Path | None = None) -> Path:
-    """The folder of the nearest prefect.yaml upward, else that of the installed project."""
+    """Return the folder of the nearest prefect.yaml upward, or else of the installed project."""
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if (folder / "prefect.yaml").is_file():

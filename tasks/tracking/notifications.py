@@ -1,4 +1,4 @@
-"""Word of a run's end to those who asked for it: a Slack-compatible webhook, e-mail."""
+"""Messages about the end of a run: Slack-compatible webhook and e-mail."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
 TIMEOUT = 10.0
-"""Seconds that a receiver may take."""
+"""Time-out of a receiver in seconds."""
 
 
 def notify(run: Run) -> None:
-    """Send what the run's config asks to be told of this end; what cannot be sent is a warning."""
+    """Send the messages of `notify`, if its events include this end; an error is a warning."""
     config, event = run.config.notify, event_of(run)
     if event not in config.events:
         return
@@ -32,20 +32,20 @@ def notify(run: Run) -> None:
         try:
             send(config, resolve(reference), *message_of(run))
         except Exception as error:
-            # of an address only the reference is named: it may hold a password, and a library's words the address
+            # the address may have a password, and the message of the error may contain it
             saw = error.saw if isinstance(error, Missing) else type(error).__name__
-            terminal.say(f"warning: notify.{name} ({reference}) was not reached: {saw}", style="yellow")
+            terminal.say(f"warning: notify.{name} ({reference}) failed: {saw}", style="yellow")
 
 
 def event_of(run: Run) -> str:
-    """What of `notify.events` this end is; an end that nobody asks for (stopped by hand) has a name, too."""
+    """Return the event of `notify.events`, or another status such as stopped."""
     status = str(run.record["status"])
     moved = [row for row in run.record["stages"].get("promote", []) if not row["cached"]]
     return "champion" if status == "completed" and moved else status
 
 
 def message_of(run: Run) -> tuple[str, str]:
-    """Subject and text of a message: how it ended, how good it is, what went wrong, where to look."""
+    """Return subject and text of a message: status, summary, error and links."""
     facts = Facts(run)
     lines = [facts.summary]
     if error := facts.record["error"]:
@@ -57,9 +57,9 @@ def message_of(run: Run) -> tuple[str, str]:
 
 
 def post(config: NotifyConfig, address: str, subject: str, text: str) -> None:
-    """To a webhook, as Slack takes it."""
+    """Post to a webhook in Slack's format."""
     if urlsplit(address).scheme not in ("http", "https"):
-        raise ValueError("not an address of the web")
+        raise ValueError("not an HTTP address")
     body = json.dumps({"text": f"*{subject}*\n{text}"}).encode()
     request = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method="POST")
     with urllib.request.urlopen(request, timeout=TIMEOUT):
@@ -67,7 +67,7 @@ def post(config: NotifyConfig, address: str, subject: str, text: str) -> None:
 
 
 def mail(config: NotifyConfig, address: str, subject: str, text: str) -> None:
-    """By SMTP; encrypted where the server offers it, always before a password is sent."""
+    """Send by SMTP, with TLS if the server offers it, and always if a password is sent."""
     server = urlsplit(address)
     if server.scheme not in ("smtp", "smtps") or server.hostname is None:
         raise ValueError("not an address of a mail server")

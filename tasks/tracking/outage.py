@@ -1,4 +1,4 @@
-"""Why tracking does not answer: in a few words, and whether it is this machine's fault."""
+"""Short descriptions of tracking errors, and whether this machine caused them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from tasks.errors import of_the_machine
 
 MAX_LENGTH = 160
-"""Characters of a reason that we do not know."""
+"""Characters of an unknown error, at most."""
 
 
 def reason(error: BaseException) -> str:
-    """`connection refused` and the like; clients bury it under addresses, retries and the names of objects."""
+    """Return the cause of an error, such as `connection refused`, without addresses, retries and object names."""
     if (error_of_machine := of_the_machine(error)) is not None:
         return str(error_of_machine.strerror).lower()
     text = " ".join(str(error).partition("(Background on this error")[0].split()) or type(error).__name__
@@ -23,6 +23,6 @@ def reason(error: BaseException) -> str:
 
 
 def machine_error(uri: str, error: BaseException) -> OSError | None:
-    """The error of this machine behind one of tracking's; what a server says of itself is none."""
+    """Return the error of this machine that caused a tracking error; None if a server reported it."""
     served = uri.startswith("http") and not isinstance(error, OSError)
     return None if served else of_the_machine(error)

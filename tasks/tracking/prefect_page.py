@@ -1,4 +1,4 @@
-"""What a flow run's page in Prefect shows of its stages: tables, progress. A lost server is no reason to fail."""
+"""Artifacts of a flow run in Prefect: tables, progress and description. Errors of the server do not fail the run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tasks.runs.runs import Run
 Report = Callable[[int, int, str, dict[str, Any]], None]
 
 EVERY = 10.0
-"""Seconds between two looks at a stage; one that ends sooner has no progress artifact."""
+"""Seconds between two updates; a stage that ends sooner has no progress artifact."""
 
 LAST = 5.0
-"""Seconds that the last word of a stage's progress may take."""
+"""Seconds that the last update may take."""
 
 
 class Progress:
-    """How far a stage is: told at any pace, shown by a thread now and then, so that no server holds up the work."""
+    """Progress of a stage, which a thread sends to Prefect at intervals, so that the server does not delay the work."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
@@ -43,20 +43,20 @@ class Progress:
         self._over = threading.Event()
 
     def report(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
-        """`done` of `total` units."""
+        """Set the progress to `done` of `total` units."""
         words = " · ".join([f"{unit} {done:,}/{total:,}", *terminal.figures_in_words(figures)])
         self._latest = (100.0 * done / max(total, 1), words)
 
     def renew(self) -> None:
-        """Show what was told last, until the stage is over."""
-        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # Prefect's waits double; the next look tries again
+        """Send the latest progress at intervals until `end`."""
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # the next update tries again
             while not self._over.wait(EVERY):
                 self._show(self._latest)
         if self._artifact is not None and self._shown is not None:
             self._show((100.0, self._shown[1]))
 
     def end(self) -> None:
-        """The stage is over."""
+        """Stop the updates."""
         self._over.set()
 
     def _show(self, latest: tuple[float, str] | None) -> None:
@@ -78,7 +78,7 @@ class Progress:
 
 @contextmanager
 def progress(stage: str, also: Report) -> Iterator[Report]:
-    """Where to tell how far a stage is: it is shown on the page, and told to `also`."""
+    """Return a function that reports progress to Prefect and to `also`."""
     page = Progress(stage)
 
     def report(done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ def progress(stage: str, also: Report) -> Iterator[Report]:
 
 
 def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
-    """What a stage handed on."""
+    """Create the table of a stage's artifact."""
     row = {
         "what": describe(artifact),
         "artifact": f"{artifact.kind}/{artifact.digest}",
@@ -112,7 +112,7 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
 
 
 def description(run: Run) -> None:
-    """The run's description, beside the tables of its stages."""
+    """Create an artifact with the description of the run."""
     path = run.folder / "description.md"
     if path.exists():
         text = path.read_text()
@@ -125,4 +125,4 @@ def _create(what: str, create: Callable[[], Any]) -> None:
     try:
         create()
     except Exception as error:
-        terminal.say(f"warning: Prefect did not take {what}: {error}", style="yellow")
+        terminal.say(f"warning: Prefect did not accept {what}: {error}", style="yellow")

@@ -1,4 +1,4 @@
-"""Old runs in MLflow: their files go, their figures stay."""
+"""Deletion of the files of old MLflow runs; their metrics stay."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mlflow.tracking import MlflowClient
 from tasks.tracking.runs import connect
 
 DELETED_TAG = "millrace.artifacts"
-"""Tag of a run whose files were let go."""
+"""Tag of a run whose files were deleted."""
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """A run's files in MLflow."""
+    """The files of a run in MLflow."""
 
     run_id: str
     name: str
@@ -27,7 +27,7 @@ class Pruned:
 
 
 def prune(uri: str, before: datetime, dry_run: bool) -> list[Pruned]:
-    """Let go of the files of finished runs that ended before a time and stand behind no registered version."""
+    """Delete the files of finished runs that ended before a time and have no registered version."""
     client = connect(uri)
     registered = {version.run_id for version in client.search_model_versions(max_results=10_000)}
     pruned = []
@@ -39,13 +39,13 @@ def prune(uri: str, before: datetime, dry_run: bool) -> list[Pruned]:
         pruned.append(Pruned(run.info.run_id, run.data.tags["millrace.run"], size))
         if not dry_run:
             repository.delete_artifacts()
-            client.set_tag(run.info.run_id, DELETED_TAG, "let go by millrace gc")
+            client.set_tag(run.info.run_id, DELETED_TAG, "deleted by millrace gc")
     return pruned
 
 
 def _ended(client: MlflowClient, before: datetime) -> Iterator[Run]:
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    # one that goes on after a stop is RUNNING, with the end that it had before
+    # a continued run is RUNNING, with its earlier end time
     query = f"attributes.status != 'RUNNING' and attributes.end_time < {int(before.timestamp() * 1000)}"
     token = None
     while True:

@@ -32,7 +32,7 @@ BATCH = 1000
 """MLflow takes at most this many metrics in one call."""
 
 EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
-"""Without it MLflow's pages ask what kind of experiment this is."""
+"""Without this tag MLflow's pages ask for the kind of experiment."""
 
 ABOUT = "Made by Millrace: one run per `millrace run`, over all its attempts, of the preset"
 
@@ -43,7 +43,7 @@ SQLITE = "sqlite:///"
 
 
 def connect(uri: str) -> MlflowClient:
-    """A client of the tracking store at `uri`; a local file is made where there is none."""
+    """Return a client of the tracking store at `uri`; a local database is created if needed."""
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if uri.startswith(SQLITE) and not (file := Path(uri.removeprefix(SQLITE))).exists():
@@ -53,9 +53,9 @@ def connect(uri: str) -> MlflowClient:
 
 
 def make_database(file: Path) -> None:
-    """MLflow's tables, whole or not at all: its migrations, cut off by a kill, can neither go on nor begin again.
+    """Create MLflow's database in one step, as its migrations cannot be resumed after a kill.
 
-    A copy of the template, which the first call makes.
+    It is a copy of the template, which the first call creates.
     """
     draft, artifacts = file.with_name(f"{file.name}.draft"), str(file.parent / "mlartifacts")
     for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
@@ -66,13 +66,13 @@ def make_database(file: Path) -> None:
         SqlAlchemyStore(f"{SQLITE}{draft}", artifacts).engine.dispose()
         keep_template("mlflow", draft)
     with contextlib.closing(sqlite3.connect(draft)) as database, database:
-        # of the default experiment, which MLflow makes with its tables
+        # the default experiment
         database.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = 0", [f"{artifacts}/0"])
     os.rename(draft, file)
 
 
 def find_or_begin(client: MlflowClient, run: Run) -> str:
-    """The id of this run's MLflow run; made, with what the config sets as parameters, at its first attempt."""
+    """Return the id of the MLflow run of this run; the first attempt creates it, with the config as parameters."""
     name = run.record["name"]
     experiment = client.get_experiment_by_name(name)
     if experiment is None:

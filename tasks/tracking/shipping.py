@@ -49,13 +49,13 @@ Send = Callable[["MlflowClient", str], None]
 
 
 def set_environment() -> None:
-    """MLflow reads its environment when it is imported: quiet, and not patient for minutes."""
+    """Set MLflow's environment, which it reads when it is imported: short time-outs, no output."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 class Shipper:
-    """The line of one attempt to MLflow."""
+    """Sends the metrics and results of an attempt to MLflow in a thread."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -74,7 +74,7 @@ class Shipper:
         self._thread.start()
 
     def record(self, stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
-        """What a stage handed on: its metrics by way of the journal, its digest and lineage as they are."""
+        """Send the metrics of an artifact through the journal, and its digest and lineage."""
         self.metrics(tracked.of_stage(self.run.config.model.task, stage, artifact, seconds, cached))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
@@ -85,16 +85,15 @@ class Shipper:
         self._queue.put(send)
 
     def metrics(self, metrics: dict[str, float]) -> None:
-        """Summary metrics of the run, at step 0.
+        """Append summary metrics at step 0, except those that have a curve of the training.
 
-        The training's own process writes the curves; a metric that has one (validation/accuracy) ends in the value
-        that the report found again, and must not also stand at its beginning.
+        The last value of such a curve (validation/accuracy) is that of the report.
         """
         curves = {name for point in read(self.journal) if point.step > 0 for name in point.metrics}
         JournalFile(self.journal).append(0, {name: value for name, value in metrics.items() if name not in curves})
 
     def end(self, pages: list[tuple[Path, str]], description: str) -> None:
-        """The run's last words: what was timed, files for its artifact viewer, its description, its status."""
+        """Send measurements, files for the artifact viewer, description and status of the run."""
         self.metrics(tracked.of_measurements(self.run.measurements()))
 
         def send(client: MlflowClient, mlflow_id: str) -> None:
@@ -107,14 +106,14 @@ class Shipper:
         self._queue.put(send)
 
     def connected(self, patience: float, waiting: Callable[[float], None]) -> tuple[MlflowClient, str]:
-        """The client and the MLflow run. While there is none, `waiting` is told the seconds; it may end the wait.
+        """Return the client and the id of the MLflow run; while it waits, `waiting` is called with the seconds.
 
-        Raises what tracking last met, after `patience` seconds, or at once where waiting cannot help.
+        Raises the last error after `patience` seconds, or at once if it is permanent.
         """
         started = time.monotonic()
         while not self._ready.wait(0.1):
             spent, fault = time.monotonic() - started, self.fault
-            if fault is not None and (spent > patience or self._hopeless(fault)):
+            if fault is not None and (spent > patience or self._is_permanent(fault)):
                 raise fault
             if spent > patience:
                 raise TimeoutError("timed out")
@@ -122,15 +121,15 @@ class Shipper:
         assert self.client is not None and self.mlflow_id is not None
         return self.client, self.mlflow_id
 
-    def _hopeless(self, fault: Exception) -> bool:
+    def _is_permanent(self, fault: Exception) -> bool:
         return isinstance(fault, Failed) or machine_error(self.run.home.mlflow_uri, fault) is not None
 
     def reconnect(self) -> None:
-        """Find the server anew: `connected` waits until it answers again."""
+        """Let `connected` wait until the server answers again."""
         self._ready.clear()
 
     def close(self, patience: float) -> None:
-        """Send what is left; what cannot be sent in `patience` seconds waits in the journal."""
+        """Send the rest for `patience` seconds; what is not sent stays in the journal."""
         self._ending.set()
         self._thread.join(patience)
         state = self._state()
@@ -142,7 +141,9 @@ class Shipper:
             )
         if left or self._thread.is_alive() or not self._ready.is_set():
             cause = f" ({reason(self.fault)})" if self.fault and not self._warned else ""
-            terminal.say(f"warning: {left} points for MLflow wait in {self.journal}{cause}", style="yellow")
+            terminal.say(
+                f"warning: {left} points were not sent to MLflow, and are kept in {self.journal}{cause}", style="yellow"
+            )
 
     def _go(self) -> None:
         while True:
@@ -168,7 +169,7 @@ class Shipper:
         from tasks.store.lock import locked
         from tasks.tracking import runs
 
-        with locked(self.run.home.root / ".mlflow.lock"):  # two first runs must not both make the database
+        with locked(self.run.home.root / ".mlflow.lock"):  # only one run creates the database
             self.client = runs.connect(self.run.home.mlflow_uri)
             self.mlflow_id = runs.find_or_begin(self.client, self.run)
         self.run.note(mlflow_run_id=self.mlflow_id)
