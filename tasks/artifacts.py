@@ -1,4 +1,4 @@
-"""What tasks hand on: small handles (kind, digest, path) to what lies in the store."""
+"""Handles of artifacts in the store (kind, digest, path), which tasks take and return."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
-"""In the order in which they run."""
+"""In the order of the DAG."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage's work found out; goes into the manifest as it is, so nothing timed belongs here."""
+    """The result of a stage's work for the manifest; without timings, as equal inputs give equal manifests."""
 
     counts: dict[str, int]
     features: dict[str, Any] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Outcome:
     also: dict[str, Any] = field(default_factory=dict)
     """Fields of the manifest that only this kind has (`weights_sha256` and `steps` of a model)."""
     layouts: list[dict[str, Any]] = field(default_factory=list)
-    """Of a training that went on under another layout: each with the steps `from` and `to` that it computed."""
+    """Layouts of a training that was continued under another one, with their steps `from` and `to`."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ class Artifact:
     path: Path
     name: str
     planned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
-    """The manifest of an artifact that is not made yet, as far as it is known."""
+    """The known part of the manifest of an artifact that does not exist yet."""
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """The manifest, as contract 5 lays it out."""
+        """The content of manifest.json."""
         return self.planned or json.loads((self.path / "manifest.json").read_bytes())
 
     @property
     def bytes(self) -> int:
-        """Of all its files together."""
+        """Total bytes of its files."""
         return sum(file["bytes"] for file in self.manifest["files"])
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What the stage that made it found out, by flat name (`test/accuracy`)."""
+        """The metrics in the manifest, by flat name (`test/accuracy`)."""
         return self.manifest["statistics"].get("metrics", {})
 
     def __str__(self) -> str:
@@ -107,4 +107,4 @@ class Release:
     verdict: str
     changed: bool
     awaits: str | None = None
-    """The run that a person must approve before it can be champion."""
+    """Id of the run that awaits approval."""

@@ -1,4 +1,4 @@
-"""compress: a model to its deployable forms, each measured."""
+"""The task compress: model to variants."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 @verb
 def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate: EvaluateConfig) -> list[Variant]:
-    """A float SavedModel, from it a float LiteRT file, from that one file per method.
+    """Convert a model to a float SavedModel, that to a float LiteRT file, and that to one file per method.
 
-    Each is measured for size and for quality on the test split, and its latency against float, interleaved. One
-    that a gate keeps out is made and shown, with a warning, and not handed on.
+    Size, quality on the test split, and latency relative to the float file (interleaved) are measured. A variant that a
+    gate rejects is stored and shown with a warning, and is not returned.
     """
     from tasks.compression import keep_accepted
 

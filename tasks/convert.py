@@ -1,4 +1,4 @@
-"""convert: raw data to records."""
+"""The task convert: source to records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from tasks.stage.stages import run_stage, store_of_run, verb
 
 @verb
 def convert(source: SourceConfig, config: RecordsConfig) -> Records:
-    """Raw data to TFRecord shards, split by a keyed hash of each example's key.
+    """Convert a source to TFRecord shards, split by a keyed hash of each example's content.
 
-    The records hold raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and the
-    metadata by which `tfds.builder_from_directory` reads them. Refused: a source that has no examples, or is older
-    than `records.max_age`. Fails on more unreadable examples than `records.bad_budget`, one class only, an empty
-    split, a file that changes.
+    The records have raw bytes (images as PNG or JPEG), a key per example, an offset index, statistics, and metadata for
+    `tfds.builder_from_directory`.
+
+    Raises:
+        Refused: the source has no examples, or is older than `records.max_age`.
+        Failed: more unreadable examples than `records.bad_budget`, only one class, an empty split, or a file that
+            changes while it is read.
     """
     from tasks.data.sources import check_age
 

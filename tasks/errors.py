@@ -1,4 +1,4 @@
-"""The errors a user can mend, each one line: where, what was seen, the rule, the remedy."""
+"""Errors that a user can fix, in one line: field, value, rule and fix."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MACHINE = (
     errno.ENFILE,
     errno.EFBIG,
 )
-"""What a machine answers that is full, read-only, closed to us or broken."""
+"""Error numbers of a full, read-only or broken disk, missing permissions and exceeded limits."""
 
 
 class UserError(Exception):
-    """An error that the user can mend; rendered alike in the command, the flow's state and the JSON."""
+    """An error that the user can fix, with the same text in the command, the state of the flow run and the JSON."""
 
     exit_code = 1
     status = "failed"
@@ -40,30 +40,30 @@ class UserError(Exception):
 
 
 class Refused(UserError):
-    """Found from config, `stat` and listing alone, before anything was written."""
+    """An error in config or command line, raised before anything is written."""
 
     exit_code = 2
     status = "refused"
 
 
 class Failed(UserError):
-    """Found in the data, or while working."""
+    """An error in the data or during the work."""
 
 
 class Lost(Failed):
-    """What the work leaned on went away, a process or a server: the same again may well succeed."""
+    """A process or server was lost; a retry may succeed."""
 
 
 class Damaged(Failed):
-    """A published artifact is not what its manifest says; the store has moved it away."""
+    """A published artifact differs from its manifest; the store has moved it away."""
 
 
 class Superseded(Failed):
-    """A newer attempt has taken over; this one may publish nothing."""
+    """A newer attempt has taken over; this one must not publish."""
 
 
 class Stopped(BaseException):
-    """SIGTERM or SIGINT, after saving; not an Exception, so that no `except` on the way eats it."""
+    """SIGTERM or SIGINT, raised when the state is saved; no Exception, so that `except Exception` does not catch it."""
 
     status = "stopped"
 
@@ -71,7 +71,7 @@ class Stopped(BaseException):
         super().__init__(signal_number, saved)
         self.signal_number = signal_number
         self.saved = saved
-        """The training's state that was saved, as "step 120"; None where no training was at work, or none was saved."""
+        """The saved state of a training, such as "step 120"; None if none was saved."""
 
     def __str__(self) -> str:
         saved = f"{self.saved} is saved" if self.saved else "finished pieces are kept"
@@ -83,13 +83,13 @@ class Stopped(BaseException):
 
 
 def of_the_machine(error: BaseException) -> OSError | None:
-    """The disk that is full or the permission that is missing behind an error; libraries tell it in their own words."""
+    """Return the `OSError` of `MACHINE` behind an error, also if a library reports it as text; None without one."""
     if isinstance(error, OSError) and error.errno in MACHINE:
         return error
     text = str(error)
-    if re.fullmatch(r"\d+ requested and \d+ written", text):  # numpy keeps the number to itself
+    if re.fullmatch(r"\d+ requested and \d+ written", text):  # numpy
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     words = {"disk is full": errno.ENOSPC, "readonly database": errno.EROFS}  # SQLite
     words |= {os.strerror(number): number for number in MACHINE}
-    number = next((number for said, number in words.items() if said in text), None)
+    number = next((number for phrase, number in words.items() if phrase in text), None)
     return None if number is None else OSError(number, os.strerror(number))

@@ -1,4 +1,4 @@
-"""export: the accepted variants, checked in a fresh process, in one folder."""
+"""The task export: accepted variants to an export."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tasks.stage.stages import parent_of, run_stage, verb
 
 @verb
 def export(model: Model, variants: list[Variant], config: ExportConfig) -> Export:
-    """A folder that answers without us: the variants, golden inputs and outputs, the transform, a README.
+    """Collect variants, golden inputs and outputs, preprocessing and a README in a folder that needs no Millrace.
 
-    Fails where a float variant's outputs, in a process that imports none of our code, differ from Keras' by more
-    than `compress.max_difference`.
+    Raises:
+        Failed: the outputs of a float variant in a fresh process without our code differ from those of Keras by more
+            than `compress.max_difference`.
     """
     examples = parent_of(model, "snapshot", Snapshot)
     return run_stage(
@@ -22,5 +23,5 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
         identities.export(model, examples, variants, config),
         work="tasks.exporting.export:build",
         arguments=(model, examples, variants, config),
-        threads=1,  # the golden outputs are the same whatever the machine's cores
+        threads=1,  # the golden outputs must not depend on the number of cores
     )

@@ -1,4 +1,4 @@
-"""promote: an export to a release."""
+"""The task promote: export to a release."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tasks.stage.stages import parent_of, verb
 
 @verb
 def promote(exported: Export, report: Report, config: PromoteConfig) -> Release:
-    """The export registered once, and under the alias `champion` if it beats the present one by `promote.margin`.
+    """Register an export once, with the alias `champion` if it is better than the champion by `promote.margin`.
 
-    Both are judged on the same test records; a champion that was judged on others is scored again, from raw input
-    to prediction. Where that cannot be, or the gate says no, the version becomes `candidate` and the run ends with
-    exit code 3; so it does where `promote.approval` asks for a person's yes, until that is there. Running it again
-    changes nothing.
+    Both are compared on the same test records; a champion that was evaluated on others is evaluated again, from raw
+    input to prediction. If that is not possible, or the gate fails, the version becomes `candidate` and the run ends
+    with exit code 3; so it does with `promote.approval: required` until it is approved. Running it again changes
+    nothing.
     """
     records = parent_of(parent_of(report, "snapshot", Snapshot), "records", Records)
     return release(exported, report, records, config)

@@ -1,4 +1,4 @@
-"""snapshot: records to examples ready for training."""
+"""The task snapshot: records to a snapshot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tasks.stage.stages import run_stage, verb
 
 @verb
 def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
-    """Records to fixed-layout arrays: images uint8 [rows, height, width, channels], labels int64 [rows]; or text as
-    tokens uint16 [rows, block + 1] of a vocabulary that is fitted on the train split.
+    """Convert records to arrays: images uint8 [rows, height, width, channels] and labels int64 [rows]; or tokens uint16
+    [rows, block + 1] of a vocabulary that is fitted on the train split.
 
-    Each split is a set of `.npy` files that NumPy maps without us, with the way back from each row to its
-    records. What turns raw input into an example lies in `transform/` and travels with every export.
+    Each split is a set of `.npy` files, with the records of each row. The preprocessing of raw inputs is stored in
+    `transform/`, and is part of every export.
     """
     from tasks.data.needs import check_snapshot
 

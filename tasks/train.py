@@ -1,4 +1,4 @@
-"""train: examples to a model."""
+"""The task train: snapshot to a model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tasks.stage.stages import model_of_store, run_stage, verb
 
 @verb
 def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int) -> Model:
-    """A Keras model fitted on the train split, from its last checkpoint on if an earlier attempt left one.
+    """Train a Keras model on the train split, from the last checkpoint of an earlier attempt if there is one.
 
-    The order of examples, the initial weights and dropout are arithmetic in (seed, step): killed anywhere and run
-    again, the weights are those of an unbroken run, bit for bit. Fails on a loss that is not finite.
+    The order of examples, the initial weights and dropout are functions of (seed, step): after a kill at any moment the
+    weights are bit-identical to those of an uninterrupted training.
+
+    Raises:
+        Failed: a loss is not finite.
     """
     from tasks.data.needs import check_task
 
@@ -32,7 +35,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
 
 
 def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:
-    """The model that `train.continue_from` names; `Refused` where going on from it would be another training."""
+    """Return the model of `train.continue_from`; raise `Refused` if the result would not equal one longer training."""
     from tasks.training.continuing import FIELD, check_base
 
     if config.continue_from is None:

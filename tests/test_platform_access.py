@@ -36,7 +36,7 @@ def test_whom_others_can_reach_must_ask_who_they_are(stack: Up) -> None:
     refused = stack("up", "--host", "0.0.0.0")
     assert refused.code == 2 and "--auth" in refused.stderr
     refused = stack("up", "--database-url", "postgresql://me:T0PS3CRET@localhost/millrace", "--json")
-    assert refused.code == 2 and "by reference" in refused.stderr
+    assert refused.code == 2 and "must be a reference" in refused.stderr
     assert "T0PS3CRET" not in refused.stdout + refused.stderr
     assert not (stack.root / "secrets").exists() and not (stack.root / "stack.json").exists()
 

@@ -91,9 +91,9 @@ REFUSALS = [
     ("up --host 192.0.2.1 --auth", "--host: 192.0.2.1: Cannot assign requested address"),
     ("up --host 127.0.0.1.nip.invalid", "--host: 127.0.0.1.nip.invalid: "),
     ("up --database-url env:NOT_SET --auth", "env:NOT_SET: empty or not set"),
-    ("up --database-url postgresql://h/db?user=me&password=T0PS3CRET", "a secret is given by reference"),
+    ("up --database-url postgresql://h/db?user=me&password=T0PS3CRET", "a secret must be a reference"),
     ("up postgresql://me:T0PS3CRET@h/db", "Got unexpected extra argument"),
-    ("restore /nowhere --database-url postgresql://me:T0PS3CRET@h/db", "a secret is given by reference"),
+    ("restore /nowhere --database-url postgresql://me:T0PS3CRET@h/db", "a secret must be a reference"),
     ("restore /nowhere --database-url mysql://me:T0PS3CRET@h/db", "no valid address"),
 ]
 

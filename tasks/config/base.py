@@ -1,4 +1,4 @@
-"""What every section of the config is: closed, frozen, documented, and clear about what decides a result."""
+"""The base class of config sections, and the marks of fields that do not decide a result."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-"""Short enough for the files and folders that are called after it."""
+"""A name that is used for files and folders."""
 
 
 LISTED = Strict(False)
-"""Marks a tuple: YAML and JSON write it as a list."""
+"""Marks a tuple, which is a list in YAML and JSON."""
 
 
 def _as_tabs(schema: dict[str, Any]) -> None:
-    """Prefect's form shows `anyOf` as tabs, and `oneOf` as raw JSON; `kind` tells the choices apart anyway."""
+    """Replace `oneOf` by `anyOf`, which Prefect's form shows as tabs instead of raw JSON."""
     schema["anyOf"] = schema.pop("oneOf")
     del schema["discriminator"]
 
 
 BY_KIND = Field(discriminator="kind", json_schema_extra=_as_tabs)
-"""Marks a choice between sections, made by their `kind`."""
+"""Marks a union of sections that is discriminated by `kind`."""
 
 
 def _title(section: type[BaseModel]) -> str:
-    """What a tab of Prefect's form says: the `kind`, as presets do."""
+    """Return the title of a tab in Prefect's form: the `kind`."""
     kind = section.model_fields.get("kind")
     return kind.default if kind else section.__name__
 
@@ -33,7 +33,7 @@ def _title(section: type[BaseModel]) -> str:
 class Section(BaseModel):
     """A closed, immutable part of the config: unknown keys are errors, docstrings are descriptions.
 
-    Values are what they are: `true` is no number, nor is `"60"`; a whole number will do where a number is asked for.
+    Types are strict: `true` and `"60"` are no numbers; an integer is accepted as a float.
     """
 
     model_config = ConfigDict(
@@ -46,14 +46,14 @@ class Section(BaseModel):
     )
 
     def decides(self, name: str) -> bool:
-        """Whether a field, as it is set here, can change a result."""
+        """Return whether a field with its present value can change a result."""
         field = type(self).model_fields[name]
         marks = {type(mark) for mark in field.metadata}
         return NotIdentity not in marks and not (Later in marks and getattr(self, name) == field.default)
 
 
 class Conflict(ValueError):
-    """A field that cannot be what it is beside the others of its section."""
+    """A value that conflicts with another field of its section."""
 
     def __init__(self, field: str, saw: Any, rule: str, remedy: str) -> None:
         super().__init__(f"{field} ({saw}) {rule}; {remedy}")
@@ -61,11 +61,11 @@ class Conflict(ValueError):
 
 
 class NotIdentity:
-    """Marks a field that cannot change any result, only how, where or how fast it is made."""
+    """Marks a field that cannot change a result, only how, where or how fast it is computed."""
 
 
 class Later:
-    """Marks a field that came after digests were published: it stays out of them while it has its default."""
+    """Marks a field that was added later: with its default it is not part of digests."""
 
 
 NOT_IDENTITY = NotIdentity()
@@ -73,7 +73,7 @@ LATER = Later()
 
 
 def identity(value: Any) -> Any:
-    """The JSON value of a config that goes into a digest: every field that can change a result."""
+    """Return the JSON value of a config for digests, with the fields that can change a result."""
     if isinstance(value, Section):
         return {
             name: identity(getattr(value, name)) for name in sorted(type(value).model_fields) if value.decides(name)

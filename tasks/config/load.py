@@ -32,7 +32,7 @@ SHAPES = {
 
 
 TYPES = {
-    "int_type": "must be a whole number",
+    "int_type": "must be an integer",
     "float_type": "must be a number",
     "bool_type": "must be true or false",
     "string_type": "must be text",

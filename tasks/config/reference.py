@@ -18,12 +18,12 @@ HEAD = """# Config reference
 
 Made from the config classes by `make docs`; a test fails when it is not up to date. Every key is also a flag of
 `millrace run`: `--train.batch_size 32`. A key marked ○ cannot change a result, only how, where or how fast it is
-made, and stays out of every digest.
+computed, and is not part of digests.
 """
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([HEAD, *_section("", Config)]) + "\n"
 
 
@@ -38,20 +38,20 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
         free = " ○" if any(isinstance(mark, NotIdentity) for mark in field.metadata) else ""
         meaning = " ".join((field.description or "").split())
         yield f"| `{key}`{free} | {_type(field)} | {_default(field)} | {meaning} |"
-        for found in sections:
-            kind = found.model_fields.get("kind")
+        for inner_section in sections:
+            kind = inner_section.model_fields.get("kind")
             several = len(sections) > 1 and kind is not None
-            inner.append((key, found, f"{key} ({kind.default})" if several and kind else ""))
+            inner.append((key, inner_section, f"{key} ({kind.default})" if several and kind else ""))
     yield ""
-    for key, found, name in inner:
-        yield from _section(key, found, name)
+    for key, inner_section, name in inner:
+        yield from _section(key, inner_section, name)
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if typing.get_origin(annotation) in (typing.Union, UnionType, typing.Annotated):
-        return [found for part in typing.get_args(annotation) for found in _sections(part)]
+        return [section for part in typing.get_args(annotation) for section in _sections(part)]
     return []
 
 
@@ -66,7 +66,7 @@ def _spell(annotation: Any) -> str:
     if origin is typing.Annotated:
         return _spell(parts[0]) + _bounds(list(parts[1:]))
     if origin in (typing.Union, UnionType):
-        return " or ".join(_spell(part) for part in parts if part is not type(None)) or "nothing"
+        return " or ".join(_spell(part) for part in parts if part is not type(None)) or "none"
     if origin is tuple:
         return f"list of {_spell(parts[0])}"
     if origin is dict:
@@ -74,7 +74,7 @@ def _spell(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         kind = annotation.model_fields.get("kind")
         return f"`{kind.default}`" if kind else "section"
-    return {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}.get(
+    return {"int": "integer", "float": "number", "str": "text", "bool": "true or false"}.get(
         getattr(annotation, "__name__", ""), str(annotation)
     )
 
@@ -97,7 +97,7 @@ def _power(value: Any) -> str:
 def _default(field: FieldInfo) -> str:
     value = field.default
     if value is PydanticUndefined:
-        return "needed"
+        return "required"
     if isinstance(value, BaseModel):
         kind = getattr(value, "kind", None)
         return f"`{kind}`" if kind else "see below"

@@ -1,7 +1,7 @@
-"""Empty SQLite databases of Prefect and MLflow, made once for each of their versions and copied from then on.
+"""Templates of the SQLite databases of Prefect and MLflow, created once per version and copied into new homes.
 
-Their migrations take seconds in every new home. The templates lie beside the environment,
-in `share/millrace`; where nothing can be written there, every home makes its own.
+Their migrations take seconds. The templates are in `share/millrace` of the Python environment; if that cannot be
+written, migrations run in every new home.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 
 def template_of(package: str) -> Path:
-    """Where the template of a package's database lies."""
+    """Return the path of a package's template."""
     return Path(sys.prefix) / "share" / "millrace" / f"{package}-{version(package)}.db"
 
 
 def copy_template(package: str, database: Path) -> bool:
-    """Make an empty database from the template; whether there was one. An existing database is left alone."""
+    """Create a database from the template, unless it exists; return whether it was created."""
     template = template_of(package)
     if database.exists() or not template.is_file():
         return False
@@ -29,7 +29,7 @@ def copy_template(package: str, database: Path) -> bool:
 
 
 def keep_template(package: str, database: Path) -> None:
-    """Keep a database that has just been made as the template, unless there is one or nothing can be written there."""
+    """Store a new database as the template, unless there is one or it cannot be written."""
     template = template_of(package)
     if not template.exists():
         with contextlib.suppress(OSError, sqlite3.Error):
@@ -37,7 +37,7 @@ def keep_template(package: str, database: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a database whole: by SQLite itself, which knows of its journal, under the target's name only at the end."""
+    """Copy a database with SQLite's backup, and rename it when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)

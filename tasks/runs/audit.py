@@ -1,7 +1,7 @@
-"""The audit log: who made which version champion, when and why. Lines are only added, each bound to the one before.
+"""The audit log: who made which version champion, when and why. Lines are appended, each with the hash of the last.
 
-A change is noted as begun before the registry is touched and struck off after its line is written: whoever comes
-after a kill finishes it, so that no change is without its line and none has two.
+A change is stored before the registry is changed, and deleted after its line is written: after a kill the next process
+completes it, so that every change has exactly one line.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from tasks.runs.home import Home
 from tasks.store.files import canonical, pretty, sync, write
 
 START = "0" * 64
-"""What the first line follows."""
+"""The previous hash of the first line."""
 
 REASON = 1000
-"""Characters that a reason may have."""
+"""Characters of a reason, at most."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person says to a run that awaits it, and how we know who it was."""
+    """A decision on a run that awaits approval, and how the person is known."""
 
     accepted: bool
     who: str
     known: str
-    """`as stated` in a form, or `system user`; with the account, where a login was asked for."""
+    """`as stated` in a form, or `system user`; with the account if there is a login."""
     reason: str
 
     @property
     def by(self) -> str:
-        """Who said why, in one line."""
+        """Person and reason in one line."""
         return f"{self.who} ({self.known}): {' '.join(self.reason.split())}"
 
     @staticmethod
     def stated(accepted: bool, who: str, reason: str, account: str | None = None) -> Decision:
-        """What somebody who had to log in to `account` filled into a form."""
+        """Return a decision from a form, submitted with a login as `account`."""
         return Decision(accepted, _plain(who), _known("as stated", account), _plain(reason))
 
     @staticmethod
     def of_user(accepted: bool, reason: str, account: str | None = None) -> Decision:
-        """What the user of this process says, who is logged in to `account`."""
+        """Return a decision of the user of this process, with a login as `account`."""
         try:
             name = getpass.getuser()
         except (KeyError, OSError):  # a container's user may have no name
@@ -58,7 +58,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: what was decided about a version, by whom, and where the alias pointed before and after."""
+    """A line: action, version, person, and the version of the alias before and after."""
 
     action: str
     """`promote`, `hold`, `await`, `approve`, `reject`, `rollback`, `restore`."""
@@ -75,26 +75,26 @@ class Entry:
 
 
 class Audit:
-    """`audit.jsonl` of a home. Whoever writes holds the registry's lock."""
+    """`audit.jsonl` of a home. A writer must have the lock of the registry."""
 
     def __init__(self, home: Home) -> None:
         self.path = home.root / "audit.jsonl"
         self._begun = home.root / "audit.begun.json"
 
     def begin(self, entry: Entry, change: dict[str, Any]) -> None:
-        """Note a change, in full, before the first of its writes."""
+        """Store a change before it is applied."""
         row = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **asdict(entry)}
         write(self._begun, pretty({"entry": row, "change": change}))
 
     def begun(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The line and the change of what was begun and not struck off."""
+        """Return the entry and the change that were begun and not completed; None without any."""
         if not self._begun.exists():
             return None
         pending = json.loads(self._begun.read_bytes())
         return pending["entry"], pending["change"]
 
     def close(self) -> None:
-        """Write the line of what was begun, unless a killed process has, and strike it off."""
+        """Write the line of the begun change, unless a killed process wrote it, and delete the stored change."""
         pending = self.begun()
         assert pending is not None
         whole = self._whole()
@@ -104,19 +104,19 @@ class Audit:
         self.drop()
 
     def drop(self) -> None:
-        """Strike off what was begun."""
+        """Delete the stored change."""
         self._begun.unlink()
         sync(self._begun.parent)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines, oldest first; raises `Failed` where the log is damaged."""
+        """Return the lines, oldest first; raise `Failed` if the log is damaged."""
         if (fault := self.fault()) is not None:
             rule, remedy = "a line of the audit log never changes", "restore it from a backup"
             raise Failed(f"{self.path} line {fault[0]}", fault[1], rule, remedy)
         return [json.loads(line) for line in self._read().split(b"\n")[:-1]]
 
     def champions(self, model: str) -> list[str]:
-        """The versions that were champion, the present one last, without those that were rolled back."""
+        """Return the champions, the present one last, without those that were rolled back."""
         versions: list[str] = []
         for row in self.rows():
             before, after = row["before"], row["after"]
@@ -133,12 +133,12 @@ class Audit:
         return versions
 
     def ever_champion(self, model: str) -> set[str]:
-        """The versions that were champion at any time."""
+        """Return all versions that were ever champion."""
         rows = [row for row in self.rows() if row["model"] == model and row["alias"] == "champion"]
         return {version for row in rows for version in (row["before"], row["after"]) if version is not None}
 
     def fault(self) -> tuple[int, str] | None:
-        """The first line, counted from 1, that is not as it was written where it was written, and its fault."""
+        """Return number (from 1) and fault of the first damaged line; None if the log is intact."""
         return next(self._faults(), None)
 
     def _faults(self) -> Iterator[tuple[int, str]]:
@@ -149,18 +149,18 @@ class Audit:
                 row = json.loads(line)
                 checksum = row.pop("sum")
             except (ValueError, KeyError, AttributeError, TypeError):
-                yield number, "is no line of the log"
+                yield number, "is no entry"
                 return
             if checksum != _sum(row) or line != canonical({**row, "sum": checksum}):
                 yield number, "was changed"
             elif row.get("previous") != previous:
-                yield number, "does not follow the line before: one was removed, put in or replaced there"
+                yield number, "does not follow the previous line: a line was deleted, inserted or replaced"
             previous = hashlib.sha256(line).hexdigest()
         if rest:
             yield len(lines) + 1, "is cut off"
 
     def _append(self, whole: bytes, row: dict[str, Any]) -> None:
-        """One write, durable; what a crash has left of a line goes first, for it was never acknowledged."""
+        """Append a line durably, after removing an incomplete last line."""
         line = canonical({**row, "sum": _sum(row)}) + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:

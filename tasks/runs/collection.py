@@ -41,7 +41,7 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
         if name in needed(home, keep):
             continue
         with try_lock(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as locked:
-            if not locked or name in needed(home, keep):  # somebody has come to need it meanwhile
+            if not locked or name in needed(home, keep):  # a run uses it by now
                 continue
             dropped.append(Dropped(name, artifact.path, size(artifact.path)))
             if not dry_run:
@@ -58,19 +58,19 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
 
 
 def needed(home: Home, keep: int) -> set[str]:
-    """`kind/digest` of everything that must stay, with all its ancestors."""
+    """Return `kind/digest` of all artifacts that must stay, with their ancestors."""
     runs = find_runs(home)
     return used(home, [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))])
 
 
 def needed_by_releases(home: Home) -> set[str]:
-    """`kind/digest` of what lies there of the releases and their ancestors."""
+    """Return `kind/digest` of the released artifacts in the store and their ancestors."""
     names = used(home, [run for run in find_runs(home) if released(run)])
     return {name for name in names if (home.store / name / "manifest.json").exists()}
 
 
 def used(home: Home, runs: Iterable[Run]) -> set[str]:
-    """What runs use, with all its ancestors."""
+    """Return `kind/digest` of the artifacts that runs use, with their ancestors."""
     pending: set[str] = set()
     for run in runs:
         uses = run.folder / "uses"
@@ -87,18 +87,18 @@ def used(home: Home, runs: Iterable[Run]) -> set[str]:
 
 
 def unfinished(run: Run) -> bool:
-    """Whether the same command would go on with it, or a person's approval ends it."""
+    """Return whether a run can be continued or awaits approval."""
     return run.exit_code not in FINISHED or run.record["status"] == "awaiting_approval"
 
 
 def released(run: Run) -> bool:
-    """Whether it made or kept a champion."""
+    """Return whether a run has a champion."""
     return (run.folder / "release.json").exists() and run.exit_code == 0
 
 
 @contextmanager
 def try_lock(lock: Path) -> Iterator[bool]:
-    """Hold an artifact's lock if nobody else does; says whether it is held."""
+    """Take the lock of an artifact if it is free; yield whether."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -113,7 +113,7 @@ def try_lock(lock: Path) -> Iterator[bool]:
 
 
 def remove(home: Home, path: Path) -> None:
-    """Out of the readers' way by one rename first, so that no half of it is ever seen."""
+    """Delete a folder after a rename, so that no reader sees a part of it."""
     away = home.store / ".damaged" / f"gone-{path.parent.name}-{path.name}"
     away.parent.mkdir(exist_ok=True)
     os.rename(path, away)
@@ -121,5 +121,5 @@ def remove(home: Home, path: Path) -> None:
 
 
 def size(path: Path) -> int:
-    """Bytes of a folder's files."""
+    """Return the bytes of the files in a folder."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

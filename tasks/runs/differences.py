@@ -1,4 +1,4 @@
-"""In what two artifacts' inputs, two configs or two listings differ, down to the field and the file."""
+"""Differences between the inputs of two artifacts, two configs or two listings of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.store.store import Store, digest_of
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same."""
+    """A value that differs."""
 
     where: str
     """A config field, a library, a file."""
@@ -29,23 +29,23 @@ class Difference:
 
 @dataclass(frozen=True)
 class Keys:
-    """What became of raw files or examples, by key."""
+    """Differences between the files or examples of two sources, by key."""
 
     added: list[str]
     removed: list[str]
     changed: list[str]
-    """Those with the same key and another content."""
+    """Keys whose content differs."""
     same: int
 
 
 @dataclass(frozen=True)
 class PlannedArtifact:
-    """An artifact that a config asks for, made or not: the inputs that its digest is computed from."""
+    """An artifact of a config, whether it exists or not, by the inputs of its digest."""
 
     name: str
     inputs: dict[str, Any]
     parents: dict[str, PlannedArtifact]
-    """By role. One that no stage of the same flow makes, the base of a continued training, is not among them."""
+    """Parents by role, without the base of a continued training, which no stage of the flow makes."""
 
     @property
     def kind(self) -> str:
@@ -54,11 +54,11 @@ class PlannedArtifact:
 
     @property
     def digest(self) -> str:
-        """The artifact's digest, also where it is not made yet."""
+        """The digest of the artifact."""
         return digest_of(self.inputs)
 
     def handle(self, store: Store) -> Artifact:
-        """A handle of it, with the manifest from the store or, where it is not made yet, with its inputs."""
+        """Return a handle, with the manifest from the store or, if the artifact does not exist, with its inputs."""
         path = store.path(self.kind, self.digest)
         planned = None
         if not (path / "manifest.json").exists():
@@ -68,7 +68,7 @@ class PlannedArtifact:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested mappings by dotted path."""
+    """Yield the leaves of nested mappings by dotted path."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
             yield from leaves(value[key], f"{path}.{key}" if path else str(key))
@@ -77,7 +77,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def between(before: Any, after: Any) -> list[Difference]:
-    """The leaves that differ between two nested mappings."""
+    """Return the leaves that differ between two nested mappings."""
     old, new = dict(leaves(before)), dict(leaves(after))
     return [
         Difference(path, old.get(path), new.get(path))
@@ -87,7 +87,7 @@ def between(before: Any, after: Any) -> list[Difference]:
 
 
 def keys(before: list[list[str]], after: list[list[str]]) -> Keys:
-    """What was added, removed and changed between two listings of keys and content hashes."""
+    """Compare two listings of keys and content hashes."""
     old, new = {row[0]: row[1] for row in before}, {row[0]: row[1] for row in after}
     both = old.keys() & new.keys()
     changed = sorted(key for key in both if old[key] != new[key])
@@ -95,7 +95,7 @@ def keys(before: list[list[str]], after: list[list[str]]) -> Keys:
 
 
 def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Difference]:
-    """Files or examples that were added, removed or changed, one by one."""
+    """Return each file or example that was added, removed or changed."""
     differences, old, new = keys(before, after), dict(before), dict(after)
     removed = [Difference(key, True, None) for key in differences.removed]
     changed = [Difference(key, f"content {old[key][:12]}", f"{new[key][:12]}") for key in differences.changed]
@@ -103,7 +103,7 @@ def between_sources(before: list[list[str]], after: list[list[str]]) -> list[Dif
 
 
 def explain(store: Store, before: Artifact, after: PlannedArtifact) -> list[Difference]:
-    """Why `after` is not `before`: their own inputs, and where a parent differs, that parent's, up to the sources."""
+    """Return the differences between the inputs of two artifacts and, recursively, of parents that differ."""
     old, new = before.manifest["inputs"], after.inputs
     differences = between(old["config"], new["config"]) + between_sources(old["sources"], new["sources"])
     differences += [
@@ -126,7 +126,7 @@ def explain(store: Store, before: Artifact, after: PlannedArtifact) -> list[Diff
 
 
 def nearest(store: Store, planned: PlannedArtifact) -> tuple[Artifact, list[Difference]] | None:
-    """The artifact of the same kind (and of the same variant) whose inputs differ least; the newest of equals."""
+    """Return the artifact of the same kind and variant with the fewest differences, and these; None without any."""
     same = [
         artifact
         for artifact in store.artifacts(planned.kind)

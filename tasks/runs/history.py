@@ -1,4 +1,4 @@
-"""What lies between two commits of our code, where its repository is at hand."""
+"""Commits and files between two commits of this repository."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class History:
-    """Between two commits."""
+    """The history between two commits."""
 
     commits: list[str]
-    """`b 3fcdbd5 What it says`, newest first: whose it is, that only one of them has."""
+    """`b 3fcdbd5 Message`, newest first: commits that only a or b has."""
 
     files: list[str]
-    """`M tasks/stage.py`: added, changed or deleted on the way from the first to the second."""
+    """`M tasks/stage.py`: files that were added, modified or deleted between the first and the second."""
 
 
 def between_commits(before: str, after: str) -> History | None:
-    """From one commit to the other, what was uncommitted aside; None where git or one of the commits is not there."""
+    """Return the history between two commits; None without git or one of the commits."""
     commits = [commit.removesuffix(DIRTY) for commit in (before, after)]
     if not all(re.fullmatch(r"[0-9a-f]{7,64}", commit) for commit in commits):
         return None
@@ -41,7 +41,7 @@ def between_commits(before: str, after: str) -> History | None:
 
 
 def short(commit: str) -> str:
-    """A commit as a person reads it, still marked where files differed from it."""
+    """Return an abbreviated commit, with its mark for uncommitted changes."""
     return commit.removesuffix(DIRTY)[:12] + (DIRTY if commit.endswith(DIRTY) else "")
 
 

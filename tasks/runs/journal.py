@@ -1,7 +1,7 @@
-"""Metrics by step, first to a local file: a tracking outage can neither slow a training nor lose a point.
+"""The journal: metrics by step in a local file, so that a tracking outage neither delays training nor loses a point.
 
 One JSON line per step: `{"step": 20, "time": 1790000000.0, "metrics": {"train/loss": 0.3}}`. A resumed training
-passes steps again that its killed predecessor had already written: the first time of each point stays.
+repeats steps after the checkpoint: the first time of each point is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Point:
-    """One line of the journal and where the next one begins, in bytes."""
+    """A line of the journal, and the byte offset of the next one."""
 
     step: int
     time: float
@@ -25,17 +25,17 @@ class Point:
 
 
 class JournalFile:
-    """The journal of one run, `metrics.jsonl`, as a writer sees it."""
+    """Appends to the journal of a run, `metrics.jsonl`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         points = list(read(path))
         self._known = {(name, point.step) for point in points for name in point.metrics}
-        with open(path, "ab") as file:  # a line torn by a kill goes
+        with open(path, "ab") as file:  # remove an incomplete last line
             file.truncate(points[-1].end if points else 0)
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
-        """Add what is new at this step; a name already written at it keeps its first value and time."""
+        """Append metrics at a step; those already written at this step keep their first value and time."""
         fresh = {name: float(value) for name, value in metrics.items() if (name, step) not in self._known}
         if not fresh:
             return
@@ -46,7 +46,7 @@ class JournalFile:
 
 
 def read(path: Path, start: int = 0) -> Iterator[Point]:
-    """The whole lines from byte `start` on."""
+    """Yield the complete lines from byte `start` on."""
     if not path.exists():
         return
     with open(path, "rb") as file:
@@ -61,5 +61,5 @@ def read(path: Path, start: int = 0) -> Iterator[Point]:
 
 
 def _spell(value: float) -> float | str:
-    """JSON has no NaN and no infinity; their names read back as floats."""
+    """Return a JSON value: NaN and infinity as text."""
     return value if math.isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""By whom, where and with what an artifact was made: what depends on the clock or the host, and nothing else."""
+"""Provenance of an artifact: run, host, layout, packages and commit, which are not part of its digest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = (
 
 
 def produced_by(run_id: str, attempt: int, layout: dict[str, Any]) -> dict[str, Any]:
-    """The manifest's `produced_by`."""
+    """Return `produced_by` of a manifest."""
     return {
         "run": run_id,
         "attempt": attempt,
@@ -38,7 +38,7 @@ def produced_by(run_id: str, attempt: int, layout: dict[str, Any]) -> dict[str, 
 
 @functools.cache
 def packages() -> dict[str, str]:
-    """Versions of Python and of the packages that count."""
+    """Return the versions of Python and of `PACKAGES`."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -50,7 +50,7 @@ def packages() -> dict[str, str]:
 
 @functools.cache
 def git_commit() -> str | None:
-    """The commit of our code, marked `-dirty` where files differ from it; None outside a checkout."""
+    """Return the commit of this repository, with `-dirty` after uncommitted changes; None outside a checkout."""
     here = Path(__file__).parent
 
     def git(*words: str) -> str:

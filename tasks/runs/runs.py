@@ -1,4 +1,4 @@
-"""A run: one logical execution of a flow over all its attempts, kept in `runs/<run_id>/`."""
+"""A run: one logical execution of a flow over all its attempts, stored in `runs/<run_id>/`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
 
 FINISHED = {0, 3}
-"""Exit codes after which the same command is a new run; after any other it goes on with the old one."""
+"""Exit codes of finished runs; after any other the same command continues the run."""
 
 
 class Run:
-    """One run's folder: what was asked, what was used, what was made, how it went."""
+    """The folder of a run."""
 
     def __init__(self, home: Home, folder: Path) -> None:
         self.home, self.folder = home, folder
@@ -49,12 +49,12 @@ class Run:
 
     @property
     def attempt(self) -> int:
-        """Which life of the run this is, from 1."""
+        """Number of the attempt, from 1."""
         return len(self.record["attempts"])
 
     @property
     def exit_code(self) -> int | None:
-        """How the run ended; None while it has not."""
+        """Exit code of the run; None while it is running."""
         return self.record["exit_code"]
 
     def note(self, **fields: Any) -> None:
@@ -64,12 +64,12 @@ class Run:
             write(self.folder / "run.json", pretty(self.record))
 
     def note_attempt(self, **fields: Any) -> None:
-        """Change fields of the present attempt."""
+        """Change fields of the last attempt."""
         self.record["attempts"][-1].update(fields)
         self.note()
 
     def use(self, kind: str, digest: str) -> None:
-        """Say that this run needs an artifact, before it is used: gc asks here."""
+        """Record that this run needs an artifact, before it is used, for garbage collection."""
         with open(self.folder / "uses", "a+") as uses:
             uses.seek(0)
             if f"{kind}/{digest}\n" not in uses.readlines():
@@ -78,7 +78,7 @@ class Run:
                 os.fsync(uses.fileno())
 
     def made(self, stage: str, artifact: Artifact | Release, seconds: float, *, cached: bool = False) -> None:
-        """Record what a stage handed on in this attempt."""
+        """Record the result of a stage in this attempt."""
         row: dict[str, Any] = {"name": artifact.name, "seconds": round(seconds, 3)}
         if isinstance(artifact, Release):
             made = {"kind": "release", "digest": artifact.export, "path": str(self.folder / "release.json")}
@@ -91,14 +91,14 @@ class Run:
         self.note(stages={**stages, stage: [*rows, row]})
 
     def measure(self, name: str, value: Any) -> None:
-        """Keep something timed: it belongs to the run, never to an artifact."""
+        """Store a measurement of the run; artifacts have none."""
         with self._mutex:
             measurements = self.measurements()
             measurements[name] = value
             write(self.folder / "measurements.json", pretty(measurements))
 
     def measurements(self) -> dict[str, Any]:
-        """Everything timed so far."""
+        """Return all measurements."""
         try:
             return json.loads((self.folder / "measurements.json").read_bytes())
         except FileNotFoundError:
@@ -115,10 +115,10 @@ class Run:
 def opened(
     home: Home, flow: str, config: Config, *, new: bool, prefect_id: str | None, waiting: Callable[[str], None]
 ) -> Iterator[Run]:
-    """Go on with the unfinished run of this flow and config, or begin one; hold its lock meanwhile.
+    """Continue the unfinished run of this flow and config, or begin a new one, with its lock.
 
-    Prefect's flow run begun anew, because it was resumed or retried, goes on with the run that it was, finished or
-    not. A living process at the same run is waited for.
+    A resumed or retried flow run of Prefect continues its run, finished or not. If another process has the lock, it is
+    waited for.
     """
     home.make()
     identity = identity_of(flow, config)
@@ -129,7 +129,7 @@ def opened(
         with locked(folder / "lock", waiting) as lock:
             run = Run(home, folder)
             if run.exit_code in FINISHED and not _is_of(run.record, prefect_id):
-                continue  # it ended while we waited for it: ours is a run of its own
+                continue  # it ended meanwhile: begin a new one
             run.lock = lock
             attempt = {
                 "attempt": run.attempt + 1,
@@ -142,19 +142,19 @@ def opened(
                 run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
                 yield run
             except Stopped as stop:
-                if run.exit_code is None:  # it came before the run could record its own end
+                if run.exit_code is None:  # before the run recorded its end
                     run.end(stop.exit_code, stop.status, None)
                 raise
             return
 
 
 def identity_of(flow: str, config: Config) -> str:
-    """What a run is known by: the flow and the full config."""
+    """Return the digest of flow and config, which identifies a run."""
     return digest_of({"flow": flow, "config": config.model_dump(mode="json")})
 
 
 def finished_before(home: Home, flow: str, config: Config) -> bool:
-    """Whether the last run of this flow and config has finished."""
+    """Return whether the last run of this flow and config has finished."""
     identity = identity_of(flow, config)
     records = (_read(path) for path in sorted(home.runs.glob("*/run.json"), reverse=True))
     last = next((record for record in records if record["identity"] == identity), None)
@@ -162,22 +162,22 @@ def finished_before(home: Home, flow: str, config: Config) -> bool:
 
 
 def find_runs(home: Home) -> list[Run]:
-    """All runs, oldest first."""
+    """Return all runs, oldest first."""
     return [Run(home, path.parent) for path in sorted(home.runs.glob("*/run.json"))]
 
 
 def resolve_run(home: Home, reference: str) -> Run:
-    """The run that an id or an unambiguous part of one means."""
+    """Return the run of an id or an unambiguous part of it."""
     matches = [run for run in find_runs(home) if reference and reference in run.run_id]
     exact = [run for run in matches if run.run_id == reference]
     if len(exact or matches) != 1:
         saw = "no such run" if not matches else ", ".join(run.run_id for run in matches)
-        raise Refused(reference, saw, "a run is named by its id or an unambiguous part of it", "see `ls` of runs/")
+        raise Refused(reference, saw, "RUN is the id of a run or an unambiguous part of it", "see the folder runs")
     return (exact or matches)[0]
 
 
 def _of_flow_run(home: Home, prefect_id: str | None) -> Path | None:
-    """The run whose last attempt was this flow run of Prefect's."""
+    """Return the run whose last attempt was a flow run."""
     paths = sorted(home.runs.glob("*/run.json"), reverse=True)
     return next((path.parent for path in paths if _is_of(_read(path), prefect_id)), None)
 
@@ -200,7 +200,7 @@ def _read(path: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_bytes())
         return record
     except ValueError:
-        raise Failed(str(path), "not JSON", "a run's record is whole", f"remove {path.parent}") from None
+        raise Failed(str(path), "not JSON", "the record of a run is JSON", f"delete {path.parent}") from None
 
 
 def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
