@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from tasks.artifacts import Model, Records, Snapshot, Variant
+from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.stage import identities
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
 @verb
-def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate: EvaluateConfig) -> list[Variant]:
+def compress(
+    model: Model, examples: Snapshot, report: Report, config: CompressConfig, evaluate: EvaluateConfig
+) -> list[Variant]:
     """A float SavedModel, from it a float LiteRT file, from that one file per method.
 
     Each is measured for size and for quality on the test split, and its latency against float, interleaved. One
     that a gate keeps out is made and shown, with a warning, and not handed on.
+
+    `report` is no parent: of it only the model's answers on the test split are read, which model and snapshot decide.
     """
     from tasks.compression import keep_accepted
 
@@ -25,7 +29,7 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate:
             Variant,
             identities.variant(name, model, examples, parent, config, evaluate),
             work="tasks.compression.variants:build",
-            arguments=(name, model, examples, records, parent, config, evaluate),
+            arguments=(name, model, examples, records, report, parent, config, evaluate),
             name=name,
         )
 
