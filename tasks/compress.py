@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from tasks.artifacts import Model, Records, Snapshot, Variant
+from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.stage import identities
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
 @verb
-def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate: EvaluateConfig) -> list[Variant]:
+def compress(
+    model: Model, examples: Snapshot, report: Report, config: CompressConfig, evaluate: EvaluateConfig
+) -> list[Variant]:
     """Convert a model to a float SavedModel, that to a float LiteRT file, and that to one file per method.
 
     Size, quality on the test split, and latency relative to the float file (interleaved) are measured. A variant that a
     gate rejects is stored and shown with a warning, and is not returned.
+
+    `report` is no parent: only the model's outputs on the test split are read from it, which depend on model and
+    snapshot alone.
     """
     from tasks.compression import keep_accepted
 
@@ -25,7 +30,7 @@ def compress(model: Model, examples: Snapshot, config: CompressConfig, evaluate:
             Variant,
             identities.variant(name, model, examples, parent, config, evaluate),
             work="tasks.compression.variants:build",
-            arguments=(name, model, examples, records, parent, config, evaluate),
+            arguments=(name, model, examples, records, report, parent, config, evaluate),
             name=name,
         )
 

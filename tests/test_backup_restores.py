@@ -71,7 +71,7 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     assert not home.root.exists()
     (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-9])
     answer = home("restore", copy)
-    assert answer.code == 1 and f"{copy}/manifest.json: not JSON; a backup is what its manifest says" in answer.stderr
+    assert answer.code == 1 and f"{copy}/manifest.json: not JSON; a backup has a valid manifest" in answer.stderr
     assert not home.root.exists()
     home.root.mkdir()
     (home.root / "mine").touch()

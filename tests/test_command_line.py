@@ -15,7 +15,7 @@ def test_without_a_command_the_help_comes_and_an_error_that_says_why(tmp_path: P
     answer = CommandHome(tmp_path / "home")()
     assert answer.code == 2
     assert "Usage: millrace" in answer.stdout
-    assert answer.stderr == "error: millrace: no command; see the usage; millrace --help\n"
+    assert answer.stderr == "error: millrace: no command; see the usage; run millrace --help\n"
 
 
 def test_an_option_before_the_command_does_not_become_its_name(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...]
     (tmp_path / "file").write_text("no folder")
     answer = CommandHome(tmp_path / "file" / inside, own_processes=True)(*words)
     assert answer.code == 2, answer.stderr
-    assert "the home must be a folder that can be read; mend that, or set MILLRACE_HOME" in answer.stderr
+    assert "the home must be a folder that can be read; fix it, or set MILLRACE_HOME" in answer.stderr
     assert answer.stderr.count("\n") == 1 and answer.stdout == ""
 
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from tasks.artifacts import Variant
+from tasks.artifacts import Report, Variant
 from tasks.compression import keep_accepted
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
 from tasks.data import open_snapshot
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
-from tasks.exporting import REFERENCE
-from tasks.exporting.export import write_arrays
 from tasks.exporting.latency import BATCHES, FLOAT_AGAIN, measure
 
 CONFIG = CompressConfig()
@@ -24,13 +22,19 @@ EVALUATE = EvaluateConfig(resamples=300, bins=7)
 
 
 @pytest.fixture(scope="module")
-def variants(digits, workbench_at, publish, tmp_path_factory):
+def report(digits, workbench_at, publish, tmp_path_factory):
+    bench = workbench_at(tmp_path_factory.mktemp("judged") / "report")
+    return publish(Report, bench, evaluate(bench, digits.model, digits.snapshot, digits.records, EVALUATE))
+
+
+@pytest.fixture(scope="module")
+def variants(digits, report, workbench_at, publish, tmp_path_factory):
     """The chain that the stage makes, and an int8 file under a gate that nothing passes."""
     root = tmp_path_factory.mktemp("variants")
 
     def make(folder, name, parent, config=CONFIG):
         bench = workbench_at(root / folder)
-        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, parent, config, EVALUATE)
+        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, report, parent, config, EVALUATE)
         return replace(publish(Variant, bench, outcome), name=name)
 
     saved_model = make("saved_model", "saved_model", None)
@@ -67,14 +71,13 @@ def test_a_gate_keeps_a_variant_out_says_why_and_fails_nothing(variants, caplog)
     assert "int8_dynamic is rejected" in caplog.text and "over the limit 0.01" in caplog.text
 
 
-def test_resamples_and_bins_are_those_of_evaluate(variants, digits, benches):
+def test_resamples_and_bins_are_those_of_evaluate(variants, report):
     """A float form answers as the model does, so that its figures are the report's, interval by interval."""
-    outcome = evaluate(benches("report"), digits.model, digits.snapshot, digits.records, EVALUATE)
     own = json.loads((variants[0].path / "variant.json").read_bytes())["quality"]["metrics"]
     for name, measured in own.items():
         for end in ("value", "low", "high"):
             suffix = "" if end == "value" else f"/{end}"
-            expected = outcome.statistics["metrics"].get(f"test/{name}{suffix}")
+            expected = report.metrics.get(f"test/{name}{suffix}")
             close = expected if expected is None else pytest.approx(expected, rel=1e-3)
             assert measured[end] == close, (name, end)
 
@@ -90,15 +93,14 @@ def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_ask
     assert keep_accepted([undecided_variant], CompressConfig(undecided="reject"), {}) == []
 
 
-def test_the_quality_gate_compares_int8_with_the_float_model(digits, variants, benches):
+def test_the_quality_gate_compares_int8_with_keras_answers_in_the_report(digits, report, variants, benches):
     """Against a reference that answers otherwise it must lose: compared with itself it would lose nothing."""
     litert = variants[1]
-    wrong = replace(litert, path=shutil.copytree(litert.path, benches("wrong").staging.root / "litert"))
-    with np.load(wrong.path / REFERENCE) as kept:
-        better = {name: np.eye(10, dtype="float32")[labels_of(digits)] * 9 for name in kept}
-    write_arrays(wrong.path / REFERENCE, better)
+    wrong = replace(report, path=shutil.copytree(report.path, benches("wrong").staging.root / "report"))
+    np.save(wrong.path / "predictions" / "test.npy", np.eye(10, dtype="float32")[labels_of(digits)] * 9)
     bench = benches("again")
-    outcome = build(bench, "int8_dynamic", digits.model, digits.snapshot, digits.records, wrong, CONFIG, EVALUATE)
+    given = (digits.model, digits.snapshot, digits.records, wrong, litert, CONFIG, EVALUATE)
+    outcome = build(bench, "int8_dynamic", *given)
     found = json.loads((bench.staging.root / "variant.json").read_bytes())
     accuracy = found["quality"]["metrics"]["accuracy"]["value"]
     assert accuracy < 1 and found["against_float"]["loss"] == pytest.approx(1 - accuracy)
@@ -106,7 +108,7 @@ def test_the_quality_gate_compares_int8_with_the_float_model(digits, variants, b
     assert outcome.statistics["metrics"]["int8_dynamic/test/accuracy_loss"] == pytest.approx(1 - accuracy)
 
 
-def test_parity_sees_outputs_that_differ(digits, variants, benches):
+def test_parity_sees_outputs_that_differ(digits, report, variants, benches):
     """Of a form made from other weights; the gate compares with the model at hand."""
     from tasks.models.keras_file import load, save
 
@@ -119,7 +121,7 @@ def test_parity_sees_outputs_that_differ(digits, variants, benches):
     model = replace(digits.model, path=other.staging.root)
     bench = benches("litert")
     (other.staging.root / "manifest.json").write_text(json.dumps(digits.model.manifest))
-    build(bench, "litert", model, digits.snapshot, digits.records, variants[0], CONFIG, EVALUATE)
+    build(bench, "litert", model, digits.snapshot, digits.records, report, variants[0], CONFIG, EVALUATE)
     found = json.loads((bench.staging.root / "variant.json").read_bytes())
     assert found["against_float"]["max_abs_difference"] == pytest.approx(0.5, abs=1e-3)
     assert found["gates"][0]["gate"] == "parity" and found["gates"][0]["verdict"] == "fail" and not found["accepted"]

@@ -130,7 +130,7 @@ def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> N
         (source(prepared / "nowhere"), "source.dataset", "there: nothing"),
         (source(prepared, splits=["dev"]), "source.splits", "it has train, test"),
         (source(prepared, label="painter"), "source.label", r"a class label of kind \(label\), more \(unread\)"),
-        (source(prepared, key="picture"), "source.key", "a text or a whole number"),
+        (source(prepared, key="picture"), "source.key", "a text or an integer"),
     ]:
         with pytest.raises(Refused, match=says) as refused:
             check(config)

@@ -110,7 +110,7 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
         for row in found["classes"]:
             assert row["class"] in shown and f"{row['f1']:.4f}" in shown
     else:
-        assert "progression, true" in shown and "lower is better" in shown
+        assert "progression" in shown and "predicted" in shown and "lower is better" in shown
         for row in found["furthest"]:
             assert row["key"] in shown and f"{row['said'][0]:.5g}" in shown
         first = np.asarray(open_snapshot(snapshot.path).arrays("test")["numbers"][found["furthest"][0]["row"]])

@@ -27,9 +27,9 @@ from tasks.config import (
 )
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
-from tasks.evaluation.judging import SnapshotSplit, compare, make_judge, run_models
+from tasks.evaluation.judging import Probe, SnapshotSplit, compare, make_judge, run_model
 from tasks.evaluation.language_model import METRICS, Predictions, nats
-from tasks.evaluation.report import build
+from tasks.evaluation.report import build, read_kept
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model
@@ -206,14 +206,38 @@ def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     made, snapshot, model = text
     found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     call = inference_function(load(model.path))
-    outputs = run_models(found, call, lambda batch: call(batch) * 3)
-    against = compare("language_model", found, *outputs.kept, 200)
-    values = [METRICS["bits_per_byte"](found.predictions(kept)) for kept in outputs.kept]
+    own, worse = run_model(found, call).kept, run_model(found, lambda batch: call(batch) * 3).kept
+    against = compare("language_model", found, own, worse, 200)
+    values = [METRICS["bits_per_byte"](found.predictions(kept)) for kept in (own, worse)]
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", found, outputs.kept[0], outputs.kept[0], 200).upper == 0
-    assert run_models(found, call, call, most=3).kept[1]["nats"].shape[0] == 3
+    assert compare("language_model", found, own, own, 200).upper == 0
+
+
+def test_a_probe_sees_its_rows_alone(text):
+    made, snapshot, model = text
+    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    call, seen = inference_function(load(model.path)), []
+
+    def shifted(batch):
+        seen.append(len(batch))
+        return call(batch) - 0.25
+
+    outputs = run_model(found, call, probe=Probe(shifted, 3))
+    assert seen == [3] and len(outputs.kept["nats"]) == len(found.inputs) > 3
+    assert outputs.max_abs_difference == pytest.approx(0.25, abs=1e-5)
+    assert outputs.largest == pytest.approx(np.abs(call(found.inputs[:3]) - 0.25).max())
+
+
+def test_the_variants_read_keras_answers_from_the_report(text, report):
+    made, snapshot, model = text
+    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    kept, again = read_kept(report, "test", found), run_model(found, inference_function(load(model.path))).kept
+    assert kept.keys() == again.keys() == {"nats", "likeliest"}
+    for name, values in again.items():
+        assert kept[name].dtype == values.dtype
+        np.testing.assert_array_equal(kept[name], values)
 
 
 @pytest.fixture(scope="module")

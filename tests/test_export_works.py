@@ -33,7 +33,7 @@ CHAIN = """
 import json, pickle, shutil, sys
 from dataclasses import replace
 from pathlib import Path
-from tasks.artifacts import Export, Variant
+from tasks.artifacts import Export, Report, Variant
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.errors import Failed
@@ -60,14 +60,16 @@ def publish(kind, name, bench, outcome):
     (root / name / "manifest.json").write_bytes(pretty(manifest))
     return kind("0" * 64, root / name, name)
 
+bench = workbench("report")
+report = publish(Report, "report", bench, evaluate(bench, model, snapshot, records, EvaluateConfig(resamples=100)))
 variants = {}
 for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
     bench = workbench(name)
-    outcome = compress(bench, name, model, snapshot, records, variants.get(parent), CompressConfig(), EvaluateConfig())
+    parents = (model, snapshot, records, report, variants.get(parent))
+    outcome = compress(bench, name, *parents, CompressConfig(), EvaluateConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
 publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
-evaluate(workbench("report"), model, snapshot, records, EvaluateConfig(resamples=100))
 bench = workbench("keras")
 plan = architecture(model.path)
 network = load(model.path)

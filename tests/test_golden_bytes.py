@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import Model, Outcome, Records, Snapshot, Variant
+from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.config import (
     CompressConfig,
     ConvnetModel,
@@ -53,7 +53,7 @@ GOLDEN = {
     "export/README.md": "f9e2499262cc2e21",
     "export/transform/image.json": "de840acbc0d30793",
     "trained/state/ledger.jsonl": "44a6b3eb9b0ac7d0",
-    "report/report.json": "7a97b61c76e35daa",
+    "report/report.json": "86c1b14c1c77db2d",
     "report/predictions/test.npy": "fed12cbe7bf83fae",
 }
 
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(_: Workbench, root: Path) -> None:
     """Make every artifact below `root`."""
-    import tasks.evaluation.report as report
+    import tasks.evaluation.report as reports
     from tasks.compression.variants import build as compress
     from tasks.data import records as convert
     from tasks.data import snapshots
@@ -82,17 +82,19 @@ def make(_: Workbench, root: Path) -> None:
     layout = ImageSnapshot(height=8, width=8, channels=1)
     snapshot = published(Snapshot, bench, snapshots.build(bench, records, layout))
     model = given_model(root, snapshot)
+    config, evaluate = CompressConfig(), EvaluateConfig(resamples=100)
+    bench = workbench(root / "evaluated")
+    report = published(Report, bench, reports.build(bench, model, snapshot, records, evaluate))
     variants: dict[str, Variant] = {}
     for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
         bench = workbench(root / name)
-        config, evaluate = CompressConfig(), EvaluateConfig(resamples=100)
-        outcome = compress(bench, name, model, snapshot, records, variants.get(parent or ""), config, evaluate)
+        outcome = compress(bench, name, model, snapshot, records, report, variants.get(parent or ""), config, evaluate)
         variants[name] = replace(published(Variant, bench, outcome), name=name)
     export(workbench(root / "export"), model, snapshot, list(variants.values()), ExportConfig())
     train = TrainConfig(steps=30, batch_size=64)
     fit(workbench(root / "trained"), snapshot, CONFIG, train, 3)
-    report.inference_function = lambda network: given_logits  # type: ignore[assignment]
-    report.build(workbench(root / "report"), model, snapshot, records, EvaluateConfig(resamples=100))
+    reports.inference_function = lambda network: given_logits  # type: ignore[assignment]
+    reports.build(workbench(root / "report"), model, snapshot, records, evaluate)
 
 
 def given_model(root: Path, snapshot: Snapshot) -> Model:

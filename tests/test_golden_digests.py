@@ -17,22 +17,22 @@ GOLDEN = {
     "convert/records": "abd2b7c89e7977eb",
     "snapshot/snapshot": "452bfe280006bc6d",
     "train/model": "421623351a737c03",
-    "evaluate/report": "1c018f701f812e74",
-    "compress/saved_model": "32260c0421ca43ef",
-    "compress/litert": "918c413eb6fbec97",
-    "compress/int8_dynamic": "e1fa6609e417d9c6",
-    "export/export": "f577f434d507cef0",
+    "evaluate/report": "f684ec18f1a78bd9",
+    "compress/saved_model": "45ac34ee17eba160",
+    "compress/litert": "dc32c35b8009006a",
+    "compress/int8_dynamic": "4fde4fff00df7c70",
+    "export/export": "541d06533cf1b4f2",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "320d26f0767f619b",
     "snapshot/snapshot": "b34681a64951fc49",
     "train/model": "ce73ee118f954290",
-    "evaluate/report": "6b7bb2b104c3daa1",
-    "compress/saved_model": "145dfb99ded2f819",
-    "compress/litert": "005c56ad5286abe4",
-    "compress/int8_dynamic": "602675aac1fb6d98",
-    "export/export": "2e677d6b6d9eb02a",
+    "evaluate/report": "3b3b5a8db2ce3424",
+    "compress/saved_model": "ffbf7d05f6246ac6",
+    "compress/litert": "36b8636172581d2c",
+    "compress/int8_dynamic": "97642820e81c5968",
+    "export/export": "ce4465513ad5e645",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -135,7 +135,7 @@ def test_every_line_of_a_preset_says_what_it_is_for(tmp_path: Path) -> None:
         assert load(tmp_path / "x.yaml").source.path == found.source["path"]
         lines = [line for line in preset.splitlines() if ": " in line and not line.startswith("#")]
         plain = {line.split(":")[0].strip() for line in lines if "  # " not in line}
-        assert plain <= {"kind", "width"}
+        assert plain <= {"kind", "width", "optimizer"}
 
 
 def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workbench) -> None:

@@ -83,9 +83,9 @@ def test_a_password_stands_on_no_command_line(tmp_path: Path, monkeypatch: pytes
 
 
 REFUSALS = [
-    ("up --prefect-port 70000", "--prefect-port: 70000; a port is a whole number from 1 to 65535"),
+    ("up --prefect-port 70000", "--prefect-port: 70000; a port is an integer from 1 to 65535"),
     ("up --mlflow-port -1", "--mlflow-port: -1; a port"),
-    ("up --mlflow-port 4211 --prefect-port 4211", "--mlflow-port: 4211; each server has a port of its own"),
+    ("up --mlflow-port 4211 --prefect-port 4211", "--mlflow-port: 4211; each server needs a port of its own"),
     ("up --host ::1 --auth", "--host: ::1: Address family for hostname not supported"),
     ("up --host nobody.invalid --auth", "--host: nobody.invalid: "),
     ("up --host 192.0.2.1 --auth", "--host: 192.0.2.1: Cannot assign requested address"),

@@ -83,7 +83,7 @@ def test_a_second_run_of_what_waits_points_to_the_run_that_asked(registry_home: 
     assert [row["action"] for row in registry_home.audit.rows()] == ["await", "await"] and registry_home.at(
         "candidate"
     ) == "2"
-    with pytest.raises(Refused, match=f"awaits the approval of {first.run_id}; .*; millrace reject {first.run_id}"):
+    with pytest.raises(Refused, match=f"awaits the approval of {first.run_id}; .*; use millrace reject {first.run_id}"):
         approval.settle(registry_home.client, Run(registry_home.home, second.folder), NO)
 
 
@@ -108,7 +108,7 @@ def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(registry_ho
     registry_home.promote(run, 2, 0.9)
     registry_home.register(registry_home.run(3), 3, 0.99, records="S")
     registry_home.client.set_registered_model_alias("digits", "champion", "3")
-    with pytest.raises(Refused, match="judged on other records; .*; millrace run pipeline .* compares them anew"):
+    with pytest.raises(Refused, match="evaluated on other records; .*; compare them with millrace run pipeline "):
         approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert Run(registry_home.home, run.folder).record["status"] == "awaiting_approval"
     approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)
@@ -186,16 +186,20 @@ def test_what_cannot_be_answered_is_refused(registry_home: RegistryHome) -> None
     registry_home.promote(run, 1, 0.8)
     approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     for answer in (YES, NO):
-        with pytest.raises(Refused, match="digits version 1 was approved by ada already; .*: millrace rollback digits"):
+        with pytest.raises(
+            Refused, match="digits version 1 was approved by ada already; .*, use millrace rollback digits"
+        ):
             approval.settle(registry_home.client, Run(registry_home.home, run.folder), answer)
     plain = registry_home.run(2, required=False)
     registry_home.promote(plain, 2, 0.9)
-    with pytest.raises(Refused, match="completed, digits version 2: champion, with .*; approve answers a run that"):
+    with pytest.raises(Refused, match="completed, digits version 2: champion, with .*; approve needs a run that"):
         approval.settle(registry_home.client, Run(registry_home.home, plain.folder), YES)
     gone = registry_home.run(3)
     registry_home.promote(gone, 3, 0.95)
     registry_home.client.delete_model_version("digits", "3")
-    with pytest.raises(Refused, match="digits version 3 is not in the registry; .* registers it anew"):
+    with pytest.raises(
+        Refused, match="digits version 3 is not in the registry; .*; register it again with millrace run"
+    ):
         approval.settle(registry_home.client, Run(registry_home.home, gone.folder), YES)
 
 
@@ -205,9 +209,9 @@ def test_rollback_goes_back_step_by_step_and_gates_do_not_undo_it(registry_home:
     assert registry_home.promote(registry_home.run(3, required=False), 3, 0.9) == "rejected"
     assert registry_home.tags("3")["gate"] == "candidate only: rolled back by bob (system user): too slow"
     assert roll_back(registry_home.client, registry_home.home, "digits", None, NO)[:2] == ("2", "1")
-    with pytest.raises(Refused, match="version 1 is the first champion that is known"):
+    with pytest.raises(Refused, match="version 1 is the first known champion"):
         roll_back(registry_home.client, registry_home.home, "digits", None, NO)
-    with pytest.raises(Refused, match="--to: digits version 7; .*; choose among 2, 3"):
+    with pytest.raises(Refused, match="--to: digits version 7; .*; choose one of 2, 3"):
         roll_back(registry_home.client, registry_home.home, "digits", "7", NO)
     assert roll_back(registry_home.client, registry_home.home, "digits", "3", YES)[:2] == ("1", "3")
     assert "rolled_back" not in registry_home.tags("3") and registry_home.tags("3")["champion_by"] == YES.by

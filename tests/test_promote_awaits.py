@@ -52,10 +52,10 @@ def test_it_ends_with_exit_code_3_and_says_what_to_type(home: CommandHome, asked
 def test_its_answers_are_refused_in_one_line_where_there_is_nothing_to_answer(home: CommandHome, asked: Answer) -> None:
     first = next(path.name for path in home.root.glob("runs/2*") if path.name != asked.json["run_id"])
     for words, says in [
-        (("approve", asked.json["run_id"], "--reason", " "), '--reason: ""; a decision has a reason'),
+        (("approve", asked.json["run_id"], "--reason", " "), '--reason: ""; a decision needs a reason'),
         (("approve", "nobody", "--reason", "x"), "nobody: no such run"),
         (("reject", first, "--reason", "x"), "completed, digits version 1: champion, with"),
-        (("rollback", "digits", "--reason", "x"), "version 1 is the first champion that is known"),
+        (("rollback", "digits", "--reason", "x"), "version 1 is the first known champion"),
     ]:
         answer = home(*words, "--json")
         assert answer.code == 2, answer.stderr
@@ -89,7 +89,7 @@ def test_approve_ends_the_run_and_rollback_takes_it_back(home: CommandHome, aske
 
 def test_verify_checks_the_log_and_names_the_damaged_line(home: CommandHome, asked: Answer) -> None:
     whole = home("verify", "--all")
-    assert whole.code == 0 and "whole    audit.jsonl" in whole.stdout, whole.stdout
+    assert whole.code == 0 and "intact   audit.jsonl" in whole.stdout, whole.stdout
     log = home.root / "audit.jsonl"
     log.write_text(log.read_text().replace('"await"', '"waits"'))
     damaged = home("verify", "--all", "--json")

@@ -121,4 +121,4 @@ def test_what_was_begun_is_dropped_where_somebody_else_has_decided(
         and len(registry_home.audit_lines()) == 1
         and registry_home.audit.begun() is None
     )
-    assert "promote digits version 2 was begun" in capsys.readouterr().err
+    assert "promote digits version 2 was not completed" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from tasks.config import CompressConfig
 from tasks.evaluation import gates
 from tasks.exporting import LITERT, SAVED_MODEL
 
-VARIANT_VERSION = 2
+VARIANT_VERSION = 3
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tasks.artifacts import Model, Outcome, Records, Snapshot, Variant
+from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
 from tasks.evaluation.judging import (
-    Call,
     Comparison,
-    Judge,
-    Kept,
     ModelOutputs,
+    Probe,
     SnapshotSplit,
     compare,
     limit,
     make_judge,
-    run_models,
+    run_model,
 )
-from tasks.exporting import FILES, LITERT, REFERENCE, SAVED_MODEL, litert, saved_model
-from tasks.exporting.export import write_arrays
+from tasks.evaluation.report import read_kept
+from tasks.exporting import FILES, LITERT, SAVED_MODEL, litert, saved_model
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
@@ -45,6 +41,7 @@ def build(
     model: Model,
     snapshot: Snapshot,
     records: Records,
+    report: Report,
     parent: Variant | None,
     config: CompressConfig,
     evaluate: EvaluateConfig,
@@ -53,8 +50,10 @@ def build(
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, file, bytes, files,
     quality on the test split with intervals, the loss against Keras with 95 % bounds, the gates' verdicts, and whether
-    none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written as well. A float
-    variant also stores Keras' outputs as `reference.npz`, so that Keras runs once for all variants made from it.
+    none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written as well.
+
+    What Keras answers is read from the model's report, whatever that was configured to show of it; it runs here for
+    the probed rows only.
     """
     bench.staging.reserve(model.bytes)
     network = load(model.path)
@@ -65,20 +64,16 @@ def build(
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
     variant_call = open_variant(bench.staging.root, format_name, bench.threads)
-    (own,) = run_models(judge, variant_call, name=SPLIT, progress=bench.progress).kept
-    reference = _reference(judge, inference_function(network), parent)
-    if name in FLOAT:
-        with bench.staging.piece(REFERENCE) as piece:
-            write_arrays(piece.path, reference)
-    quality_metrics = intervals(judge.metrics, TASKS[task].metrics, judge.predictions(own), evaluate.resamples)
-    comparison = compare(task, judge, reference, own, evaluate.resamples)
-    probed = min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs))
-    probe_outputs = run_models(judge, inference_function(network), variant_call, name=SPLIT, most=probed)
+    probe = Probe(inference_function(network), min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs)))
+    outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
+    own = judge.predictions(outputs.kept)
+    quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
+    comparison = compare(task, judge, read_kept(report, SPLIT, judge), outputs.kept, evaluate.resamples)
 
     files = bench.staging.pieces(FILES[format_name])
     size = sum(file["bytes"] for file in files.values())
     float_size = _bytes(parent) if parent is not None and parent.name == LITERT else size
-    verdicts = _judge(task, name, size, float_size, probe_outputs, comparison, judge.examples, config)
+    verdicts = _judge(task, name, size, float_size, outputs, comparison, judge.examples, config)
     variant = {
         "name": name,
         "format": format_name,
@@ -88,9 +83,9 @@ def build(
         "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in quality_metrics.items()}},
         "against_float": {
             **comparison.as_json(),
-            "max_abs_difference": probe_outputs.max_abs_difference,
-            "largest": probe_outputs.largest,
-            "probed": probed,
+            "max_abs_difference": outputs.max_abs_difference,
+            "largest": outputs.largest,
+            "probed": probe.rows,
         },
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
@@ -121,26 +116,18 @@ def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) ->
             litert.write(parent.path / FILES[SAVED_MODEL], piece.path)
 
 
-def _reference(judge: Judge, keras_call: Call, parent: Variant | None) -> Kept:
-    """Return what is kept of Keras' outputs: from a run, or from the float parent's `reference.npz`."""
-    if parent is None:
-        return run_models(judge, keras_call, name=SPLIT).kept[0]
-    with np.load(parent.path / REFERENCE) as kept:
-        return dict(kept)
-
-
 def _judge(
     task: str,
     name: str,
     size: int,
     float_size: int,
-    probe_outputs: ModelOutputs,
+    outputs: ModelOutputs,
     comparison: Comparison,
     examples: int,
     config: CompressConfig,
 ) -> list[Verdict]:
     if name in FLOAT:
-        return [gates.parity(probe_outputs.max_abs_difference, probe_outputs.largest, config.max_difference)]
+        return [gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference)]
     max_loss = limit(task, config.max_quality_loss, comparison.before)
     needed, counted = examples_needed(comparison.share, max_loss), "files" if task == "language_model" else "examples"
     quality = gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, counted)

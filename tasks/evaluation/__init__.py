@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.config.evaluate import METRICS
 
-REPORT_VERSION = 3
+REPORT_VERSION = 4
 """Incremented when the same model and snapshot would give another report."""
 
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")

@@ -166,58 +166,73 @@ def quarters(values: npt.NDArray, name: str) -> dict[str, npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
+class Probe:
+    """A second model, whose outputs for the first `rows` rows are compared with those of the model one by one."""
+
+    call: Call
+    rows: int
+
+
+@dataclass(frozen=True)
 class ModelOutputs:
-    """What was kept of one or two models' outputs for the same rows, and their largest difference."""
+    """What was kept of a model's outputs for all rows, and their largest difference from the probe's."""
 
-    kept: list[Kept]
-    max_abs_difference: float
-    largest: float
-    """Largest absolute value of the first model's outputs."""
+    kept: Kept
+    max_abs_difference: float = 0.0
+    largest: float = 0.0
+    """Largest absolute value of the probe's outputs."""
 
 
-def run_models(
+def run_model(
     judge: Judge,
-    *calls: Call,
+    call: Call,
+    *,
     name: str = "",
-    most: int | None = None,
+    probe: Probe | None = None,
     progress: Callable[[int, int, str], None] = lambda *arguments: None,
 ) -> ModelOutputs:
-    """Run one or more models on every row, or on the first `most`, holding one batch of outputs at a time.
+    """Run a model on every row, holding one batch of outputs at a time.
 
     Raises:
         Failed: outputs that are not finite.
     """
-    size, rows = max_batch_size(judge.outputs), min(len(judge.inputs), most or len(judge.inputs))
-    kept: list[list[Kept]] = [[] for _ in calls]
-    max_difference = largest = 0.0
+    size, rows = max_batch_size(judge.outputs), len(judge.inputs)
+    kept: list[Kept] = []
+    differences, extents = [0.0], [0.0]
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, rows, size):
             progress(start, rows, "rows")
-            batch = np.ascontiguousarray(judge.inputs[start : min(start + size, rows)])
-            outputs = [call(batch) for call in calls]
+            batch = np.ascontiguousarray(judge.inputs[start : start + size])
+            outputs = call(batch)
             shares = range(0, len(batch), -(-len(batch) // THREADS))
-            parts = [[array[at : at + shares.step] for array in outputs] for at in shares]
-            for part in pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts):
-                for arrays, into in zip(part.kept, kept, strict=True):
-                    into.append(arrays)
-                largest, max_difference = max(largest, part.largest), max(max_difference, part.max_abs_difference)
-    joined = [{key: np.concatenate([each[key] for each in batches]) for key in batches[0]} for batches in kept]
-    return ModelOutputs(joined, max_difference, largest)
+            parts = [outputs[at : at + shares.step] for at in shares]
+            kept += pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts)
+            if probe is not None and start < probe.rows:
+                expected = probe.call(batch[: probe.rows - start])
+                extents.append(_largest(expected, name))
+                differences.append(float(np.abs(expected - outputs[: len(expected)]).max()))
+    joined = {key: np.concatenate([each[key] for each in kept]) for key in kept[0]}
+    return ModelOutputs(joined, max(differences), max(extents))
 
 
-def _reduce(judge: Judge, name: str, start: int, outputs: list[npt.NDArray[np.float32]]) -> ModelOutputs:
-    """Reduce each model's outputs for the rows from `start` on to what is kept."""
-    extents = [(float(array.max()), -float(array.min())) for array in outputs]
-    if not np.isfinite(extents).all():  # the extremes of a NaN are NaN, and need no temporary array
-        bad = int((~np.isfinite(np.stack(outputs).reshape(len(outputs), len(outputs[0]), -1))).any(axis=(0, 2)).sum())
+def _reduce(judge: Judge, name: str, start: int, outputs: npt.NDArray[np.float32]) -> Kept:
+    """Reduce the outputs for the rows from `start` on to what is kept."""
+    _largest(outputs, name)
+    return judge.keep(outputs, start)
+
+
+def _largest(outputs: npt.NDArray[np.float32], name: str) -> float:
+    """Return the largest absolute value of outputs; raise `Failed` where they are not finite."""
+    largest = max(float(outputs.max()), -float(outputs.min()))
+    if not np.isfinite(largest):  # the extremes of a NaN are NaN, and need no temporary array
+        bad = int((~np.isfinite(outputs.reshape(len(outputs), -1))).any(axis=1).sum())
         raise Failed(
             "model",
-            f"outputs of {bad} of {len(outputs[0])} {name} examples are not finite",
+            f"outputs of {bad} of {len(outputs)} {name} examples are not finite",
             "a model answers with numbers",
             "lower train.learning_rate or set train.clip_norm",
         )
-    differences = [float(np.abs(outputs[0] - array).max()) for array in outputs[1:]]
-    return ModelOutputs([judge.keep(array, start) for array in outputs], max(differences, default=0.0), max(extents[0]))
+    return largest
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.artifacts import Model, Outcome, Records, Snapshot
+from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.evaluation import REPORT_VERSION, primary_metric, select_metrics
 from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
-from tasks.evaluation.judging import Judge, SnapshotSplit, make_judge, run_models
+from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, run_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
 from tasks.store.files import pretty
@@ -28,7 +28,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     """Evaluate a model on the validation and test splits.
 
     Writes `report.json`, `pictures/<name>.png` (of the test split) and `predictions/<split>.npy` (float32, in stored
-    order: logits [N, classes], or the array that the task's `Judge.saved` names), for paired comparisons.
+    order: logits [N, classes], or the array that the task's `Judge.saved` names), for paired comparisons; what else
+    the judge keeps in `predictions/<split>.<array>.npy`, so that variants are compared without running Keras again.
 
     Raises:
         Failed: a split is empty, or the model's outputs are not finite.
@@ -42,9 +43,10 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     sample: dict[str, Any] = {}
     for split in SPLITS:
         judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, split), config, loss)
-        (kept,) = run_models(judge, call, name=split, progress=bench.progress).kept
-        with bench.staging.piece(f"predictions/{split}.npy") as piece, open(piece.path, "wb") as file:
-            np.save(file, kept[judge.saved])
+        kept = run_model(judge, call, name=split, progress=bench.progress).kept
+        for key, array in kept.items():
+            with bench.staging.piece(_file(split, key, judge)) as piece, open(piece.path, "wb") as file:
+                np.save(file, array)
         predictions = judge.predictions(kept)
         metrics = intervals(judge.metrics, select_metrics(task, config.metrics), predictions, config.resamples)
         details, figures = judge.details(predictions), judge.figures(predictions)
@@ -75,6 +77,17 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     }
     bench.staging.put("report.json", pretty(report))
     return Outcome(counts=counts, statistics={"metrics": flattened})
+
+
+def read_kept(report: Report, split: str, judge: Judge) -> Kept:
+    """Read what the judge kept of the model's outputs on a split when the report was made."""
+    folder = report.path / "predictions"
+    others = {path.suffixes[-2][1:]: path for path in folder.glob(f"{split}.*.npy")}
+    return {key: np.load(path) for key, path in {judge.saved: folder / f"{split}.npy", **others}.items()}
+
+
+def _file(split: str, key: str, judge: Judge) -> str:
+    return f"predictions/{split}.npy" if key == judge.saved else f"predictions/{split}.{key}.npy"
 
 
 def _slices(judge: Judge, task: str, predictions: Any, resamples: int) -> list[dict[str, Any]]:

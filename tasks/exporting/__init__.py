@@ -12,8 +12,5 @@ LITERT = "litert"
 FILES = {SAVED_MODEL: "saved_model", LITERT: "model.tflite"}
 """Name of each format's file or folder in a variant and in an export."""
 
-REFERENCE = "reference.npz"
-"""What is kept of Keras' outputs on the test split, in a float variant: the reference for variants made from it."""
-
 OUTPUT = "logits"
 """Name of the output in every form."""

@@ -20,7 +20,7 @@ from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
-from tasks.exporting import REFERENCE, SAVED_MODEL, readme, verify
+from tasks.exporting import SAVED_MODEL, readme, verify
 from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, input_array, model_input, targets
 from tasks.models.forward import predict
@@ -56,7 +56,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     feature = model_input(snapshot.manifest["features"])
     inputs = golden_inputs(snapshot, config.golden)
     for variant in variants:
-        _copy(variant, "", bench.staging, variant.name, except_file=REFERENCE)
+        _copy(variant, "", bench.staging, variant.name)
     _copy(snapshot, "transform", bench.staging, "transform")
     architecture_json = architecture(model.path)
     if (
@@ -144,10 +144,10 @@ def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _copy(artifact: Artifact, folder: str, staging: Staging, target: str, except_file: str = "") -> None:
-    """Copy an artifact's published files of `folder` (all for "") to `target` in the staging, without `except_file`."""
+def _copy(artifact: Artifact, folder: str, staging: Staging, target: str) -> None:
+    """Copy an artifact's published files of `folder` (all for "") to `target` in the staging."""
     for row in artifact.manifest["files"]:
         path = Path(row["path"])
-        if path.is_relative_to(folder or ".") and row["path"] != except_file:
+        if path.is_relative_to(folder or "."):
             with staging.piece(f"{target}/{path.relative_to(folder).as_posix()}") as piece:
                 shutil.copyfile(artifact.path / path, piece.path)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.data.snapshots.tokens import lineage
-from tasks.evaluation.judging import Call, Documents, Judge, Split, make_judge, run_models
+from tasks.evaluation.judging import Call, Documents, Judge, Split, make_judge, run_model
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 
@@ -21,7 +21,7 @@ EVALUATE_CONFIG = EvaluateConfig()
 def predictions_of_texts(split: Split, call: Call) -> Any:
     """Run a language model on a split of texts and return its `language_model.Predictions`."""
     judge: Judge = make_judge("language_model", split, EVALUATE_CONFIG)
-    return judge.predictions(run_models(judge, call).kept[0])
+    return judge.predictions(run_model(judge, call).kept)
 
 
 class RawSplit(Split):

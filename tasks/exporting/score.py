@@ -14,7 +14,7 @@ from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import TASKS, primary_metric
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import Split, make_judge, run_models
+from tasks.evaluation.judging import Split, make_judge, run_model
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
@@ -42,7 +42,7 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
         raise Failed(str(records), f"no examples of split {split}", "a score needs examples", "name another split")
     task, raw = _open(export, transform, reader, split)
     judge = make_judge(task, raw, config, transform.get("loss"))
-    (kept,) = run_models(judge, float_model(export), name=split, progress=bench.progress).kept
+    kept = run_model(judge, float_model(export), name=split, progress=bench.progress).kept
     scores: dict[str, Any] = {"examples": judge.examples}
     for name, item in intervals(judge.metrics, TASKS[task].metrics, judge.predictions(kept), config.resamples).items():
         scores |= item.flat(name)

@@ -200,7 +200,7 @@ def _read(path: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_bytes())
         return record
     except ValueError:
-        raise Failed(str(path), "not JSON", "the record of a run is JSON", f"delete {path.parent}") from None
+        raise Failed(str(path), "not JSON", "the record of a run is JSON", f"remove {path.parent}") from None
 
 
 def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:

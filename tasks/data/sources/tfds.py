@@ -97,7 +97,7 @@ class Prepared:
         for field in ("key", "group"):
             name = getattr(config, field)
             if name is not None and self._kinds.get(name) not in ("text", "number", "label"):
-                raise self._unknown(field, name, "a text or a whole number")
+                raise self._unknown(field, name, "a text or an integer")
 
     @property
     def features(self) -> dict[str, Feature]:
