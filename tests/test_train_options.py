@@ -24,7 +24,8 @@ from tasks.training.actions import Log, Progress
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
-from tasks.training.engines.tensorflow.objectives import class_weights, make_objective
+from tasks.training.engines.tensorflow.objectives import make_objective
+from tasks.training.engines.tensorflow.objectives.classification import class_weights
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, StepSums

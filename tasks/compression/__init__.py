@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from tasks.artifacts import Variant
 from tasks.config import CompressConfig
 from tasks.evaluation import gates
-from tasks.exporting import LITERT, SAVED_MODEL
+from tasks.exporting import FORMATS
 
 VARIANT_VERSION = 3
 """Incremented when the same model and snapshot would give another variant."""
@@ -17,12 +19,28 @@ VARIANT_VERSION = 3
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
 """Packages whose versions decide a variant's bytes."""
 
-INT8_DYNAMIC = "int8_dynamic"
+METHODS = {"int8_dynamic": "tasks.compression.int8_dynamic"}
+"""The module of each of `compress.methods`, imported on use."""
 
-FORMATS = {SAVED_MODEL: SAVED_MODEL, LITERT: LITERT, INT8_DYNAMIC: LITERT}
-"""Format of each variant by name; a float variant has the name of its format."""
 
-FLOAT = (SAVED_MODEL, LITERT)
+class Method(Protocol):
+    """A module of `METHODS`."""
+
+    FORMAT: str
+    """The format of the float file that it compresses, and of its result."""
+
+    def write(self, float_file: Path, target: Path) -> None:
+        """Compress a float file; inputs and outputs keep their dtypes."""
+
+
+def method_of(name: str) -> Method:
+    """Return the module of a method."""
+    return cast(Method, import_module(METHODS[name]))
+
+
+def is_float(name: str) -> bool:
+    """Return whether a variant is float: it has the name of its format, any other the name of its method."""
+    return name in FORMATS
 
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
@@ -36,7 +54,7 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
     kept = []
     for variant in variants:
         verdicts = list(variant.manifest["statistics"]["gates"])
-        if latency and config.max_latency_ratio is not None and variant.name not in FLOAT:
+        if latency and config.max_latency_ratio is not None and not is_float(variant.name):
             ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
             verdicts.append(gates.latency(ratio, config.max_latency_ratio).as_json())
         reasons = "; ".join(verdict["text"] for verdict in verdicts if not verdict["passed"])

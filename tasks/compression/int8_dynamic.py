@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+FORMAT = "litert"
 MIN_VALUES = 1024
 """Tables with fewer values stay float."""
 

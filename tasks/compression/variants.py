@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import FLOAT, FORMATS, INT8_DYNAMIC, int8_dynamic
+from tasks.compression import is_float, method_of
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.evaluation import TASKS, gates
 from tasks.evaluation.gates import Verdict
@@ -21,7 +21,7 @@ from tasks.evaluation.judging import (
     run_model,
 )
 from tasks.evaluation.report import read_kept
-from tasks.exporting import FILES, LITERT, SAVED_MODEL, litert, saved_model
+from tasks.exporting import format_of
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
@@ -59,8 +59,9 @@ def build(
     network = load(model.path)
     architecture_json = architecture(model.path)
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
-    format_name = FORMATS[name]
-    _write(bench, name, network, parent)
+    format_name = name if is_float(name) else method_of(name).FORMAT
+    file = format_of(format_name).FILE
+    _write(bench, name, file, network, parent)
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
     variant_call = open_variant(bench.staging.root, format_name, bench.threads)
@@ -70,14 +71,14 @@ def build(
     quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
     comparison = compare(task, judge, read_kept(report, SPLIT, judge), outputs.kept, evaluate.resamples)
 
-    files = bench.staging.pieces(FILES[format_name])
+    files = bench.staging.pieces(file)
     size = sum(file["bytes"] for file in files.values())
-    float_size = _bytes(parent) if parent is not None and parent.name == LITERT else size
+    float_size = size if is_float(name) or parent is None else _bytes(parent)
     verdicts = _judge(task, name, size, float_size, outputs, comparison, judge.examples, config)
     variant = {
         "name": name,
         "format": format_name,
-        "file": FILES[format_name],
+        "file": file,
         "bytes": size,
         "files": sorted(files),
         "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in quality_metrics.items()}},
@@ -96,24 +97,22 @@ def build(
         **{f"{name}/{SPLIT}/{figure}": value for figure, value in comparison.figures.items()},
         f"{name}/bytes": size,
     }
-    if format_name == LITERT:
+    if not is_float(name):
         metrics[f"{name}/size_ratio"] = size / float_size
     statistics = {key: variant[key] for key in ("format", "bytes", "gates", "accepted")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 
 
-def _write(bench: Workbench, name: str, network: Any, parent: Variant | None) -> None:
-    if name == SAVED_MODEL:
-        scratch = bench.staging.scratch(name)
-        saved_model.write(network, scratch)
-        bench.staging.take(scratch, FILES[SAVED_MODEL])
-        return
-    assert parent is not None, f"{name} is made from a float variant"
-    with bench.staging.piece(FILES[LITERT]) as piece:
-        if name == INT8_DYNAMIC:
-            int8_dynamic.write(parent.path / FILES[LITERT], piece.path)
-        else:
-            litert.write(parent.path / FILES[SAVED_MODEL], piece.path)
+def _write(bench: Workbench, name: str, file: str, network: Any, parent: Variant | None) -> None:
+    """Write a variant's file or folder, a float one as its format does, any other as its method does."""
+    scratch = bench.staging.scratch(name)
+    float_file = None if parent is None else parent.path / format_of(parent.manifest["statistics"]["format"]).FILE
+    if is_float(name):
+        format_of(name).write(network, float_file, scratch / file)
+    else:
+        assert float_file is not None, f"{name} is made from a float variant"
+        method_of(name).write(float_file, scratch / file)
+    bench.staging.take(scratch)
 
 
 def _judge(
@@ -126,7 +125,7 @@ def _judge(
     examples: int,
     config: CompressConfig,
 ) -> list[Verdict]:
-    if name in FLOAT:
+    if is_float(name):
         return [gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference)]
     max_loss = limit(task, config.max_quality_loss, comparison.before)
     needed, counted = examples_needed(comparison.share, max_loss), "files" if task == "language_model" else "examples"

@@ -19,6 +19,14 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
 }
 """By task, the default one first."""
 
+OPTIONS = {
+    "classification": ("label_smoothing", "class_weights"),
+    "multilabel": ("label_smoothing",),
+    "regression": (),
+    "language_model": ("label_smoothing",),
+}
+"""By task, the options that its loss has."""
+
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -63,6 +71,9 @@ class Sgd(Section):
         return self
 
 
+OptimizerConfig = Annotated[Adam | AdamW | Sgd, BY_KIND]
+
+
 class Schedule(Section):
     """The learning rate by step: up over `warmup` steps, then down, as `kind` says, to `end` at the last step."""
 
@@ -89,6 +100,11 @@ class OneDevice(Section):
     kind: Literal["one_device"] = "one_device"
     """How a step is spread over devices."""
 
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return 1
+
 
 class Mirrored(Section):
     """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
@@ -97,6 +113,14 @@ class Mirrored(Section):
     """How a step is spread over devices."""
     devices: Annotated[int, Field(ge=2, le=64)] = 2
     """Devices; without that many accelerators, logical ones of the CPU."""
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.devices
+
+
+StrategyConfig = Annotated[OneDevice | Mirrored, BY_KIND]
 
 
 class EarlyStopping(Section):
@@ -149,7 +173,7 @@ class TrainConfig(Section):
     class_weights: Annotated[Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None, LATER] = None
     """Weight of an example by its class: a mapping for every class, or `balanced`: N / (classes x examples of it)."""
 
-    optimizer: Annotated[Adam | AdamW | Sgd, BY_KIND] = Adam()
+    optimizer: OptimizerConfig = Adam()
     """The update rule."""
 
     learning_rate: Rate = 1e-3
@@ -172,7 +196,7 @@ class TrainConfig(Section):
     count from its first step. The result is, bit for bit, that of one longer training; where it would not be (a
     schedule that falls, a last batch that was not full), it is refused."""
 
-    strategy: Annotated[OneDevice | Mirrored, NOT_IDENTITY, BY_KIND] = OneDevice()
+    strategy: Annotated[StrategyConfig, NOT_IDENTITY] = OneDevice()
     """The layout of a step over devices."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
@@ -195,10 +219,10 @@ class TrainConfig(Section):
         if self.loss is not None and self.loss not in LOSSES[task]:
             rule = f"the losses of {task} are {', '.join(LOSSES[task])}"
             raise Conflict("train.loss", self.loss, rule, "choose among these")
-        if self.label_smoothing and task == "regression":
-            raise Conflict("train.label_smoothing", self.label_smoothing, "is ignored by regression", "leave it out")
-        if self.class_weights is not None and task != "classification":
-            raise Conflict("train.class_weights", "given", f"are ignored by {task}", "leave them out")
+        for name in sorted({option for options in OPTIONS.values() for option in options} - set(OPTIONS[task])):
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise Conflict(f"train.{name}", value, f"is ignored by {task}", "leave it out")
 
     def fit_classes(self, classes: Sequence[str]) -> None:
         """Raise `Conflict` where class weights do not name exactly these classes."""
@@ -209,8 +233,7 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def batch_divides(self) -> TrainConfig:
-        replicas = self.strategy.devices if isinstance(self.strategy, Mirrored) else 1
-        share = replicas * self.accumulate
+        share = self.strategy.replicas * self.accumulate
         if self.batch_size % share:
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"

@@ -1,4 +1,16 @@
-"""Deployable forms of a model: one format per module, running them, and their verification in a fresh process."""
+"""Formats of a deployable model: a module per format, running them, and their verification in a fresh process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import numpy.typing as npt
 
 EXPORT_VERSION = 2
 """Incremented when the same model and variants would give another export."""
@@ -9,8 +21,43 @@ EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
 SAVED_MODEL = "saved_model"
 LITERT = "litert"
 
-FILES = {SAVED_MODEL: "saved_model", LITERT: "model.tflite"}
-"""Name of each format's file or folder in a variant and in an export."""
+FORMATS = {SAVED_MODEL: "tasks.exporting.saved_model", LITERT: "tasks.exporting.litert"}
+"""The module of each format, imported on use; the float variant in a format has the format's name."""
 
-OUTPUT = "logits"
-"""Name of the output in every form."""
+if TYPE_CHECKING:
+    Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
+    """From [B, *shape] in the input's dtype to float32 outputs [B, classes], for any B."""
+
+
+class Format(Protocol):
+    """A module of `FORMATS`.
+
+    It imports nothing of this project, and no package outside of its functions: a fresh process that cannot import
+    this project loads the file by its path, to verify an export with it.
+    """
+
+    __file__: str
+
+    FILE: str
+    """Name of the file or folder in a variant and in an export."""
+
+    PARENT: str | None
+    """The format that it is converted from; None for the Keras model itself."""
+
+    README: str
+    """Section of an export's README that runs a variant on the golden inputs, with the fields that `readme` fills."""
+
+    TEXT_README: str
+    """Section that continues a text; empty where the format is not meant for that."""
+
+    def write(self, model: keras.Model, parent: Path | None, target: Path) -> None:
+        """Write the float model to `target`, from Keras or from the parent's file."""
+
+    def load(self, path: Path, threads: int) -> tuple[Runner, dict[str, Any]]:
+        """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`."""
+        ...
+
+
+def format_of(name: str) -> Format:
+    """Return the module of a format."""
+    return cast(Format, import_module(FORMATS[name]))

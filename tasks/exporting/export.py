@@ -20,7 +20,7 @@ from tasks.config import ExportConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
-from tasks.exporting import SAVED_MODEL, readme, verify
+from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
 from tasks.exporting.transform import TASK
 from tasks.models.features import TARGET, TOKENS, input_array, model_input, targets
 from tasks.models.forward import predict
@@ -120,8 +120,11 @@ def verify_in_fresh_process(export: Path, working_folder: Path) -> dict[str, Any
         Failed: a file does not load or run; the error has the process' last line of stderr.
     """
     packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    command = [sys.executable, "-I", "-S", str(Path(verify.__file__).resolve()), str(export.resolve()), *packages]
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(working_folder)}
+    formats = [str(Path(format_of(name).__file__).resolve()) for name in FORMATS]
+    script = str(Path(verify.__file__).resolve())
+    command = [sys.executable, "-I", "-S", script, str(export.resolve()), *formats, "--", *packages]
+    one_thread = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(working_folder), **one_thread}
     try:
         process = subprocess.run(
             command, cwd=working_folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.evaluation import gates
-from tasks.exporting import FILES, LITERT, OUTPUT
+from tasks.exporting import format_of
+from tasks.exporting.saved_model import OUTPUT
 from tasks.models.features import TARGET, TOKENS, Input, classes, targets
 
 HEAD = """\
@@ -40,81 +41,6 @@ Input `{input}`: int32 [batch, length], any length; it was trained on {block} to
 float32 [batch, length, {vocabulary}], at each place the logits of the token that comes next. Text becomes tokens by
 `transform/tokenizer.json`, a file of the package `tokenizers`, byte for byte and without special tokens."""
 
-TEXT_CODE = """\
-## Text in, text out
-
-`pip install ai-edge-litert=={litert} numpy tokenizers`
-
-```python
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-from tokenizers import Tokenizer
-
-tokenizer = Tokenizer.from_file("transform/tokenizer.json")
-model = Interpreter("{file}", num_threads=1)
-entry, result = model.get_input_details()[0]["index"], model.get_output_details()[0]["index"]
-random = np.random.default_rng(0)
-
-tokens = [{bos}] + tokenizer.encode("import ", add_special_tokens=False).ids  # a document begins with {bos}
-for _ in range(30):
-    model.resize_tensor_input(entry, (1, len(tokens)))
-    model.allocate_tensors()
-    model.set_tensor(entry, np.array([tokens], np.int32))
-    model.invoke()
-    logits = model.get_tensor(result)[0, -1] / 0.8  # the temperature
-    chances = np.exp(logits.astype("f8") - logits.max())
-    tokens.append(int(random.choice(len(chances), p=chances / chances.sum())))
-    if tokens[-1] == {bos}:
-        break
-
-print(tokenizer.decode([token for token in tokens if token != {bos}]))
-```
-"""
-
-SAVED_MODEL_CODE = """\
-## {variant}
-
-`pip install tensorflow=={tensorflow}`
-
-```python
-import numpy as np
-import tensorflow as tf
-
-golden = np.load("golden.npz")
-model = tf.saved_model.load("{file}")  # keep it: its variables live as long as it does
-serve = model.signatures["serving_default"]
-logits = serve({input}=tf.constant(golden["inputs"]))["{output}"].numpy()
-
-print(logits.argmax(axis=-1))
-assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
-```
-"""
-
-LITERT_CODE = """\
-## {variant}
-
-`pip install ai-edge-litert=={litert} numpy`
-
-```python
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-
-golden = np.load("golden.npz")
-inputs = golden["inputs"]
-model = Interpreter("{file}", num_threads=1)
-entry = model.get_input_details()[0]["index"]  # {input}
-result = model.get_output_details()[0]["index"]  # {output}
-model.resize_tensor_input(entry, inputs.shape)
-model.allocate_tensors()
-model.set_tensor(entry, inputs)
-model.invoke()
-logits = model.get_tensor(result)
-
-print(logits.argmax(axis=-1))
-assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
-```
-"""
-
 
 def write(
     variants: list[dict[str, Any]],
@@ -145,9 +71,9 @@ def write(
         golden=f"{golden[0]} rows of {golden[1]} test tokens" if text else f"{golden[0]} test inputs",
     )
     sections = [
-        (LITERT_CODE if variant["format"] == LITERT else SAVED_MODEL_CODE).format(
+        format_of(variant["format"]).README.format(
             variant=variant["name"],
-            file=f"{variant['name']}/{FILES[variant['format']]}",
+            file=f"{variant['name']}/{variant['file']}",
             input=source.name,
             output=OUTPUT,
             tolerance=max(tolerance, 3 * verified[variant["name"]]["max_abs_difference"]),
@@ -156,10 +82,12 @@ def write(
         )
         for variant in variants
     ]
-    small = [variant for variant in variants if variant["format"] == LITERT]
-    if text and small:
-        file = f"{small[-1]['name']}/{FILES[LITERT]}"
-        sections.append(TEXT_CODE.format(file=file, bos=features[TOKENS]["bos"], litert=versions["ai-edge-litert"]))
+    continuing = [variant for variant in variants if format_of(variant["format"]).TEXT_README]
+    if text and continuing:
+        smallest = continuing[-1]
+        file = f"{smallest['name']}/{smallest['file']}"
+        code = format_of(smallest["format"]).TEXT_README
+        sections.append(code.format(file=file, bos=features[TOKENS]["bos"], litert=versions["ai-edge-litert"]))
     return "\n".join([head, *sections])
 
 

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from tasks.exporting import OUTPUT
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import keras
     from google.protobuf.message import Message
 
+FILE = "saved_model"
+PARENT = None
 SIGNATURES = ("serve", "serving_default")
+OUTPUT = "logits"
 
 FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
 """TensorFlow's names of functions: a prefix, and a number that counts up in the process."""
 
 
-def write(model: keras.Model, folder: Path) -> None:
-    """Write `model` as a SavedModel into the empty `folder`.
+def write(model: keras.Model, parent: Path | None, target: Path) -> None:
+    """Write `model` as a SavedModel into the folder `target`.
 
     Both signatures take the model's one input by its name ([B, *shape], any B) and return float32
     `logits` [B, classes].
@@ -41,11 +42,44 @@ def write(model: keras.Model, folder: Path) -> None:
 
     module.serve = tf.function(serve, [spec], autograph=False)
     concrete = module.serve.get_concrete_function()
-    tf.saved_model.save(module, str(folder), signatures=dict.fromkeys(SIGNATURES, concrete))
+    tf.saved_model.save(module, str(target), signatures=dict.fromkeys(SIGNATURES, concrete))
     # It holds a random uuid; nothing that loads a SavedModel needs it.
-    (folder / "fingerprint.pb").unlink(missing_ok=True)
-    graph = folder / "saved_model.pb"
+    (target / "fingerprint.pb").unlink(missing_ok=True)
+    graph = target / "saved_model.pb"
     graph.write_bytes(canonical(graph.read_bytes()))
+
+
+def load(path: Path, threads: int) -> tuple[SavedModel, dict[str, Any]]:
+    """Load a SavedModel, which uses the threads of the process; return the model and its interface."""
+    model = SavedModel(path)
+    return model, model.interface
+
+
+class SavedModel:
+    """Runs the default signature of a SavedModel on batches [B, *shape]."""
+
+    def __init__(self, path: Path) -> None:
+        import tensorflow as tf
+
+        self._constant = tf.constant
+        # The signature does not keep the variables alive; the loaded object does.
+        self._loaded = tf.saved_model.load(str(path))
+        self._signature = self._loaded.signatures["serving_default"]
+        (self._input,) = self._signature.structured_input_signature[1]
+
+    @property
+    def interface(self) -> dict[str, Any]:
+        """The names of the signatures; shape and dtype of inputs and outputs by name."""
+        sides = {"inputs": self._signature.structured_input_signature[1], "outputs": self._signature.structured_outputs}
+        described = {
+            side: {name: [list(spec.shape), spec.dtype.name] for name, spec in specs.items()}
+            for side, specs in sides.items()
+        }
+        return {"signatures": sorted(self._loaded.signatures), **described}
+
+    def __call__(self, batch: Any) -> Any:
+        (output,) = self._signature(**{self._input: self._constant(batch)}).values()
+        return output.numpy()
 
 
 def canonical(serialized: bytes) -> bytes:
@@ -97,3 +131,25 @@ def _rename(message: Message, names: dict[str, str]) -> None:
             value[:] = [names.get(item, item) for item in value]
         elif field.type == field.TYPE_STRING:
             setattr(message, field.name, names.get(value, value))
+
+
+README = """\
+## {variant}
+
+`pip install tensorflow=={tensorflow}`
+
+```python
+import numpy as np
+import tensorflow as tf
+
+golden = np.load("golden.npz")
+model = tf.saved_model.load("{file}")  # keep it: its variables live as long as it does
+serve = model.signatures["serving_default"]
+logits = serve({input}=tf.constant(golden["inputs"]))["{output}"].numpy()
+
+print(logits.argmax(axis=-1))
+assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
+```
+"""
+
+TEXT_README = ""

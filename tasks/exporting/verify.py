@@ -1,7 +1,8 @@
 """Verification of an export: a script for a fresh process that cannot import this project.
 
-    python -I -S verify.py EXPORT SITE_PACKAGES...
+    python -I -S verify.py EXPORT FORMAT.py... -- SITE_PACKAGES...
 
+The files of the formats (`tasks.exporting.FORMATS`) know how to load a variant, and import nothing of this project.
 `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files of
 an editable install, which would make this project importable, are not read. Keras cannot be imported either. Every
 variant runs on the golden inputs in batches of all, three and one, text also shortened; the results go to stdout as
@@ -11,7 +12,6 @@ one line of JSON.
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ HIDDEN = ("keras", "tf_keras")
 THREADS = 1
 
 
-def main(export: Path, packages: list[str]) -> None:
+def main(export: Path, modules: list[str], packages: list[str]) -> None:
     sys.path.extend(packages)
     for name in OWN_PACKAGES:
         assert importlib.util.find_spec(name) is None, f"{name} can be imported: this process proves nothing"
@@ -28,13 +28,13 @@ def main(export: Path, packages: list[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
+    formats = load_formats(modules)
     with np.load(export / "golden.npz") as golden:
         inputs, outputs = golden["inputs"], golden["outputs"]
     results = {}
     for path in sorted(export.glob("*/variant.json")):
         variant = json.loads(path.read_bytes())
-        load = {"saved_model": load_saved_model, "litert": load_litert}[variant["format"]]
-        run, interface = load(path.parent / variant["file"])
+        run, interface = formats[variant["format"]].load(path.parent / variant["file"], THREADS)
         differences, agreements = [], []
         for size, length in shapes(inputs, outputs):
             examples, expected = inputs, outputs
@@ -65,49 +65,17 @@ def decisions(outputs: Any) -> Any:
     return outputs.argmax(-1) if outputs.shape[-1] > 1 else outputs > 0
 
 
-def load_saved_model(path: Path) -> tuple[Callable[[Any], Any], dict[str, Any]]:
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    model = tf.saved_model.load(str(path))
-    serve = model.signatures["serving_default"]
-    specs = serve.structured_input_signature[1]
-    (name,) = specs
-
-    def run(batch: Any, model: Any = model) -> Any:  # `model` keeps the variables alive
-        (output,) = serve(**{name: tf.constant(batch)}).values()
-        return output.numpy()
-
-    return run, {
-        "signatures": sorted(model.signatures),
-        "inputs": {key: [list(spec.shape), spec.dtype.name] for key, spec in specs.items()},
-        "outputs": {key: [list(spec.shape), spec.dtype.name] for key, spec in serve.structured_outputs.items()},
-    }
-
-
-def load_litert(path: Path) -> tuple[Callable[[Any], Any], dict[str, Any]]:
-    from ai_edge_litert.interpreter import Interpreter
-
-    model = Interpreter(str(path), num_threads=THREADS)
-    signatures = model.get_signature_list()
-    (name,) = signatures["serving_default"]["inputs"]
-    (output,) = signatures["serving_default"]["outputs"]
-    into, out = model.get_input_details()[0], model.get_output_details()[0]
-
-    def run(batch: Any) -> Any:
-        model.resize_tensor_input(into["index"], batch.shape)
-        model.allocate_tensors()
-        model.set_tensor(into["index"], batch)
-        model.invoke()
-        return model.get_tensor(out["index"])
-
-    return run, {
-        "signatures": sorted(signatures),
-        "inputs": {name: [[int(size) for size in into["shape_signature"]], into["dtype"].__name__]},
-        "outputs": {output: [[int(size) for size in out["shape_signature"]], out["dtype"].__name__]},
-    }
+def load_formats(modules: list[str]) -> dict[str, Any]:
+    """Load the modules of formats from their files, by the name of the format, which is that of the file."""
+    formats = {}
+    for path in map(Path, modules):
+        spec = importlib.util.spec_from_file_location(f"format_{path.stem}", path)
+        assert spec is not None and spec.loader is not None, path
+        formats[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(formats[path.stem])
+    return formats
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    separator = sys.argv.index("--")
+    main(Path(sys.argv[1]), sys.argv[2:separator], sys.argv[separator + 1 :])

@@ -79,10 +79,10 @@ class Staging:
         with self.piece(name, **note) as piece:
             piece.path.write_bytes(content)
 
-    def take(self, folder: Path, name: str) -> None:
-        """Move a folder that a library wrote (a SavedModel) to `name`, each of its files as a piece."""
+    def take(self, folder: Path) -> None:
+        """Move the files that a library wrote into a scratch folder, each as a piece of the same relative path."""
         for path in sorted(file for file in folder.rglob("*") if file.is_file()):
-            with self.piece(f"{name}/{path.relative_to(folder).as_posix()}") as piece:
+            with self.piece(path.relative_to(folder).as_posix()) as piece:
                 os.replace(path, piece.path)
         shutil.rmtree(folder)
 

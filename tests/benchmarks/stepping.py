@@ -20,7 +20,7 @@ from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import Step
-from tasks.training.engines.tensorflow.strategies import OneDeviceStrategy
+from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.feeding import Feed
 from tasks.training.loop import train
 from tasks.training.meter import Meter

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import keras
@@ -13,14 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
-from tasks.config.train import Mirrored
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.objectives import WATCHED, make_objective
+from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
-from tasks.training.engines.tensorflow.strategies import Strategy, configure_logical_cpus, make_strategy
+from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
@@ -33,12 +31,12 @@ class TensorFlowEngine:
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
         self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
-        self.loss, self.watched = step.objective.loss, WATCHED[step.objective.task]
+        self.loss, self.watched = step.objective.loss, step.objective.watched
         self.position = 0
         batch = feed.plan.batch_size
         specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
-        plain = replace(step.objective, smoothing=0.0, class_weights=None)
+        plain = step.objective.plain()
 
         @tf.function(reduce_retracing=True)
         def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -121,10 +119,9 @@ class TensorFlowEngine:
 def build(
     config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int
 ) -> TensorFlowEngine:
-    """Create the engine of a config; logical devices are configured before TensorFlow is initialised."""
-    configure_logical_cpus(config.strategy.devices if isinstance(config.strategy, Mirrored) else 1)
+    """Create the engine of a config."""
+    strategy = make_strategy(config.strategy)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
-    strategy = make_strategy(config)
     with strategy.scope():
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)

@@ -1,0 +1,97 @@
+"""Objectives: the loss and the training metrics of a task, a module per `model.task` with `create`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.config.train import LOSSES
+from tasks.data.pipeline import SnapshotReader
+
+OBJECTIVES = {
+    "classification": "tasks.training.engines.tensorflow.objectives.classification",
+    "multilabel": "tasks.training.engines.tensorflow.objectives.multilabel",
+    "regression": "tasks.training.engines.tensorflow.objectives.regression",
+    "language_model": "tasks.training.engines.tensorflow.objectives.language_model",
+}
+"""The module of each task, imported on use."""
+
+Batch = dict[str, tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Losses and metrics of a batch: float32 tensors of one shape, [batch], [batch, targets] or [batch, tokens]."""
+
+    losses: tf.Tensor
+    weights: tf.Tensor
+    """Weights of the losses, class weights included; 0 for what is not scored."""
+    seen: tf.Tensor
+    """1 for what is scored, else 0; the weights of the metrics."""
+    metrics: dict[str, tf.Tensor]
+    """Metrics of each prediction by name, as `accuracy`: 1 where it is correct, else 0."""
+
+    def sums(self) -> dict[str, tf.Tensor]:
+        """Return sums over all predictions: weighted `loss`, `weight`, `seen` (scored predictions), and each metric."""
+        counted = {name: tf.reduce_sum(self.seen * values) for name, values in self.metrics.items()}
+        loss, weight = tf.reduce_sum(self.weights * self.losses), tf.reduce_sum(self.weights)
+        return {"loss": loss, "weight": weight, "seen": tf.reduce_sum(self.seen), **counted}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a task with its options; `__call__` scores the model's outputs for a batch."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    """The names of `Scored.metrics`."""
+    watched: ClassVar[tuple[str, bool]] = ("accuracy", True)
+    """The metric that early stopping uses as primary metric, and whether higher is better."""
+
+    loss: str
+    """Its name in `train.loss`."""
+    smoothing: float = 0.0
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The names of `Scored.sums`, in order."""
+        return "loss", "weight", "seen", *self.metrics
+
+    def plain(self) -> Self:
+        """Return the objective of evaluations: without label smoothing and class weights."""
+        return replace(self, smoothing=0.0)
+
+    def inputs(self, model: Any, batch: Batch) -> Any:
+        """Return the model's inputs, by name if there are several."""
+        names = [tensor.name for tensor in model.inputs]
+        return batch[names[0]] if len(names) == 1 else {name: batch[name] for name in names}
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score outputs (float32); the batch's `weight` [batch] is a factor of all weights."""
+        raise NotImplementedError
+
+
+def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> Objective:
+    """Create the objective of a task.
+
+    Raises:
+        Conflict: an option does not apply to the task.
+        Failed: the snapshot's labels or targets do not fit.
+    """
+    config.fit(task)
+    loss = config.loss or LOSSES[task][0]
+    objective: Objective = import_module(OBJECTIVES[task]).create(loss, config, snapshot)
+    return objective
+
+
+def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return losses and correctness (1 or 0) of logits [..., classes] for labels [...], float32 [...]."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
+    if smoothing:
+        uniform = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
+        losses = (1 - smoothing) * losses + smoothing * uniform
+    correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
+    return losses, correct

@@ -1,0 +1,61 @@
+"""Classification: cross-entropy of one label of several, with label smoothing and class weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.data.pipeline import SnapshotReader
+from tasks.errors import Failed
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
+
+
+@dataclass(frozen=True)
+class Classification(Objective):
+    """Softmax cross-entropy; outputs [batch, classes] are logits."""
+
+    class_weights: np.ndarray | None = None
+    """float32 [classes]; None: 1 for each."""
+
+    def plain(self) -> Self:
+        """Return the objective of evaluations: without label smoothing and class weights."""
+        return replace(self, smoothing=0.0, class_weights=None)
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the feature `label`."""
+        label = batch["label"]
+        losses, correct = cross_entropy(label, outputs, self.smoothing)
+        return Scored(losses, batch["weight"] * self._of_class(label), batch["weight"], {"accuracy": correct})
+
+    def _of_class(self, label: tf.Tensor) -> tf.Tensor:
+        if self.class_weights is None:
+            return tf.ones(tf.shape(label), tf.float32)
+        return tf.gather(tf.constant(self.class_weights, tf.float32), label)
+
+
+def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Classification:
+    """Create the objective (see `make_objective`)."""
+    weights = None if config.class_weights is None else class_weights(config, snapshot)
+    return Classification(loss, config.label_smoothing, weights)
+
+
+def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
+    """Return the weight of each class, float32 [classes], by class number.
+
+    Raises:
+        Failed: `balanced`, and a class has no example in the train split.
+    """
+    classes = snapshot.features["label"]["classes"]
+    config.fit_classes(classes)
+    if isinstance(config.class_weights, dict):
+        return np.array([config.class_weights[name] for name in classes], np.float32)
+    counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
+    if not counts.all():
+        empty = classes[int(np.flatnonzero(counts == 0)[0])]
+        rule = f"class {empty} has no example in the train split"
+        raise Failed("train.class_weights", "balanced", rule, "give the weights as a mapping")
+    return (counts.sum() / (len(classes) * counts)).astype(np.float32)

@@ -1,0 +1,38 @@
+"""Language model: cross-entropy of the next token at every position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.data.pipeline import SnapshotReader
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
+
+
+@dataclass(frozen=True)
+class LanguageModel(Objective):
+    """Softmax cross-entropy; outputs [batch, block, vocabulary] are logits, tokens are [batch, block + 1]."""
+
+    watched: ClassVar[tuple[str, bool]] = ("loss", False)
+
+    bos: int = 0
+    """The token that begins a document: it is given, not predicted, and not scored."""
+
+    def inputs(self, model: Any, batch: Batch) -> Any:
+        """Return all tokens but the last, which is a target only."""
+        return batch["tokens"][:, :-1]
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the tokens that follow."""
+        target = tf.cast(batch["tokens"][:, 1:], tf.int32)
+        weights = batch["weight"][:, None] * tf.cast(target != self.bos, tf.float32)
+        losses, correct = cross_entropy(target, outputs, self.smoothing)
+        return Scored(losses, weights, weights, {"accuracy": correct})
+
+
+def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> LanguageModel:
+    """Create the objective (see `make_objective`)."""
+    return LanguageModel(loss, config.label_smoothing, snapshot.features["tokens"]["bos"])

@@ -1,0 +1,36 @@
+"""Multilabel: binary cross-entropy of each of several labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.data.pipeline import SnapshotReader
+from tasks.errors import Failed
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored
+
+
+@dataclass(frozen=True)
+class Multilabel(Objective):
+    """Sigmoid cross-entropy; outputs [batch, labels] are logits."""
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the feature `target`, 0 or 1."""
+        target = tf.cast(batch["target"], tf.float32)
+        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
+        smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
+        correct = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
+        return Scored(losses, weights, weights, {"accuracy": correct})
+
+
+def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Multilabel:
+    """Create the objective (see `make_objective`)."""
+    target = np.asarray(snapshot.arrays("train")["target"])
+    if (other := target[(target != 0) & (target != 1)]).size:
+        rule = "the targets of multilabel are 0 or 1"
+        raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
+    return Multilabel(loss, config.label_smoothing)

@@ -1,0 +1,33 @@
+"""Regression: squared or absolute error of each of several numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.data.pipeline import SnapshotReader
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored
+
+
+@dataclass(frozen=True)
+class Regression(Objective):
+    """Errors in the targets' units; outputs are [batch, targets]."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("squared_error",)
+    watched: ClassVar[tuple[str, bool]] = ("squared_error", False)
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score outputs for the feature `target`."""
+        target = tf.reshape(tf.cast(batch["target"], tf.float32), tf.shape(outputs))
+        weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
+        squared = tf.square(outputs - target)
+        losses = squared if self.loss == "squared_error" else tf.abs(outputs - target)
+        return Scored(losses, weights, weights, {"squared_error": squared})
+
+
+def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Regression:
+    """Create the objective (see `make_objective`)."""
+    return Regression(loss)

@@ -1,0 +1,12 @@
+"""Adam (Kingma and Ba, arXiv 1412.6980)."""
+
+from __future__ import annotations
+
+import keras
+
+from tasks.config.train import Adam
+
+
+def create(config: Adam, model: keras.Model) -> keras.optimizers.Optimizer:
+    """Create the optimizer; it does not depend on the model."""
+    return keras.optimizers.Adam(1.0, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon)

@@ -1,0 +1,43 @@
+"""Strategies, which distribute a global step over devices: a module per `train.strategy.kind` with `create`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config.train import StrategyConfig
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.step import Step
+
+STRATEGIES = {
+    "one_device": "tasks.training.engines.tensorflow.strategies.one_device",
+    "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
+}
+"""The module of each kind, imported on use."""
+
+Sums = dict[str, Any]
+Run = Callable[[Arrays, np.ndarray], Sums]
+"""From batches [n, batch, ...] and learning rates [n] of n steps to the results of each step, [n] by name."""
+
+
+class Strategy(Protocol):
+    """Places variables on devices, and compiles steps."""
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which variables are created."""
+        ...
+
+    def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
+        """Return the compiled step, for batches of these names, shapes and dtypes."""
+        ...
+
+
+def make_strategy(config: StrategyConfig) -> Strategy:
+    """Create the strategy of a config, before TensorFlow is initialised: it may configure devices."""
+    strategy: Strategy = import_module(STRATEGIES[config.kind]).create(config)
+    return strategy

@@ -1,0 +1,49 @@
+"""One device: several steps in a compiled call."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.config.train import OneDevice
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
+from tasks.training.engines.tensorflow.strategies import Run, Sums
+
+
+class OneDeviceStrategy:
+    """Runs on TensorFlow's default device."""
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context without effect."""
+        return contextlib.nullcontext()
+
+    def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
+        """Compile a function that runs n steps in one call."""
+        specs = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in batches.items()}
+
+        # one trace for any number of steps: a resumed training has other calls, and must compute the same
+        @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)])
+        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
+            names = (*step.objective.sums, NORM, FINITE)
+            n = tf.shape(rates)[0]
+            returned = [tf.TensorArray(tf.float32, n) for _ in names]
+            for k in tf.range(n):
+                step.optimizer.learning_rate.assign(rates[k])
+                sums = step({name: values[k] for name, values in arrays.items()}, lambda tensors: tensors)
+                returned = [array.write(k, sums[name]) for name, array in zip(names, returned, strict=True)]
+            return {name: array.stack() for name, array in zip(names, returned, strict=True)}
+
+        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
+            tensors = {name: tf.constant(values) for name, values in arrays.items()}
+            return {name: value.numpy() for name, value in run(tensors, tf.constant(rates)).items()}
+
+        return call
+
+
+def create(config: OneDevice) -> OneDeviceStrategy:
+    """Create the strategy."""
+    return OneDeviceStrategy()
