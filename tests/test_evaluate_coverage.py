@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.evaluation import TASKS, classification, language_model, multilabel, regression
+from tasks.config.task import TASKS
+from tasks.evaluation import classification, language_model, multilabel, regression
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 

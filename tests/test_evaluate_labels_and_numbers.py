@@ -22,7 +22,8 @@ from tasks.config import (
     TableSnapshot,
     TrainConfig,
 )
-from tasks.config.train import LOSSES, AdamW, CheckpointConfig, Schedule
+from tasks.config.task import TASKS
+from tasks.config.train import AdamW, CheckpointConfig, Schedule
 from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
@@ -63,7 +64,7 @@ def job(request, tf, tmp_path_factory, workbench_at, publish):
     bench = workbench_at(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, layout))
     bench = workbench_at(root / "model")
-    train = TRAIN.model_copy(update={"loss": LOSSES[task][-1]})  # of a regression not the default
+    train = TRAIN.model_copy(update={"loss": TASKS[task].losses[-1]})  # of a regression not the default
     model = publish(Model, bench, fit(bench, snapshot, MlpModel(task=task, units=(32,)), train, seed=1))
     bench = workbench_at(root / "report")
     report = publish(Report, bench, build(bench, model, snapshot, made, EvaluateConfig(resamples=200)))

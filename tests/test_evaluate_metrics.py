@@ -8,7 +8,8 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from tasks.config import EvaluateConfig
-from tasks.evaluation import TASKS, gates, primary_metric, select_metrics
+from tasks.config.task import TASKS
+from tasks.evaluation import gates, primary_metric, select_metrics
 from tasks.evaluation.classification import METRICS, Predictions
 from tasks.evaluation.intervals import examples_needed, interval, intervals, loss_bounds
 from tasks.evaluation.judging import compare, make_judge

@@ -110,7 +110,7 @@ def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
 
 
 def test_every_metric_is_in_the_reference_page() -> None:
-    from tasks.evaluation import TASKS
+    from tasks.config.task import TASKS
 
     page = (ROOT / "docs/metrics.md").read_text()
     for task in TASKS.values():

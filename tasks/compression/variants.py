@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import is_float, method_of
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.evaluation import TASKS, gates
+from tasks.config.task import TASKS
+from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
 from tasks.evaluation.judging import (
@@ -128,8 +129,8 @@ def _judge(
     if is_float(name):
         return [gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference)]
     max_loss = limit(task, config.max_quality_loss, comparison.before)
-    needed, counted = examples_needed(comparison.share, max_loss), "files" if task == "language_model" else "examples"
-    quality = gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, counted)
+    needed = examples_needed(comparison.share, max_loss)
+    quality = gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, TASKS[task].counted)
     return [gates.size(size, float_size, config.max_size_ratio), quality]
 
 

@@ -10,17 +10,14 @@ from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section, identity
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerModel
+from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerModel, models_for
 from tasks.config.notify import NotifyConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
-from tasks.config.snapshot import ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
+from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.source import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
 from tasks.config.train import TrainConfig
-
-FITTING = {"image": ("convnet", "mlp"), "tokens": ("transformer",), "table": ("mlp",)}
-"""By `snapshot.kind` the models that read it, the default one first."""
 
 
 class Config(Section):
@@ -74,8 +71,8 @@ class Config(Section):
         """The default of `model`, so that the flow `dataset` can do without that section."""
         if isinstance(values, dict) and "model" not in values:
             snapshot = values.get("snapshot")
-            if isinstance(snapshot, dict) and snapshot.get("kind") in FITTING:
-                return {**values, "model": {"kind": FITTING[snapshot["kind"]][0]}}
+            if isinstance(snapshot, dict) and snapshot.get("kind") in SNAPSHOTS:
+                return {**values, "model": {"kind": models_for(snapshot["kind"])[0]}}
         return values
 
     @model_validator(mode="after")
@@ -86,10 +83,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def model_fits_the_snapshot(self) -> Config:
-        kind, fitting = self.snapshot.kind, FITTING[self.snapshot.kind]
+        kind, fitting = self.snapshot.kind, models_for(self.snapshot.kind)
         if self.model.kind not in fitting:
-            read = " or ".join(made for made, models in FITTING.items() if self.model.kind in models)
-            rule, remedy = f"reads snapshots of kind {read}", f"use {' or '.join(fitting)} with snapshot.kind {kind}"
+            rule = f"reads snapshots of kind {' or '.join(self.model.reads)}"
+            remedy = f"use {' or '.join(fitting)} with snapshot.kind {kind}"
             raise Conflict("model.kind", self.model.kind, rule, remedy)
         if isinstance(self.model, ConvnetModel) and isinstance(self.snapshot, ImageSnapshot):
             most = self.model.most_blocks(self.snapshot.height, self.snapshot.width)

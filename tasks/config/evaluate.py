@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tasks.config.base import LATER, LISTED, Conflict, Section
+from tasks.config.task import TASKS, check_options
 
 Metric = Literal[
     "accuracy",
@@ -21,17 +22,6 @@ Metric = Literal[
     "bits_per_byte",
     "token_accuracy",
 ]
-
-METRICS: dict[str, tuple[Metric, ...]] = {
-    "classification": ("accuracy", "loss", "calibration_error"),
-    "multilabel": ("macro_f1", "micro_f1", "label_accuracy", "loss"),
-    "regression": ("rmse", "mae", "r2", "loss"),
-    "language_model": ("bits_per_byte", "loss", "token_accuracy"),
-}
-"""By task, the primary one first."""
-
-ONLY = {"classification": ("bins",), "language_model": ("sample_tokens", "sample_temperature", "sample_prompt")}
-"""Settings that one task alone reads."""
 
 
 class EvaluateConfig(Section):
@@ -60,12 +50,9 @@ class EvaluateConfig(Section):
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""
+        metrics = TASKS[task].metrics
         for name in self.metrics or ():
-            if name not in METRICS[task]:
-                rule = f"the metrics of {task} are {', '.join(METRICS[task])}"
+            if name not in metrics:
+                rule = f"the metrics of {task} are {', '.join(metrics)}"
                 raise Conflict("evaluate.metrics", name, rule, "choose among these")
-        for other, names in ONLY.items():
-            for setting in names:
-                value = getattr(self, setting)
-                if other != task and value != type(self).model_fields[setting].default:
-                    raise Conflict(f"evaluate.{setting}", value, f"is ignored by {task}", "leave it out")
+        check_options("evaluate", self, task)

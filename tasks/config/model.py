@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,11 @@ Dropout = Annotated[float, Field(ge=0, lt=1)]
 
 class ConvnetModel(Section):
     """A small convolutional classifier: blocks of two 3 x 3 convolutions and a pooling, then a dense head."""
+
+    noun: ClassVar[str] = "convolutional network"
+    """Name of the architecture in a sentence."""
+    reads: ClassVar[tuple[str, ...]] = ("image",)
+    """The kinds of snapshot that it can be trained on."""
 
     kind: Literal["convnet"] = "convnet"
     """The architecture."""
@@ -39,6 +44,9 @@ class ConvnetModel(Section):
 class MlpModel(Section):
     """A multi-layer perceptron over the flattened example."""
 
+    noun: ClassVar[str] = "multi-layer perceptron"
+    reads: ClassVar[tuple[str, ...]] = ("image", "table")
+
     kind: Literal["mlp"] = "mlp"
     """The architecture."""
 
@@ -54,6 +62,9 @@ class MlpModel(Section):
 
 class TransformerModel(Section):
     """A decoder-only transformer over tokens: rotary positions, SwiGLU, one matrix for tokens in and out."""
+
+    noun: ClassVar[str] = "transformer"
+    reads: ClassVar[tuple[str, ...]] = ("tokens",)
 
     kind: Literal["transformer"] = "transformer"
     """The architecture."""
@@ -85,4 +96,13 @@ class TransformerModel(Section):
         return self
 
 
-ModelConfig = Annotated[ConvnetModel | MlpModel | TransformerModel, BY_KIND]
+AnyModel = ConvnetModel | MlpModel | TransformerModel
+ModelConfig = Annotated[AnyModel, BY_KIND]
+
+MODELS: dict[str, type[AnyModel]] = {section.model_fields["kind"].default: section for section in get_args(AnyModel)}
+"""The sections by `model.kind`."""
+
+
+def models_for(snapshot: str) -> tuple[str, ...]:
+    """Return the values of `model.kind` that read a kind of snapshot, the default one first."""
+    return tuple(kind for kind, section in MODELS.items() if snapshot in section.reads)

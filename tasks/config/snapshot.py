@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -20,6 +20,13 @@ def _no_flag(value: Any) -> Any:
 
 class ImageSnapshot(Section):
     """Images as uint8 [height, width, channels]; normalisation belongs to the model."""
+
+    made_of: ClassVar[tuple[str, str]] = ("image", "image")
+    """Name and kind of the feature of the records."""
+    noun: ClassVar[str] = "examples"
+    """Plural name of the records."""
+    raw_input: ClassVar[str] = "IMAGE.png"
+    """The input of `millrace predict`."""
 
     kind: Literal["image"] = "image"
     """The layout of an example."""
@@ -40,6 +47,10 @@ class ImageSnapshot(Section):
 class TokensSnapshot(Section):
     """Text as rows of tokens: a byte-level BPE fitted on the train split, documents packed one after another."""
 
+    made_of: ClassVar[tuple[str, str]] = ("text", "bytes")
+    noun: ClassVar[str] = "texts"
+    raw_input: ClassVar[str] = "FILE.txt"
+
     kind: Literal["tokens"] = "tokens"
     """The layout of an example."""
 
@@ -57,7 +68,11 @@ class TokensSnapshot(Section):
 
 
 class TableSnapshot(Section):
-    """Rows of numbers as float32 [columns]; the model standardises them by the train split's mean and deviation."""
+    """Rows of numbers as float32 [columns]; standardised in the model by the train split's mean and variance."""
+
+    made_of: ClassVar[tuple[str, str]] = ("numbers", "number")
+    noun: ClassVar[str] = "examples"
+    raw_input: ClassVar[str] = "ROWS.csv"
 
     kind: Literal["table"] = "table"
     """The layout of an example."""
@@ -66,4 +81,10 @@ class TableSnapshot(Section):
     """Number of array files of each feature and split."""
 
 
-SnapshotConfig = Annotated[ImageSnapshot | TokensSnapshot | TableSnapshot, BY_KIND]
+AnySnapshot = ImageSnapshot | TokensSnapshot | TableSnapshot
+SnapshotConfig = Annotated[AnySnapshot, BY_KIND]
+
+SNAPSHOTS: dict[str, type[AnySnapshot]] = {
+    section.model_fields["kind"].default: section for section in get_args(AnySnapshot)
+}
+"""The sections by `snapshot.kind`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -13,6 +13,11 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 class SklearnSource(Section):
     """A real data set that ships inside the scikit-learn package: nothing is downloaded."""
+
+    noun: ClassVar[str | None] = None
+    """Plural name of the records; None where that depends on the snapshot."""
+    listed: ClassVar[str] = "examples"
+    """Plural name of what is listed with a content hash in digests."""
 
     kind: Literal["sklearn"] = "sklearn"
     """How the source is read."""
@@ -28,6 +33,9 @@ class SklearnSource(Section):
 
 class TextFilesSource(Section):
     """Text files of a folder, each an example of its raw bytes; its key is its path below the folder."""
+
+    noun: ClassVar[str | None] = "files"
+    listed: ClassVar[str] = "files"
 
     kind: Literal["text_files"] = "text_files"
     """How the source is read."""
@@ -51,6 +59,9 @@ class TextFilesSource(Section):
 class ImageFolderSource(Section):
     """A folder for each class with its JPEG and PNG files, kept as they are; an example's key is its path."""
 
+    noun: ClassVar[str | None] = "images"
+    listed: ClassVar[str] = "files"
+
     kind: Literal["image_folder"] = "image_folder"
     """How the source is read."""
 
@@ -68,7 +79,10 @@ class ImageFolderSource(Section):
 
 
 class TfdsSource(Section):
-    """A data set of tensorflow-datasets, read from where it lies prepared (as TFRecord)."""
+    """A data set of tensorflow-datasets, read from where it is prepared (as TFRecord)."""
+
+    noun: ClassVar[str | None] = None
+    listed: ClassVar[str] = "files"
 
     kind: Literal["tfds"] = "tfds"
     """How the source is read."""

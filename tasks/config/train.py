@@ -8,24 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Section
+from tasks.config.task import TASKS, check_options
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
-
-LOSSES: dict[str, tuple[Loss, ...]] = {
-    "classification": ("cross_entropy",),
-    "multilabel": ("binary_cross_entropy",),
-    "regression": ("squared_error", "absolute_error"),
-    "language_model": ("cross_entropy",),
-}
-"""By task, the default one first."""
-
-OPTIONS = {
-    "classification": ("label_smoothing", "class_weights"),
-    "multilabel": ("label_smoothing",),
-    "regression": (),
-    "language_model": ("label_smoothing",),
-}
-"""By task, the options that its loss has."""
 
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
@@ -216,13 +201,10 @@ class TrainConfig(Section):
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""
-        if self.loss is not None and self.loss not in LOSSES[task]:
-            rule = f"the losses of {task} are {', '.join(LOSSES[task])}"
-            raise Conflict("train.loss", self.loss, rule, "choose among these")
-        for name in sorted({option for options in OPTIONS.values() for option in options} - set(OPTIONS[task])):
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
-                raise Conflict(f"train.{name}", value, f"is ignored by {task}", "leave it out")
+        losses = TASKS[task].losses
+        if self.loss is not None and self.loss not in losses:
+            raise Conflict("train.loss", self.loss, f"the losses of {task} are {', '.join(losses)}", "choose one")
+        check_options("train", self, task)
 
     def fit_classes(self, classes: Sequence[str]) -> None:
         """Raise `Conflict` where class weights do not name exactly these classes."""

@@ -7,13 +7,9 @@ from typing import Any
 
 from tasks.config import TrainConfig
 from tasks.config.base import Conflict
+from tasks.config.snapshot import SNAPSHOTS
+from tasks.config.task import TASKS
 from tasks.errors import Refused
-
-SNAPSHOTS = {"image": ("image", "image"), "tokens": ("text", "bytes"), "table": ("numbers", "number")}
-"""By `snapshot.kind`, the name and the kind of the feature that it is made of."""
-
-TASKS = {"classification": "label", "multilabel": "target", "regression": "target"}
-"""By task, the feature that a model predicts; a language model needs none."""
 
 
 def check_snapshot(features: Mapping[str, Any], kind: str) -> None:
@@ -21,12 +17,14 @@ def check_snapshot(features: Mapping[str, Any], kind: str) -> None:
 
     `features`: those of a source or of records, as of `Feature.as_json`.
     """
-    name, kind_needed = SNAPSHOTS[kind]
+    name, kind_needed = SNAPSHOTS[kind].made_of
     if name in features and features[name]["kind"] == kind_needed:
         return
     names = ", ".join(sorted(features))
     fitting = [
-        other for other, (needed, of) in SNAPSHOTS.items() if needed in features and features[needed]["kind"] == of
+        other
+        for other, section in SNAPSHOTS.items()
+        if (needed := section.made_of[0]) in features and features[needed]["kind"] == section.made_of[1]
     ]
     remedy = f"use snapshot.kind {' or '.join(fitting)}" if fitting else "choose another source"
     raise Refused("snapshot.kind", kind, f"is made of a feature {name}, and the source has {names}", remedy)
@@ -37,11 +35,11 @@ def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> No
 
     `features`: those of a source, of records or of a snapshot; `label` has `classes`.
     """
-    needed_feature = TASKS.get(task)
+    needed_feature = TASKS[task].target
     if needed_feature is None:
         return
     if needed_feature not in features:
-        fitting = [other for other, needed in TASKS.items() if needed in features]
+        fitting = [name for name, other in TASKS.items() if other.target in features]
         rule = f"learns a feature {needed_feature}, and there are {', '.join(sorted(features))}"
         remedy = f"use model.task {' or '.join(fitting)}" if fitting else "choose a source that has one"
         raise Refused("model.task", task, rule, remedy)

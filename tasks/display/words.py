@@ -8,13 +8,8 @@ from typing import Any
 from tasks.artifacts import Artifact, Release
 from tasks.compression import accepted
 from tasks.config import CompressConfig, Config
-from tasks.evaluation import TASKS, gates
-
-MODELS = {"mlp": "multi-layer perceptron", "convnet": "convolutional network"}
-"""Architectures by name, where that is not the `model.kind`."""
-
-INPUTS = {"image": "IMAGE.png", "tokens": "FILE.txt", "table": "ROWS.csv"}
-"""The input of `millrace predict`, by the kind of snapshot."""
+from tasks.config.task import TASKS
+from tasks.evaluation import gates
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
@@ -22,11 +17,7 @@ COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"
 
 def noun(config: Config) -> str:
     """Return the plural noun for the records of a source, which are split and resampled."""
-    if config.source.kind == "text_files":
-        return "files"
-    if config.source.kind == "image_folder":
-        return "images"
-    return "texts" if config.snapshot.kind == "tokens" else "examples"
+    return config.source.noun or config.snapshot.noun
 
 
 def one(counted: str) -> str:

@@ -11,11 +11,12 @@ from scipy.special import log_softmax
 from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 from tasks.config import EvaluateConfig
+from tasks.config.task import LABEL
 from tasks.evaluation import pictures
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
-from tasks.models.features import LABEL, classes, input_array
+from tasks.models.features import classes, input_array
 
 
 @dataclass(frozen=True)

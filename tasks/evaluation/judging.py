@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
-from tasks.config.train import LOSSES
+from tasks.config.task import TASKS
 from tasks.data import open_snapshot
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import TASKS, primary_metric
+from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
 from tasks.models.forward import Examples, max_batch_size
@@ -154,7 +154,7 @@ def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None
     if not len(next(iter(split.arrays.values()))):
         rule = "a model is judged on examples"
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
-    judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or LOSSES[task][0])
+    judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or TASKS[task].losses[0])
     return judge
 
 
@@ -287,4 +287,4 @@ def limit(task: str, given: float | None, before: float) -> float:
     """Return how much of the primary metric a compressed model may lose: `given`, or the task's default."""
     if given is not None:
         return given
-    return TASKS[task].default_quality_loss * (before if TASKS[task].relative else 1)
+    return TASKS[task].default_quality_loss * (before if TASKS[task].in_target_units else 1)

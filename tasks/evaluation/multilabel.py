@@ -11,10 +11,11 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
+from tasks.config.task import TARGET
 from tasks.evaluation.judging import Call, Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
-from tasks.models.features import TARGET, input_array, targets
+from tasks.models.features import input_array, targets
 
 BINS = 20
 MANY = 12

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
+from tasks.config.task import TARGET
 from tasks.evaluation.judging import Call, Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
-from tasks.models.features import TARGET, input_array, targets
+from tasks.models.features import input_array, targets
 
 SAME = 0.05
 """Two forms of a model agree on a number where they differ by less than this share of its standard deviation."""

@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from tasks.artifacts import Artifact, Model, Outcome, Snapshot, Variant
 from tasks.config import ExportConfig
+from tasks.config.task import TARGET
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
 from tasks.exporting.transform import TASK
-from tasks.models.features import TARGET, TOKENS, input_array, model_input, targets
+from tasks.models.features import TOKENS, input_array, model_input, targets
 from tasks.models.forward import predict
 from tasks.models.keras_file import ZIP_DATE, architecture, load
 from tasks.store.files import pretty

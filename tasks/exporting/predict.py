@@ -47,11 +47,10 @@ def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
     """
     transform = read_transform(export)
     run = float_model(export)
-    predict_file = _text if transform["kind"] == "tokens" else _table if transform["kind"] == "table" else _image
     rows: list[dict[str, Any]] = []
     for name in inputs:
         try:
-            rows += predict_file(name, export, transform, run)
+            rows += READERS[transform["kind"]](name, export, transform, run)
         except Failed as error:
             rows.append({"input": name, "error": error.as_json()})
         except OSError as error:
@@ -72,16 +71,23 @@ def _table(name: str, export: Path, transform: dict[str, Any], run: Runner) -> l
 
 
 def _row(name: str, outputs: npt.NDArray[np.float32], transform: dict[str, Any]) -> dict[str, Any]:
-    values = outputs.astype(np.float64)
-    if transform.get("task") == "multilabel":
-        shares = 1 / (1 + np.exp(-values))
-        return {"input": name, "labels": dict(zip(transform["targets"], map(float, shares), strict=True))}
-    if transform.get("task") == "regression":
-        return {"input": name, "values": dict(zip(transform["targets"], map(float, values), strict=True))}
+    answer = ANSWERS[transform.get("task", "classification")]
+    return {"input": name, **answer(outputs.astype(np.float64), transform)}
+
+
+def _class(values: npt.NDArray[np.float64], transform: dict[str, Any]) -> dict[str, Any]:
     confidences = softmax(values)
     order = np.argsort(-confidences, kind="stable")[:TOP]
     top = [{"class": transform["classes"][index], "confidence": float(confidences[index])} for index in order]
-    return {"input": name, **top[0], "top": top}
+    return {**top[0], "top": top}
+
+
+def _labels(values: npt.NDArray[np.float64], transform: dict[str, Any]) -> dict[str, Any]:
+    return {"labels": dict(zip(transform["targets"], map(float, 1 / (1 + np.exp(-values))), strict=True))}
+
+
+def _values(values: npt.NDArray[np.float64], transform: dict[str, Any]) -> dict[str, Any]:
+    return {"values": dict(zip(transform["targets"], map(float, values), strict=True))}
 
 
 def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> list[dict[str, Any]]:
@@ -99,3 +105,10 @@ def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> li
         run, codec(export), text[-8 * transform["block"] :], CONTINUATION, TEMPERATURE, transform["block"]
     )
     return [{**row, "continuation": continuation}]
+
+
+READERS = {"image": _image, "tokens": _text, "table": _table}
+"""From a raw file to rows, by the kind of snapshot."""
+
+ANSWERS = {"classification": _class, "multilabel": _labels, "regression": _values}
+"""From the outputs for an example to a row, by task."""

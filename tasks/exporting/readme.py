@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tasks.config.task import TARGET
 from tasks.evaluation import gates
 from tasks.exporting import format_of
 from tasks.exporting.saved_model import OUTPUT
-from tasks.models.features import TARGET, TOKENS, Input, classes, targets
+from tasks.models.features import TOKENS, Input, classes, targets
 
 HEAD = """\
 # Model export

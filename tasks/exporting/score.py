@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
+from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.data.images import prepare
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import TASKS, primary_metric
+from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import intervals
 from tasks.evaluation.judging import Split, make_judge, run_model
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
-from tasks.models.features import LABEL, TARGET
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -66,7 +66,7 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         arrays = {"image": np.stack(images)}
         features = {"image": {"dtype": "uint8", "shape": list(arrays["image"].shape[1:])}}
     task = transform.get("task", "classification")
-    if task != "classification":
+    if TASKS[task].target == TARGET:
         arrays[TARGET] = np.stack([np.asarray(example[TARGET], np.float32) for example in examples])
         features[TARGET] = {"dtype": "float32", "shape": [len(transform["targets"])], "names": transform["targets"]}
     else:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.task import LABEL, TARGET
 from tasks.errors import Failed
 
-LABEL, TARGET, TOKENS = "label", "target", "tokens"
+TOKENS = "tokens"
 
 
 @dataclass(frozen=True)

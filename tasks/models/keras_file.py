@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from tasks.config import ModelConfig
-from tasks.config.train import LOSSES
+from tasks.config.task import TASKS
 from tasks.models import build
 from tasks.store.files import canonical, pretty
 from tasks.store.staging import Staging
@@ -60,7 +60,7 @@ def save(
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
     architecture_json = {"model": config.model_dump(mode="json"), "features": features, "seed": seed}
-    architecture_json["loss"] = loss or LOSSES[config.task][0]
+    architecture_json["loss"] = loss or TASKS[config.task].losses[0]
     staging.put(ARCHITECTURE, pretty(architecture_json))
     shutil.rmtree(scratch)
     return {"weights_sha256": weights_sha256(model)}

@@ -7,7 +7,8 @@ from typing import Any
 
 import keras
 
-from tasks.models.features import TARGET, Input, classes, targets
+from tasks.config.task import LABEL, TARGET, TASKS
+from tasks.models.features import Input, classes, targets
 
 
 def layer_seed(seed: int, name: str) -> int:
@@ -52,11 +53,11 @@ def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -
     Raises:
         Failed: the snapshot has no labels or targets for the task.
     """
-    if task == "classification":
+    if TASKS[task].target == LABEL:
         return logits(len(classes(features)), seed)(x)
     x = logits(len(targets(features)), seed)(x)
     target = features[TARGET]
-    if task == "regression" and "mean" in target:
+    if TASKS[task].in_target_units and "mean" in target:
         standard_deviation, mean = [value**0.5 for value in target["variance"]], target["mean"]
         if len(mean) == 1:
             standard_deviation, mean = standard_deviation[0], mean[0]

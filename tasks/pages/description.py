@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tasks.display.words import INPUTS
 from tasks.evaluation import gates
 from tasks.pages.facts import Facts
 
@@ -29,7 +28,7 @@ def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str
     if results:
         rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
         lines.append("\n".join(rows))
-    lines.append(f"`millrace predict {facts.record['name']}@{alias} {INPUTS[facts.config.snapshot.kind]}`")
+    lines.append(f"`millrace predict {facts.record['name']}@{alias} {facts.config.snapshot.raw_input}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
-from tasks.display.words import MODELS, baselines, describe, kilobytes, noun, one, score, standing
+from tasks.config.model import MODELS
+from tasks.display.words import baselines, describe, kilobytes, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
 
@@ -181,7 +182,7 @@ class Facts:
             kind = model.manifest["inputs"]["config"]["model"]["kind"]
             fed = "rows" if "tokens" in snapshot.manifest["features"] else self.counted
             rows = f"{snapshot.manifest['counts']['train']:,} {fed} of {source}"
-            line = f"A {MODELS.get(kind, kind)} of {counts['parameters']:,} weights, "
+            line = f"A {MODELS[kind].noun} of {counts['parameters']:,} weights, "
             line += f"trained for {counts['steps']:,} steps on {rows}"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]

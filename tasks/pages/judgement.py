@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from tasks.config.task import TASKS
 from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import span
-from tasks.evaluation import MIN_EXAMPLES, TASKS
+from tasks.evaluation import MIN_EXAMPLES
 from tasks.models.features import TOKENS, model_input
 from tasks.pages.facts import Facts
 

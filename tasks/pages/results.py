@@ -14,10 +14,11 @@ import numpy as np
 
 from tasks.artifacts import Artifact
 from tasks.config import EvaluateConfig
+from tasks.config.task import TASKS
 from tasks.data.reading import RecordsReader
 from tasks.display.words import figure, interval, kilobytes
 from tasks.errors import Failed
-from tasks.evaluation import MIN_EXAMPLES, TASKS, paired
+from tasks.evaluation import MIN_EXAMPLES, paired
 from tasks.pages.facts import Facts
 
 SPLITS = ("test", "validation")

@@ -230,8 +230,7 @@ def lineage(facts: Facts) -> list[dict[str, Any]]:
         return roots
     raw = len(records.manifest["inputs"]["sources"])
     source = facts.config.source
-    each = "examples" if source.kind == "sklearn" else "files"
-    what = f"{raw:,} raw {each} of {source.name}, each by key and SHA-256"
+    what = f"{raw:,} raw {source.listed} of {source.name}, each by key and SHA-256"
     return [{"kind": "source", "name": f"{source.kind} {source.name}", "what": what, "under": roots}]
 
 

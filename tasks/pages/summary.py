@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.display.words import INPUTS, kilobytes, seconds, span, standing
+from tasks.display.words import kilobytes, seconds, span, standing
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
@@ -79,7 +79,7 @@ def _next(facts: Facts) -> str:
     if facts.release and (run := facts.release.get("awaits")):
         return f"millrace approve {run} --reason TEXT    (or reject)"
     if export := facts.one("export"):
-        return f"millrace predict {export.digest[:12]} {INPUTS[facts.config.snapshot.kind]}"
+        return f"millrace predict {export.digest[:12]} {facts.config.snapshot.raw_input}"
     if model := facts.one("model"):
         return f"millrace run release {preset} --release.model {model.digest[:12]}"
     return f"millrace run training {preset}"

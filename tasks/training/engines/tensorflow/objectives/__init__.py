@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from tasks.config import TrainConfig
-from tasks.config.train import LOSSES
+from tasks.config.task import TASKS
 from tasks.data.pipeline import SnapshotReader
 
 OBJECTIVES = {
@@ -82,7 +82,7 @@ def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> 
         Failed: the snapshot's labels or targets do not fit.
     """
     config.fit(task)
-    loss = config.loss or LOSSES[task][0]
+    loss = config.loss or TASKS[task].losses[0]
     objective: Objective = import_module(OBJECTIVES[task]).create(loss, config, snapshot)
     return objective
 

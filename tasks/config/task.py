@@ -1,0 +1,111 @@
+"""Tasks: what a model predicts, and the losses, options and metrics that belong to it.
+
+A further task is a line of `TASKS`, a value of `model.task`, and the modules of its name in `tasks.evaluation` and in
+the objectives of an engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tasks.config.base import Conflict, Section
+
+LABEL, TARGET = "label", "target"
+"""The features that models predict: a class, and labels or numbers."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The facts about a task that do not depend on a model or on data."""
+
+    losses: tuple[str, ...]
+    """Values of `train.loss`, the default one first."""
+
+    metrics: tuple[str, ...]
+    """All metrics. The first one is the primary metric, which gates and comparisons use."""
+
+    higher_is_better: frozenset[str]
+    """The metrics for which a higher value is better; for all others a lower one is."""
+
+    default_quality_loss: float
+    """Largest loss of the primary metric of a compressed model, where `compress.max_quality_loss` is not set."""
+
+    target: str | None
+    """The feature that a model predicts; a language model needs none."""
+
+    options: frozenset[str]
+    """The settings of the sections `train` and `evaluate` that not every task has."""
+
+    in_target_units: bool = False
+    """Whether outputs and the primary metric are in the targets' units: `default_quality_loss` is then a fraction of
+    the float model's value."""
+
+    baselines: tuple[str, ...] = ()
+    """Values that the same examples give without a model, to compare the primary metric with; lower is better."""
+
+    figures: tuple[str, ...] = ()
+    """Further figures of a split in the report, without an interval."""
+
+    counted: str = "examples"
+    """Plural name of the independent units, which are resampled for intervals."""
+
+    @property
+    def primary(self) -> tuple[str, bool]:
+        """The name of the primary metric, and whether higher is better."""
+        return self.metrics[0], self.metrics[0] in self.higher_is_better
+
+
+TASKS = {
+    "classification": Task(
+        losses=("cross_entropy",),
+        metrics=("accuracy", "loss", "calibration_error"),
+        higher_is_better=frozenset({"accuracy"}),
+        default_quality_loss=0.02,
+        target=LABEL,
+        options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins"}),
+        figures=("macro_f1", "majority_share"),
+    ),
+    "multilabel": Task(
+        losses=("binary_cross_entropy",),
+        metrics=("macro_f1", "micro_f1", "label_accuracy", "loss"),
+        higher_is_better=frozenset({"macro_f1", "micro_f1", "label_accuracy"}),
+        default_quality_loss=0.02,
+        target=TARGET,
+        options=frozenset({"train.label_smoothing"}),
+    ),
+    "regression": Task(
+        losses=("squared_error", "absolute_error"),
+        metrics=("rmse", "mae", "r2", "loss"),
+        higher_is_better=frozenset({"r2"}),
+        default_quality_loss=0.02,
+        target=TARGET,
+        options=frozenset(),
+        in_target_units=True,
+    ),
+    "language_model": Task(
+        losses=("cross_entropy",),
+        metrics=("bits_per_byte", "loss", "token_accuracy"),
+        higher_is_better=frozenset({"token_accuracy"}),
+        default_quality_loss=0.01,
+        target=None,
+        options=frozenset(
+            {"train.label_smoothing", "evaluate.sample_tokens", "evaluate.sample_temperature", "evaluate.sample_prompt"}
+        ),
+        baselines=("gzip_bits_per_byte", "xz_bits_per_byte"),
+        counted="files",
+    ),
+}
+"""The tasks by `model.task`."""
+
+OPTIONS = frozenset().union(*(task.options for task in TASKS.values()))
+"""The settings that some task has and some other has not."""
+
+
+def check_options(section_name: str, section: Section, task: str) -> None:
+    """Raise `Conflict` for an option of a section that the task does not have and that is not at its default."""
+    for option in sorted(OPTIONS - TASKS[task].options):
+        of_section, _, name = option.partition(".")
+        if of_section != section_name:
+            continue
+        if (value := getattr(section, name)) != type(section).model_fields[name].default:
+            raise Conflict(option, value, f"is ignored by {task}", "leave it out")
