@@ -163,7 +163,7 @@ def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(chains):
 
 
 def test_a_process_that_can_import_us_proves_nothing(export):
-    command = [sys.executable, verify.__file__, str(export)]
+    command = [sys.executable, verify.__file__, str(export), "--"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "this process proves nothing" in done.stderr
 
