@@ -60,7 +60,7 @@ class Config(Section):
     """The flow `release`."""
 
     notify: NotifyConfig = NotifyConfig()
-    """Who is told how a run ended."""
+    """Who is notified of the end of a run."""
 
     resources: ResourcesConfig = ResourcesConfig()
     """What the machine gives: never part of an identity."""

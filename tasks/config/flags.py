@@ -54,7 +54,7 @@ def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
     try:
         return read_yaml(text)
     except yaml.YAMLError:
-        raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or mend its brackets") from None
+        raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or fix its brackets") from None
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], say: Callable[[str], None]) -> None:

@@ -62,7 +62,7 @@ def read_preset(preset: Path) -> dict[str, Any]:
         values = read_yaml(preset.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         saw = " ".join(str(error).replace('in "<unicode string>", ', "").split())
-        raise Refused(str(preset), saw, "a preset is a YAML file", "mend that line") from None
+        raise Refused(str(preset), saw, "a preset is a YAML file", "fix that line") from None
     if not isinstance(values, dict):
         saw = "nothing" if values is None else f"a {type(values).__name__}"
         raise Refused(str(preset), saw, "a preset is a mapping of sections", "see docs/reference.md")

@@ -1,4 +1,4 @@
-"""Who is told how a run ended."""
+"""Who is notified of the end of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NotifyConfig(Section):
     """Messages at a run's end; one that cannot be delivered is a warning of the run, never its failure."""
 
     events: Annotated[tuple[Event, ...], LISTED] = ("failed", "champion", "awaiting_approval")
-    """What is told: the run failed; it made a champion; a gate said no; it waits for a person."""
+    """The events: the run failed; it made a champion; a gate said no; it waits for a person."""
 
     webhook: Secret | None = None
     """Reference to the address of a Slack-compatible webhook, which gets `{"text": ...}`."""

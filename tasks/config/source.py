@@ -94,7 +94,7 @@ class TfdsSource(Section):
     """`NAME`, `NAME/CONFIG` or `NAME/CONFIG:VERSION`; the newest prepared version where none is named."""
 
     data_dir: Annotated[Text | None, NOT_IDENTITY] = None
-    """Where data sets lie prepared, or the folder of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
+    """The folder of prepared data sets, or of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
 
     splits: Annotated[tuple[Text, ...], LISTED, Field(min_length=1)] | None = None
     """Which of its splits are read; all examples are then split anew by their keys. Default: all of them."""

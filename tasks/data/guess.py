@@ -93,7 +93,7 @@ def guess_source(path: Path) -> Guess:
         return _guess(path)
     except OSError as error:
         saw = f"{error.filename or path}: {error.strerror}"
-        raise Refused("PATH", saw, "init reads what it looks at", "mend its permissions or name another") from None
+        raise Refused("PATH", saw, "init reads what it looks at", "fix its permissions or name another") from None
 
 
 def _guess(path: Path) -> Guess:

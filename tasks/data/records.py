@@ -220,7 +220,7 @@ def _refuse_bad(bad: list[list[str]], budget: int) -> None:
             "records.bad_budget",
             f"unreadable: {named}",
             f"at most {budget} examples may be unreadable",
-            "mend or remove them, or raise records.bad_budget",
+            "fix or remove them, or raise records.bad_budget",
         )
 
 

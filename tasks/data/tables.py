@@ -35,7 +35,7 @@ def read_rows(path: Path, columns: list[str]) -> list[NDArray[np.float32]]:
     for number, line in lines:
         values = [line[index] if index < len(line) else "" for index in order]
         if bad := [value for value in values if not _number(value)]:
-            raise Failed(f"{path}:{number}", repr(bad[0]), f"a row has {len(columns)} numbers", "mend that line")
+            raise Failed(f"{path}:{number}", repr(bad[0]), f"a row has {len(columns)} numbers", "fix that line")
         rows.append(np.array(values, np.float32))
     return rows
 

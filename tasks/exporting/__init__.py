@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
-    import numpy.typing as npt
+
+    from tasks.exporting.run import Runner
 
 EXPORT_VERSION = 2
 """Incremented when the same model and variants would give another export."""
@@ -23,10 +22,6 @@ LITERT = "litert"
 
 FORMATS = {SAVED_MODEL: "tasks.exporting.saved_model", LITERT: "tasks.exporting.litert"}
 """The module of each format, imported on use; the float variant in a format has the format's name."""
-
-if TYPE_CHECKING:
-    Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
-    """From [B, *shape] in the input's dtype to float32 outputs [B, classes], for any B."""
 
 
 class Format(Protocol):

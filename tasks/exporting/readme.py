@@ -106,7 +106,7 @@ def _about(source: Input, features: dict[str, Any], metric: str) -> str:
     if TARGET in features:
         names = targets(features)
         number = metric == "rmse"
-        what = "number to foresee" if number and len(names) == 1 else "numbers to foresee" if number else "labels"
+        what = "number to predict" if number and len(names) == 1 else "numbers to predict" if number else "labels"
         meaning = "the numbers themselves" if number else "a logit per label, whose sigmoid is its probability"
         return NUMBERS.format(targets=len(names), what=what, names=", ".join(names), meaning=meaning, **interface)
     names = classes(features)

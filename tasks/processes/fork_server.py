@@ -210,7 +210,7 @@ def fork_server(threads: int, log: Path) -> ForkServer:
 
 
 class Forker:
-    """The far end: forks on request, reaps, and tells how each process ended."""
+    """The far end: forks on request, reaps, and reports how each process ended."""
 
     def __init__(self, control: socket.socket, serve: Callable[[Connection], None]) -> None:
         self._control, self._serve = control, serve

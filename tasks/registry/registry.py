@@ -41,12 +41,12 @@ ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAME
 
 ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back or that
 awaits approval.
-Each version tells in its description how it was judged, and links to the run that made it."""
+The description of each version says how it was judged, and links to the run that made it."""
 
 
 @contextmanager
 def user_errors(uri: str) -> Iterator[None]:
-    """A registry that stops answering is the user's to mend: one line, and nothing is decided without it.
+    """A registry that stops answering is for the user to fix: one line, and nothing is decided without it.
 
     Raises `Lost` where it did not answer or failed in itself, `Failed` where it refused.
     """

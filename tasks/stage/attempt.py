@@ -200,7 +200,7 @@ def machine_errors(who: str, home: Path) -> Iterator[None]:
     except OSError as error:
         where = str(error.filename2 or error.filename or home)
         saw = error.strerror or str(error) or type(error).__name__
-        rule, remedy = f"{who} needs to read and write there", "mend it and run again: what was finished is kept"
+        rule, remedy = f"{who} needs to read and write there", "fix it and run again: what was finished is kept"
         raise Failed(where, saw, rule, remedy) from error
 
 
@@ -209,7 +209,7 @@ def _end(run: Run, exit_code: int, status: str, error: dict[str, str] | None) ->
     try:
         run.end(exit_code, status, error)
     except OSError as full:
-        terminal.say(f"warning: {run.folder / 'run.json'}: {full.strerror}; it does not tell this end", style="yellow")
+        terminal.say(f"warning: {run.folder / 'run.json'}: {full.strerror}; it lacks this end", style="yellow")
 
 
 def _publish_page(attempt: Attempt) -> None:

@@ -43,7 +43,7 @@ ENVIRONMENT = {
 }
 
 WARN_AFTER = 2
-"""Faults in a row after which the person is told."""
+"""Faults in a row after which a message is printed."""
 
 Send = Callable[["MlflowClient", str], None]
 

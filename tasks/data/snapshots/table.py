@@ -66,7 +66,7 @@ def _array(reader: RecordsReader, split: str, name: str, feature: Feature) -> ND
     if not np.isfinite(array).all():
         index = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         rule = "a table holds finite numbers"
-        raise Failed(reader.key(split, index), f"{name} {array[index].tolist()}", rule, "mend it, or leave it out")
+        raise Failed(reader.key(split, index), f"{name} {array[index].tolist()}", rule, "fix it, or leave it out")
     return array
 
 

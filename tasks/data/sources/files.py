@@ -49,7 +49,7 @@ def find(root: Path, glob: str, exclude: Iterable[str], accept: Callable[[str], 
     paths: list[str] = []
 
     def unreadable(error: OSError) -> None:
-        raise Refused("source.path", f"{error.filename}: {error.strerror}", "must be readable", "mend its permissions")
+        raise Refused("source.path", f"{error.filename}: {error.strerror}", "must be readable", "fix its permissions")
 
     for folder, folders, names in os.walk(root, onerror=unreadable):
         folders[:] = [name for name in folders if name not in excluded]
@@ -175,9 +175,7 @@ def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
         return read()
     except OSError as error:
         saw = error.strerror or type(error).__name__
-        raise Failed(
-            path, saw, "every listed file must be readable", "mend it, or name it in source.exclude"
-        ) from error
+        raise Failed(path, saw, "every listed file must be readable", "fix it, or name it in source.exclude") from error
 
 
 def _stat_of(path: Path) -> StatKey:
@@ -195,5 +193,5 @@ def _is_regular(root: Path, path: str) -> bool:
     except OSError as error:
         rule = "every file that matches must be there"
         raise Refused(
-            "source.path", f"{path}: {error.strerror}", rule, "mend it, or name it in source.exclude"
+            "source.path", f"{path}: {error.strerror}", rule, "fix it, or name it in source.exclude"
         ) from None
