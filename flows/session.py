@@ -9,11 +9,12 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from infra.embedded import EmbeddedServer
 from infra.services import QUIET
 from tasks.config.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
@@ -70,42 +71,54 @@ def prepare(home: Home) -> None:
     logging.raiseExceptions = False  # do not print tracebacks of log lines that Prefect's server does not accept
 
 
-def reach_prefect(home: Home, meanwhile: Callable[[], None]) -> None:
-    """Use the server that the environment names, or start one that runs until this process exits.
+def start_server(home: Home) -> EmbeddedServer:
+    """Start a Prefect server that runs until this process exits."""
+    server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
+    atexit.register(server.stop)  # before Prefect is imported, so that it runs after Prefect has sent its last logs
+    return server
+
+
+def start_server_early(home: Home) -> EmbeddedServer | None:
+    """Start a Prefect server before all is checked, unless the environment names one or the database is new."""
+    return start_server(home) if "PREFECT_API_URL" not in os.environ and home.prefect_file.exists() else None
+
+
+@contextmanager
+def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callable[[], None]) -> Iterator[None]:
+    """Use within the block the server that the environment names, or one that was or is started by this process.
 
     `meanwhile` is called while the server starts.
     """
     if given := address_in("PREFECT_API_URL"):
         meanwhile()
         check_server(given)
-        import_what_a_run_needs()
+        import_what_a_run_needs(home)
+        yield
         return
-    from infra.embedded import EmbeddedServer
-
-    with locked(home.root / ".prefect.lock"):  # only one run creates the database
-        # that server does not check heartbeats, and a flow waits a second at its end for the thread that sends them
-        os.environ.pop("PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
-        server = EmbeddedServer(home.prefect, home.root / "logs" / "prefect-embedded.log")
-        atexit.register(
-            server.stop
-        )  # registered before Prefect is imported, so that it runs after Prefect has sent its last logs
+    # only one run creates the database
+    with nullcontext() if started else locked(home.root / ".prefect.lock"):
+        server = started or start_server(home)
         os.environ["PREFECT_API_URL"] = server.url
         meanwhile()
-        import_what_a_run_needs()
-
+        import_what_a_run_needs(home)
         try:
             server.wait()
         except TimeoutError as late:
             rule, remedy = "Prefect's server must start", "fix the cause, and run again"
             raise Failed(str(server.log), late, rule, remedy) from None
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    # that server does not check heartbeats, and a flow waits up to a second at its end for the thread that sends them
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield
 
 
-def import_what_a_run_needs() -> None:
+def import_what_a_run_needs(home: Home) -> None:
     """Import Prefect and MLflow, while the server starts."""
     import flows.running  # noqa: F401
     from tasks.tracking import shipping
 
-    shipping.set_environment()
+    shipping.import_store(home.mlflow_uri)
     import tasks.registry.registry  # noqa: F401
 
     gc.freeze()

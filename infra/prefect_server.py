@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prefect.server.api.server import create_app
 from prefect.server.database.configurations import AioSqliteConfiguration
@@ -22,8 +23,10 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
-from infra.guard import Application, Guard
-from tasks.config.templates import copy_template, keep_template
+from tasks.database_templates import copy_template, keep_template
+
+if TYPE_CHECKING:
+    from infra.guard import Application
 
 WAIT = 60.0
 """Seconds that a transaction waits for its turn, as long as Prefect lets SQLite wait for its lock."""
@@ -85,5 +88,7 @@ def application() -> Application:
 
 def guarded() -> Application:
     """Return Prefect's application behind the Host and Origin check, for the stack."""
+    from infra.guard import Guard  # with the configs: the server of a single command starts without them
+
     hosts, login = set(os.environ["MILLRACE_HOSTS"].split(",")), os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
     return Guard(application(), hosts, Path(os.environ["MILLRACE_HOME"]), login)

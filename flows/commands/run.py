@@ -13,7 +13,7 @@ import typer
 
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
-from flows.session import check_addresses, prepare, reach_prefect, use_stack, user_error
+from flows.session import check_addresses, prefect_server, prepare, start_server_early, use_stack, user_error
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 
@@ -34,38 +34,39 @@ def run(
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
         gc.disable()  # until all is imported, which stays
+        home = find_home().readable()
+        check_addresses(home)
+        use_stack(home)
+        prepare(home)
+        server = start_server_early(home)
         from tasks.config.load import load, validate
         from tasks.display import terminal
         from tasks.stage.attempt import start_fork_server
 
         config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
-        home = find_home().readable()
         check_release(name, config.release.model, home)
         check_source(name, config)
-        check_addresses(home)
         home.make()
-        use_stack(home)
-        prepare(home)
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
-        server = os.environ.get("PREFECT_API_URL")
-        terminal.wait(f"connecting to Prefect at {server}" if server else "starting Prefect")
-        reach_prefect(home, lambda: start_fork_server(home, name, config))
-        from flows.running import RunRequest, run_request
+        address = os.environ.get("PREFECT_API_URL")
+        terminal.wait(f"connecting to Prefect at {address}" if address else "starting Prefect")
+        with prefect_server(home, server, lambda: start_fork_server(home, name, config)):
+            from flows.running import RunRequest, run_request
 
-        flow = getattr(importlib.import_module(f"flows.{name}"), name)
-        request = RunRequest(new)
-        token = run_request.set(request)
-        try:
-            flow(config)
-        except Exception as error:
-            if (cause := user_error(error, home)) is error:
-                raise
-            raise cause from error
-        finally:
-            terminal.settle()
-            run_request.reset(token)
-            if request.run is not None:
-                summarise(reply, request.run, as_json)
+            flow = getattr(importlib.import_module(f"flows.{name}"), name)
+            request = RunRequest(new)
+            token = run_request.set(request)
+            try:
+                flow(config)
+            except Exception as error:
+                if (cause := user_error(error, home)) is error:
+                    raise
+                raise cause from error
+            finally:
+                terminal.settle()
+                run_request.reset(token)
+                if request.run is not None:
+                    summarise(reply, request.run, as_json)
 
 
 def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:

@@ -37,6 +37,11 @@ class Home:
         return self.root / "prefect"
 
     @property
+    def prefect_file(self) -> Path:
+        """Path of Prefect's database."""
+        return self.prefect / "prefect.db"
+
+    @property
     def mlflow_file(self) -> Path:
         """Path of MLflow's database."""
         return self.root / "mlflow.db"

@@ -49,8 +49,8 @@ class Progress:
 
     def renew(self) -> None:
         """Send the latest progress at intervals until `end`."""
-        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # the next update tries again
-            while not self._over.wait(EVERY):
+        while not self._over.wait(EVERY):
+            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # the next update tries again
                 self._show(self._latest)
         if self._artifact is not None and self._shown is not None:
             self._show((100.0, self._shown[1]))

@@ -20,7 +20,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewTy
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
-from tasks.config.templates import copy_template, keep_template
+from tasks.database_templates import copy_template, keep_template
 from tasks.errors import Failed
 from tasks.pages.description import MODE, PAGE
 from tasks.runs.history import short
@@ -50,6 +50,14 @@ def connect(uri: str) -> MlflowClient:
         make_database(file)
     mlflow.set_tracking_uri(uri)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def import_database_store() -> None:
+    """Import MLflow's database store and map its tables, which takes a second."""
+    from mlflow.store.tracking import sqlalchemy_store  # noqa: F401
+    from sqlalchemy.orm import configure_mappers
+
+    configure_mappers()
 
 
 def make_database(file: Path) -> None:

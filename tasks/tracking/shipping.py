@@ -54,6 +54,15 @@ def set_environment() -> None:
         os.environ.setdefault(name, value)
 
 
+def import_store(uri: str) -> None:
+    """Import the tracking store of `uri` ahead of its use; for a database, its tables are mapped."""
+    set_environment()
+    from tasks.tracking import runs
+
+    if uri.startswith(runs.SQLITE):
+        runs.import_database_store()
+
+
 class Shipper:
     """Sends the metrics and results of an attempt to MLflow in a thread."""
 

@@ -23,6 +23,9 @@ SPAN = 1000
 
 LEDGER = "state/ledger.jsonl"
 
+ROWS_AT_ONCE = 1 << 20
+"""Rows that are recomputed at once at most."""
+
 
 @dataclass
 class Ledger:
@@ -85,7 +88,7 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     for line in lines:
         total, number = 0, 0
         for rows in _weighted_rows(line["from"], line["to"], config["train"], count, config["seed"]):
-            times_seen += np.bincount(rows, minlength=count)
+            np.add.at(times_seen, rows, 1)
             total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
             wrong.append(line)
@@ -132,7 +135,10 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
 
 
 def _weighted_rows(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows with a weight above 0 of each of the steps [start, stop)."""
-    for step in range(start, stop):
-        rows, weights = batch_rows(step, train["batch_size"], count, seed, "train", epochs=train["epochs"])
+    """Yield the rows with a weight above 0 of the steps [start, stop), about an epoch at a time."""
+    batch, epochs = train["batch_size"], train["epochs"]
+    at_once = max(1, min(count, ROWS_AT_ONCE) // batch)
+    for step in range(start, stop, at_once):
+        steps = min(at_once, stop - step)
+        rows, weights = batch_rows(step, batch, count, seed, "train", steps=steps, epochs=epochs)
         yield rows[weights > 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -31,7 +32,14 @@ class Step:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
         # one all-reduce of sums and gradients, so that all replicas continue with the same numbers
-        reduced = reduce(sums)
+        return self.compiled(self.update)(reduce(sums))
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function compiled by XLA where `jit` is set, or as it is."""
+        return tf.function(function, jit_compile=True) if self.jit else function
+
+    def update(self, reduced: list[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Update the variables from the global batch's sums and gradients; return the sums, the norm, and finite or not."""
         names = self.objective.sums
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
@@ -45,7 +53,7 @@ class Step:
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:
         """Return the objective's sums and the gradients, accumulated over micro-batches."""
-        compute = tf.function(self.sums, jit_compile=True) if self.jit else self.sums
+        compute = self.compiled(self.sums)
         size = batch["weight"].shape[0] // self.accumulate
         total: list[tf.Tensor] = []
         for k in range(self.accumulate):

@@ -1,6 +1,6 @@
 """The stack: seconds to ready, memory, and what a deployed run takes beyond `millrace run`.
 
-    python -m tests.benchmarks.platform
+    python -m tests.benchmarks.servers
 
 All stages of the flow come from the store, so the seconds are those of the platform.
 """
