@@ -92,7 +92,7 @@ def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callab
     if given := address_in("PREFECT_API_URL"):
         meanwhile()
         check_server(given)
-        import_what_a_run_needs(home)
+        import_prefect()
         yield
         return
     # only one run creates the database
@@ -100,7 +100,7 @@ def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callab
         server = started or start_server(home)
         os.environ["PREFECT_API_URL"] = server.url
         meanwhile()
-        import_what_a_run_needs(home)
+        import_prefect()
         try:
             server.wait()
         except TimeoutError as late:
@@ -113,13 +113,9 @@ def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callab
         yield
 
 
-def import_what_a_run_needs(home: Home) -> None:
-    """Import Prefect and MLflow, while the server starts."""
+def import_prefect() -> None:
+    """Import Prefect, while the server starts."""
     import flows.running  # noqa: F401
-    from tasks.tracking import shipping
-
-    shipping.import_store(home.mlflow_uri)
-    import tasks.registry.registry  # noqa: F401
 
     gc.freeze()
     gc.enable()

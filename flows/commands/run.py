@@ -41,7 +41,7 @@ def run(
         server = start_server_early(home)
         from tasks.config.load import load, validate
         from tasks.display import terminal
-        from tasks.stage.attempt import start_fork_server
+        from tasks.stage.attempt import start_imports
 
         config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
         check_release(name, config.release.model, home)
@@ -50,7 +50,7 @@ def run(
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         address = os.environ.get("PREFECT_API_URL")
         terminal.wait(f"connecting to Prefect at {address}" if address else "starting Prefect")
-        with prefect_server(home, server, lambda: start_fork_server(home, name, config)):
+        with prefect_server(home, server, lambda: start_imports(home, name, config)):
             from flows.running import RunRequest, run_request
 
             flow = getattr(importlib.import_module(f"flows.{name}"), name)

@@ -39,6 +39,9 @@ class Format(Protocol):
     PARENT: str | None
     """The format that it is converted from; None for the Keras model itself."""
 
+    RUNTIME: str
+    """The package that runs it."""
+
     README: str
     """Section of an export's README that runs a variant on the golden inputs, with the fields that `readme` fills."""
 

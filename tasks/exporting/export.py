@@ -8,6 +8,8 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,21 +58,16 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     bench.staging.reserve(sum(variant.bytes for variant in variants))
     feature = model_input(snapshot.manifest["features"])
     inputs = golden_inputs(snapshot, config.golden)
-    for variant in variants:
-        _copy(variant, "", bench.staging, variant.name)
-    _copy(snapshot, "transform", bench.staging, "transform")
-    architecture_json = architecture(model.path)
-    if (
-        TARGET in snapshot.manifest["features"]
-    ):  # a snapshot does not know the task, on which the outputs' meaning depends
-        task_json = {"task": architecture_json["model"]["task"], "loss": architecture_json["loss"]}
-        task_json["targets"] = targets(snapshot.manifest["features"])
-        bench.staging.put(f"transform/{TASK}", pretty(task_json))
-    outputs = predict(load(model.path), inputs)
-    with bench.staging.piece(GOLDEN) as piece:
-        write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})
-
-    verified = verify_in_fresh_process(bench.staging.root, bench.staging.scratch("working_folder"))
+    with fresh_process(bench.staging.root, bench.staging.scratch("working_folder")) as verify_export:
+        for variant in variants:
+            _copy(variant, "", bench.staging, variant.name)
+        _copy(snapshot, "transform", bench.staging, "transform")
+        if TARGET in snapshot.manifest["features"]:
+            bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
+        outputs = predict(load(model.path), inputs)
+        with bench.staging.piece(GOLDEN) as piece:
+            write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})
+        verified = verify_export()
     descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
     largest = float(np.abs(outputs).max())
     verdicts = {
@@ -106,6 +103,16 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     )
 
 
+def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
+    """Return task, loss and targets: a snapshot does not know the task, on which the outputs' meaning depends."""
+    trained = architecture(model.path)
+    return {
+        "task": trained["model"]["task"],
+        "loss": trained["loss"],
+        "targets": targets(snapshot.manifest["features"]),
+    }
+
+
 def golden_inputs(snapshot: Snapshot, count: int) -> npt.NDArray:
     """Return the first test inputs; of text the beginnings of a few rows, as outputs are large ([B, T, vocabulary])."""
     features = snapshot.manifest["features"]
@@ -114,11 +121,12 @@ def golden_inputs(snapshot: Snapshot, count: int) -> npt.NDArray:
     return np.ascontiguousarray(inputs[:, :GOLDEN_LENGTH] if TOKENS in features else inputs)
 
 
-def verify_in_fresh_process(export: Path, working_folder: Path) -> dict[str, Any]:
-    """Run `verify` in a fresh process that starts in another folder; return its results by variant name.
+@contextmanager
+def fresh_process(export: Path, working_folder: Path) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Start a fresh process in another folder, which imports the runtimes while the export is written.
 
-    Raises:
-        Failed: a file does not load or run; the error has the process' last line of stderr.
+    Yields a function that has the process verify the export, and returns its results by variant name. It raises
+    `Failed` where a file does not load or run; the error has the process' last line of stderr.
     """
     packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     formats = [str(Path(format_of(name).__file__).resolve()) for name in FORMATS]
@@ -126,18 +134,29 @@ def verify_in_fresh_process(export: Path, working_folder: Path) -> dict[str, Any
     command = [sys.executable, "-I", "-S", script, str(export.resolve()), *formats, "--", *packages]
     one_thread = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(working_folder), **one_thread}
-    try:
-        process = subprocess.run(
-            command, cwd=working_folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
-        )
-        last_line, ended = (process.stderr.strip().splitlines() or [""])[-1], f"exit code {process.returncode}"
-    except subprocess.TimeoutExpired:
-        raise Failed(str(export), f"no answer in {TIMEOUT:g} s", "a fresh process must run it", "run again") from None
-    if process.returncode:
-        sys.stderr.write(process.stderr)
-        raise Failed(str(export), f"{last_line} ({ended})", "every variant must run in a fresh process", "see the log")
-    verified: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
-    return verified
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=working_folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
+
+    def verify_export() -> dict[str, Any]:
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            rule = "a fresh process must run it"
+            raise Failed(str(export), f"no answer in {TIMEOUT:g} s", rule, "run again") from None
+        if process.returncode:
+            sys.stderr.write(errors)
+            saw = f"{(errors.strip().splitlines() or [''])[-1]} (exit code {process.returncode})"
+            raise Failed(str(export), saw, "every variant must run in a fresh process", "see the log")
+        results: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+        return results
+
+    with process:
+        try:
+            yield verify_export
+        finally:
+            process.kill()
 
 
 def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:

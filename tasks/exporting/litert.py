@@ -7,6 +7,7 @@ from typing import Any
 
 FILE = "model.tflite"
 PARENT = "saved_model"
+RUNTIME = "ai_edge_litert.interpreter"
 SIGNATURE = "serving_default"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FILE = "saved_model"
 PARENT = None
+RUNTIME = "tensorflow"
 SIGNATURES = ("serve", "serving_default")
 OUTPUT = "logits"
 

@@ -4,11 +4,12 @@
 
 The files of the formats (`tasks.exporting.FORMATS`) know how to load a variant, and import nothing of this project.
 `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files of
-an editable install, which would make this project importable, are not read. Keras cannot be imported either. Every
-variant runs on the golden inputs in batches of all, three and one, text also shortened; the results go to stdout as
-one line of JSON.
+an editable install, which would make this project importable, are not read. Keras cannot be imported either. The
+end of stdin says that the export is complete. Every variant runs on the golden inputs in batches of all, three and one,
+text also shortened; the results go to stdout as one line of JSON.
 """
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -29,6 +30,9 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
     import numpy as np
 
     formats = load_formats(modules)
+    for module in formats.values():
+        importlib.import_module(module.RUNTIME)  # seconds, while the export is still written
+    sys.stdin.read()
     with np.load(export / "golden.npz") as golden:
         inputs, outputs = golden["inputs"], golden["outputs"]
     results = {}

@@ -26,7 +26,7 @@ from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
 from tasks.store.store import Store
 from tasks.tracking import notifications
-from tasks.tracking.shipping import Shipper
+from tasks.tracking.shipping import Shipper, import_store
 
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
@@ -124,9 +124,14 @@ def threads_of(config: Config) -> int:
     return config.resources.threads or available_threads()
 
 
-def start_fork_server(home: Home, flow: str, config: Config) -> None:
-    """Start importing TensorFlow, unless the same run has finished before, when all artifacts are in the store."""
-    if not finished_before(home, flow, config):
+def start_imports(home: Home, flow: str, config: Config) -> None:
+    """Start importing TensorFlow in the fork server; where the same run has finished before, import the tracking store.
+
+    All artifacts are in the store then, and tracking is most of the work.
+    """
+    if finished_before(home, flow, config):
+        import_store(home.mlflow_uri)
+    else:
         fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
 
 
@@ -148,7 +153,7 @@ current: ContextVar[Attempt] = ContextVar("attempt")
 def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: RunRequest, prefect_id: str | None) -> Any:
     """Run a flow's body as an attempt, a second time after a damaged artifact, and record its end."""
     home = find_home()
-    start_fork_server(home, flow, config)
+    start_imports(home, flow, config)
     signals = Signals()
     opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
     with machine_errors("the run", home.root), signals.handled(), opened_run as run:

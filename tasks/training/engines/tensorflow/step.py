@@ -39,7 +39,7 @@ class Step:
         return tf.function(function, jit_compile=True) if self.jit else function
 
     def update(self, reduced: list[tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Update the variables from the global batch's sums and gradients; return the sums, the norm, and finite or not."""
+        """Update the variables from the global batch's sums and gradients; return sums, norm and `finite`."""
         names = self.objective.sums
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
