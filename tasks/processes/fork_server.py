@@ -35,8 +35,18 @@ from tasks.errors import Failed
 CHILD = "tasks.processes.child"
 """Whose `serve` a forked process runs; above this module, so that it is imported by name."""
 
-PRELOADED = ("numpy", "tensorflow", "keras", "sklearn.metrics", CHILD)
-"""What is imported once, before the first process is forked."""
+PRELOADED = (
+    "tasks.config",  # first: pydantic looks for the docstrings of the fields in every module that is imported
+    "numpy",
+    "tensorflow",
+    "keras",
+    "sklearn.metrics",
+    "tasks.artifacts",
+    "tasks.data",
+    "tasks.models",
+    CHILD,
+)
+"""What is imported once, in this order, before the first process is forked."""
 
 COMPUTE = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
