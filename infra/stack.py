@@ -260,7 +260,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def alone(home: Path) -> Iterator[None]:
+def exclusive(home: Path) -> Iterator[None]:
     """Let one `up` or `down` of a home run at a time."""
     home.mkdir(parents=True, exist_ok=True)
     with open(home / ".stack.lock", "w") as file:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 
 

@@ -247,8 +247,8 @@ def running(stack: Up) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address, with a password, of an empty database on a real server."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    initdb = Path(str(found[-1] if found else shutil.which("initdb") or ""))
+    installations = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = Path(str(installations[-1] if installations else shutil.which("initdb") or ""))
     if not initdb.is_file():
         pytest.skip("no PostgreSQL on this machine (its package gives initdb)")
     place, port = Path(tempfile.mkdtemp(prefix="millrace-postgres-", dir="/tmp")), free_ports()[0]

@@ -50,7 +50,7 @@ SMALL_LM = [
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said."""
+    """The output of a command."""
 
     code: int
     stdout: str
@@ -157,7 +157,7 @@ class CommandHome:
         return not ended
 
     def copied_to(self, root: Path) -> CommandHome:
-        """A copy of this home, to be changed. What lies in the store is linked: published files never change."""
+        """A copy of this home, to be changed. The store is linked: published files never change."""
 
         def copy(source: str, target: str) -> str:
             published = Path(source).is_relative_to(self.root / "store") and "/." not in source

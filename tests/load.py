@@ -84,8 +84,8 @@ def turns(ask: Client, flow: str) -> Iterator[None]:
             begun = ask("POST", "task_runs/", {**task, "state": {"type": "RUNNING"}})
             if begun is not None:
                 ask("POST", f"task_runs/{begun['id']}/set_state", {"state": {"type": "COMPLETED"}})
-            said = {"name": "load", "level": 20, "message": "said", "timestamp": now(), "flow_run_id": run["id"]}
-            ask("POST", "logs/", [said])
+            entry = {"name": "load", "level": 20, "message": "said", "timestamp": now(), "flow_run_id": run["id"]}
+            ask("POST", "logs/", [entry])
             ask("GET", at)
         ask("POST", f"{at}/set_state", {"state": {"type": "COMPLETED"}})
         ask("POST", f"work_pools/{POOL}/workers/heartbeat", {"name": str(threading.get_ident())})

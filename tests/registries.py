@@ -63,9 +63,9 @@ class RegistryHome:
             tags = {"export": EXPORT.format(number), "run": run.run_id, "records": records, "score": repr(score)}
             named = {f"millrace.{name}": value for name, value in {**tags, "metric": metric}.items()}
             self.client.create_model_version("digits", f"file:///nowhere/{number}", tags=named)
-        found = registry.find(self.client, "digits", EXPORT.format(number))
-        assert found is not None
-        return found
+        version_now = registry.find(self.client, "digits", EXPORT.format(number))
+        assert version_now is not None
+        return version_now
 
     def promote(
         self,
@@ -102,13 +102,13 @@ class RegistryHome:
         return registry.aliased(self.client, "digits", "champion")
 
     def at(self, alias: str) -> str | None:
-        found = registry.aliased(self.client, "digits", alias)
-        return found.version if found else None
+        version_now = registry.aliased(self.client, "digits", alias)
+        return version_now.version if version_now else None
 
     def tags(self, version: str) -> dict[str, str]:
-        found = registry.version(self.client, "digits", version)
-        assert found is not None
-        return {name.removeprefix("millrace."): value for name, value in found.tags.items()}
+        version_now = registry.version(self.client, "digits", version)
+        assert version_now is not None
+        return {name.removeprefix("millrace."): value for name, value in version_now.tags.items()}
 
     def audit_lines(self) -> list[tuple[str, str, str | None, str | None, str]]:
         return [(row["action"], row["version"], row["before"], row["after"], row["who"]) for row in self.audit.rows()]

@@ -39,11 +39,11 @@ class Up(CommandHome):
     def start_deployment(self, name: str, config: dict[str, Any] | None = None) -> str:
         """Begin a run of a deployment, with other values in its config; the flow run's id."""
         flow, _, deployment = name.partition("/")
-        found = self.ask(f"deployments/name/{flow}/{deployment}")
+        deployed = self.ask(f"deployments/name/{flow}/{deployment}")
         body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
         if config:
-            body["parameters"] = {"config": changed(found["parameters"]["config"], config)}
-        return str(self.ask(f"deployments/{found['id']}/create_flow_run", body)["id"])
+            body["parameters"] = {"config": changed(deployed["parameters"]["config"], config)}
+        return str(self.ask(f"deployments/{deployed['id']}/create_flow_run", body)["id"])
 
     def wait_for(self, flow_run: str, *states: str, timeout: float = 300) -> dict[str, Any]:
         """A flow run, as soon as its state's type is one of these, or it has ended."""
@@ -59,10 +59,10 @@ class Up(CommandHome):
 def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
     """What `due` gives as soon as that is true."""
     deadline = time.monotonic() + timeout
-    while not (found := due()):
+    while not (scheduled := due()):
         assert time.monotonic() < deadline, "never"
         time.sleep(0.2)
-    return found
+    return scheduled
 
 
 def changed(values: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:

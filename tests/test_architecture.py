@@ -28,8 +28,8 @@ def test_flows_commands_and_verbs_load_no_framework() -> None:
         "heavy = {'tensorflow', 'keras', 'jax', 'mlflow'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert found.returncode == 0, found.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_a_flow_is_a_list_of_assignments() -> None:

@@ -13,9 +13,9 @@ from tests.homes import DIGITS
 
 
 def test_spans_are_whole_and_in_order() -> None:
-    found = spans("2026-02-27", "2026-03-02", "1d")
-    assert [spelled(begin) for begin, _ in found] == ["2026-02-27", "2026-02-28", "2026-03-01"]
-    assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(found))
+    all_spans = spans("2026-02-27", "2026-03-02", "1d")
+    assert [spelled(begin) for begin, _ in all_spans] == ["2026-02-27", "2026-02-28", "2026-03-01"]
+    assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(all_spans))
     assert [spelled(begin) for begin, _ in spans("2026-01-01T06:00", "2026-01-01T18:00", "6h")] == [
         "2026-01-01T06:00",
         "2026-01-01T12:00",

@@ -50,12 +50,12 @@ def test_the_server_of_a_restored_home_gives_out_what_runs_and_releases_left(bac
     assert home("restore", backed_up).code == 0
     server = Server(home.root, int(free_ports()[0]))
     try:
-        for asked, found in (
+        for asked, expected in (
             (f"get-artifact?run_id={home.newest_run()['mlflow_run_id']}&path=page.html", b"<html"),
             ("model-versions/get-artifact?name=digits&version=1&path=MLmodel", b"python_function"),
         ):
             with urllib.request.urlopen(f"{server.url}/{asked}") as shown:
-                assert found in shown.read()
+                assert expected in shown.read()
     finally:
         server.stop()
 
@@ -102,9 +102,9 @@ def test_only_whole_folder_names_are_rewritten(tmp_path: Path) -> None:
     connection.close()
     rewrite_database(file, list(spellings("/old/home", "/new place")))
     with sqlite3.connect(file) as connection:
-        found = [place for (place,) in connection.execute("SELECT place FROM things")]
+        places = [place for (place,) in connection.execute("SELECT place FROM things")]
     connection.close()
-    assert found == ["/new place/mlartifacts/1", "/old/home2/x", "file:///new place/a b", '{"at": "/new place/y"}']
+    assert places == ["/new place/mlartifacts/1", "/old/home2/x", "file:///new place/a b", '{"at": "/new place/y"}']
 
 
 def test_a_long_log_is_turned_over_under_its_writer(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_long_log_is_turned_over_under_its_writer(tmp_path: Path) -> None:
 
 
 def test_figures_for_prometheus_tell_runs_and_the_last_point(finished: CommandHome, tmp_path: Path) -> None:
-    told = metrics.text(finished.root).decode()
-    assert 'millrace_runs{flow="pipeline",preset="digits",status="completed"} 1.0' in told
-    assert "millrace_disk_free_bytes" in told
+    exposed = metrics.text(finished.root).decode()
+    assert 'millrace_runs{flow="pipeline",preset="digits",status="completed"} 1.0' in exposed
+    assert "millrace_disk_free_bytes" in exposed
     [journal] = finished.root.glob("runs/*/metrics.jsonl")
     last = metrics.last_point(journal)
     assert last is not None and last["step"] == 60

@@ -47,10 +47,10 @@ def variants(digits, report, workbench_at, publish, tmp_path_factory):
 def test_float_variants_answer_as_keras_does_and_hold_each_weight_once(variants, digits):
     weights = sum(weight.nbytes for weight in _weights(digits))
     for variant in variants[:2]:
-        found = json.loads((variant.path / "variant.json").read_bytes())
-        assert found["accepted"]
-        assert found["against_float"]["max_abs_difference"] < 1e-4
-        assert found["against_float"]["loss"] == 0
+        description = json.loads((variant.path / "variant.json").read_bytes())
+        assert description["accepted"]
+        assert description["against_float"]["max_abs_difference"] < 1e-4
+        assert description["against_float"]["loss"] == 0
         data = max(row["bytes"] for row in variant.manifest["files"])
         assert weights <= data < 1.1 * weights
 
@@ -101,10 +101,10 @@ def test_the_quality_gate_compares_int8_with_keras_answers_in_the_report(digits,
     bench = benches("again")
     given = (digits.model, digits.snapshot, digits.records, wrong, litert, CONFIG, EVALUATE)
     outcome = build(bench, "int8_dynamic", *given)
-    found = json.loads((bench.staging.root / "variant.json").read_bytes())
-    accuracy = found["quality"]["metrics"]["accuracy"]["value"]
-    assert accuracy < 1 and found["against_float"]["loss"] == pytest.approx(1 - accuracy)
-    assert found["against_float"]["agreement"] == pytest.approx(accuracy)
+    description = json.loads((bench.staging.root / "variant.json").read_bytes())
+    accuracy = description["quality"]["metrics"]["accuracy"]["value"]
+    assert accuracy < 1 and description["against_float"]["loss"] == pytest.approx(1 - accuracy)
+    assert description["against_float"]["agreement"] == pytest.approx(accuracy)
     assert outcome.statistics["metrics"]["int8_dynamic/test/accuracy_loss"] == pytest.approx(1 - accuracy)
 
 
@@ -122,9 +122,13 @@ def test_parity_sees_outputs_that_differ(digits, report, variants, benches):
     bench = benches("litert")
     (other.staging.root / "manifest.json").write_text(json.dumps(digits.model.manifest))
     build(bench, "litert", model, digits.snapshot, digits.records, report, variants[0], CONFIG, EVALUATE)
-    found = json.loads((bench.staging.root / "variant.json").read_bytes())
-    assert found["against_float"]["max_abs_difference"] == pytest.approx(0.5, abs=1e-3)
-    assert found["gates"][0]["gate"] == "parity" and found["gates"][0]["verdict"] == "fail" and not found["accepted"]
+    description = json.loads((bench.staging.root / "variant.json").read_bytes())
+    assert description["against_float"]["max_abs_difference"] == pytest.approx(0.5, abs=1e-3)
+    assert (
+        description["gates"][0]["gate"] == "parity"
+        and description["gates"][0]["verdict"] == "fail"
+        and not description["accepted"]
+    )
 
 
 def labels_of(digits):
@@ -133,14 +137,14 @@ def labels_of(digits):
 
 def test_latency_is_measured_in_turns_and_judged_only_when_asked(variants, digits, benches):
     saved_model, litert, int8, _ = variants
-    found = measure(benches("latency"), [saved_model, litert, int8], digits.snapshot)
-    assert set(found["batches"]) == {str(size) for size in BATCHES}
-    for batch in found["batches"].values():
+    measured = measure(benches("latency"), [saved_model, litert, int8], digits.snapshot)
+    assert set(measured["batches"]) == {str(size) for size in BATCHES}
+    for batch in measured["batches"].values():
         assert batch["ratios"]["litert"] == 1
         assert 0.3 < batch["ratios"][FLOAT_AGAIN] < 3
-    slowest = max(batch["ratios"]["int8_dynamic"] for batch in found["batches"].values())
+    slowest = max(batch["ratios"]["int8_dynamic"] for batch in measured["batches"].values())
     for limit, kept in ((slowest * 1.01, True), (slowest * 0.99, False)):
-        assert (int8 in keep_accepted([int8], CompressConfig(max_latency_ratio=limit), found)) is kept
+        assert (int8 in keep_accepted([int8], CompressConfig(max_latency_ratio=limit), measured)) is kept
 
 
 def _weights(digits):

@@ -29,9 +29,9 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 LISTED = {
     "name": "names the model in registry and pages",
-    "source[text_files].path": "what is found there is in the digest, by key and content",
-    "source[image_folder].path": "what is found there is in the digest, by key and content",
-    "source[tfds].data_dir": "what is found there is in the digest, by key and content",
+    "source[text_files].path": "the content is in the digest, by key and content",
+    "source[image_folder].path": "the content is in the digest, by key and content",
+    "source[tfds].data_dir": "the content is in the digest, by key and content",
     "source[tfds].module": "imported before a download",
     "source[tfds].download": "prepares what is then in the digest by its content",
     "records.max_age": "refuses old data before any work (test_convert_refuses_old_data)",
@@ -48,11 +48,11 @@ LISTED = {
     "promote.margin": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",
     "release.model": "the model that the flow release begins with, a parent of all that it makes",
-    "notify.events": "who is told (test_run_notifies)",
-    "notify.webhook": "who is told (test_run_notifies)",
-    "notify.mail_to": "who is told (test_run_notifies)",
-    "notify.mail_server": "who is told (test_run_notifies)",
-    "notify.mail_from": "who is told (test_run_notifies)",
+    "notify.events": "who gets messages (test_run_notifies)",
+    "notify.webhook": "who gets messages (test_run_notifies)",
+    "notify.mail_to": "who gets messages (test_run_notifies)",
+    "notify.mail_server": "who gets messages (test_run_notifies)",
+    "notify.mail_from": "who gets messages (test_run_notifies)",
     "resources.threads": "what the machine gives",
     "resources.grace": "what the machine gives",
     "resources.timeout": "what the machine gives",
@@ -117,7 +117,7 @@ def leaves(section: type[BaseModel], path: str, whole: Callable[[BaseModel], dic
 
 
 def everything() -> list[Leaf]:
-    found = []
+    collected = []
     base = {
         name: (lambda each, path: each.model_validate(NEEDED.get(path, {})))(_sections(field.annotation)[0], name)
         for name, field in Config.model_fields.items()
@@ -128,8 +128,8 @@ def everything() -> list[Leaf]:
         kinds = _sections(field.annotation)
         for each in kinds:
             path = f"{name}[{each.model_fields['kind'].default}]" if len(kinds) > 1 else name
-            found += leaves(each, path, lambda value, name=name: {**base, name: value})  # type: ignore[misc]
-    return found
+            collected += leaves(each, path, lambda value, name=name: {**base, name: value})  # type: ignore[misc]
+    return collected
 
 
 def decided(sections: dict[str, Any]) -> bytes:

@@ -116,11 +116,11 @@ def test_a_misspelt_section_is_named_before_the_one_that_it_leaves_missing(tmp_p
 
 
 def test_flags_win_and_a_new_kind_drops_aloud_what_it_does_not_have() -> None:
-    said: list[str] = []
-    config = load(DIGITS, [("model.kind", "mlp"), ("train.steps", "70")], said.append)
+    messages: list[str] = []
+    config = load(DIGITS, [("model.kind", "mlp"), ("train.steps", "70")], messages.append)
     assert config.model == MlpModel(dropout=load(DIGITS).model.dropout)
     assert config.train.steps == 70
-    assert said == ["model.kind is now mlp: dropped model.dense, model.filters"]
+    assert messages == ["model.kind is now mlp: dropped model.dense, model.filters"]
 
 
 def test_a_kind_of_one_section_drops_nothing() -> None:
@@ -140,12 +140,12 @@ def test_a_kind_of_one_section_drops_nothing() -> None:
     ],
 )
 def test_a_typed_flag_is_refused_and_never_dropped(flags: list[tuple[str, str]]) -> None:
-    said = set()
+    messages = set()
     for order in (flags, flags[::-1]):
         with pytest.raises(Refused) as refused:
             load(DIGITS, order)
-        said.add(str(refused.value))
-    assert len(said) == 1, "in any order of the flags"
+        messages.add(str(refused.value))
+    assert len(messages) == 1, "in any order of the flags"
 
 
 def test_a_text_field_takes_the_text_as_typed() -> None:

@@ -44,9 +44,9 @@ def test_a_truncated_image_fails_and_the_run_goes_on_once_it_is_mended(tmp_path:
     config = preset(tmp_path, f"{{kind: image_folder, path: {folder}}}", "{kind: image, height: 8, width: 8}")
     refusal(home, home("run", "dataset", config, "--json"), 1, "round/8.png")
     broken.write_bytes(whole)
-    mended = home("run", "dataset", config, "--json")
-    assert mended.code == 0, mended.stderr
-    assert mended.json["metrics"]["convert/examples"] == 60
+    fixed = home("run", "dataset", config, "--json")
+    assert fixed.code == 0, fixed.stderr
+    assert fixed.json["metrics"]["convert/examples"] == 60
 
 
 @pytest.mark.slow

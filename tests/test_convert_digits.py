@@ -41,15 +41,15 @@ def rows_of_sklearn() -> Iterator[tuple[str, np.ndarray, int]]:
 
 def test_every_digit_of_sklearn_is_in_exactly_one_split_pixel_for_pixel(records: Records) -> None:
     reader = RecordsReader(records.path)
-    found = {}
+    collected = {}
     for split in reader.counts:
         for example in reader.iterate(split):
             pixels = np.asarray(Image.open(io.BytesIO(example["image"][0])))
-            found[example["key"][0].decode()] = (pixels, int(example["label"][0]))
-    assert sum(reader.counts.values()) == len(found) == 1797
+            collected[example["key"][0].decode()] = (pixels, int(example["label"][0]))
+    assert sum(reader.counts.values()) == len(collected) == 1797
     for key, pixels, label in rows_of_sklearn():
-        np.testing.assert_array_equal(found[key][0], pixels)
-        assert found[key][1] == label
+        np.testing.assert_array_equal(collected[key][0], pixels)
+        assert collected[key][1] == label
 
 
 def test_counts_and_statistics_describe_the_splits(outcome: Outcome) -> None:

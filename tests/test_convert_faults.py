@@ -162,7 +162,7 @@ def test_a_group_stays_together(bench: Workbench, rows_source: Callable, publish
     for split, count in reader.counts.items():
         for row in range(count):
             homes.setdefault(groups[reader.key(split, row)], set()).add(split)
-    assert all(len(found) == 1 for found in homes.values())
+    assert all(len(all_values) == 1 for all_values in homes.values())
 
 
 def test_the_number_of_shards_changes_no_order(

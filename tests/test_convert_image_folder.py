@@ -48,7 +48,7 @@ def kinds() -> dict[str, tuple[Image.Image, dict]]:
     clear = colour.convert("RGBA")
     pixels = np.array(clear)
     pixels[SIDE // 2 :, SIDE // 2 :] = (0, 0, 0, 0)  # what is white in the flag is transparent black here
-    found: dict[str, tuple[Image.Image, dict]] = {
+    collected: dict[str, tuple[Image.Image, dict]] = {
         "plain.png": (colour, {}),
         "plain.JPG": (colour, {"quality": 98, "subsampling": 0}),
         "progressive.jpeg": (colour, {"quality": 98, "subsampling": 0, "progressive": True}),
@@ -59,16 +59,16 @@ def kinds() -> dict[str, tuple[Image.Image, dict]]:
     }
     listed = clear.convert("P", palette=Image.Palette.ADAPTIVE)
     index = listed.getpixel((SIDE - 1, SIDE - 1))
-    found["palette_alpha.png"] = (listed, {"transparency": bytes(0 if i == index else 255 for i in range(16))})
+    collected["palette_alpha.png"] = (listed, {"transparency": bytes(0 if i == index else 255 for i in range(16))})
     for orientation, method in STORED.items():
         exif = Image.Exif()
         exif[0x0112] = orientation
         stored = colour.transpose(method)
-        found[f"turned{orientation}.jpg"] = (stored, {"quality": 98, "subsampling": 0, "exif": exif})
+        collected[f"turned{orientation}.jpg"] = (stored, {"quality": 98, "subsampling": 0, "exif": exif})
     exif = Image.Exif()
     exif[0x0112] = 6
-    found["turned.png"] = (colour.transpose(Image.Transpose.ROTATE_90), {"exif": exif})
-    return found
+    collected["turned.png"] = (colour.transpose(Image.Transpose.ROTATE_90), {"exif": exif})
+    return collected
 
 
 def fill(root: Path, count: int = 30) -> Path:
@@ -127,13 +127,13 @@ def test_grey_of_one_and_of_sixteen_bits_keeps_its_level(
     bench = benches("snapshot")
     layout = ImageSnapshot(height=SIDE, width=SIDE, channels=1)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
-    found = {}
+    collected = {}
     for split, count in snapshot.counts.items():
         keys = snapshot.keys(split, list(range(count)), made.path)
-        found |= dict(zip(keys, np.asarray(snapshot.arrays(split)["image"])[..., 0], strict=True))
-    np.testing.assert_array_equal(found["dark/sixteen.png"], levels)
-    np.testing.assert_array_equal(found["dark/one.png"], np.where(levels > 127, 255, 0))
-    np.testing.assert_array_equal(found["dark/alpha.png"], levels)
+        collected |= dict(zip(keys, np.asarray(snapshot.arrays(split)["image"])[..., 0], strict=True))
+    np.testing.assert_array_equal(collected["dark/sixteen.png"], levels)
+    np.testing.assert_array_equal(collected["dark/one.png"], np.where(levels > 127, 255, 0))
+    np.testing.assert_array_equal(collected["dark/alpha.png"], levels)
 
 
 def test_records_hold_the_files_byte_for_byte_and_tfds_reads_them(
@@ -205,7 +205,7 @@ def test_what_a_listing_shows_is_refused_before_anything_is_read(folder: Path) -
         (source(folder / "nowhere"), "source.path", "no such folder"),
         (source(folder / "dark/01.png"), "source.path", "not a folder"),
         (source(folder, glob="*/*.gif"), "source.path", "no file of"),
-        (source(folder), "source.path", "loose.png; an image lies in the folder of its class"),
+        (source(folder), "source.path", "loose.png; an image is in the folder of its class"),
     ]:
         with pytest.raises(Refused, match=says) as refused:
             check(config)

@@ -28,16 +28,16 @@ FEATURES = {
 
 def examples(count: int) -> list[Example]:
     random = np.random.default_rng(count)
-    found: list[Example] = []
+    collected: list[Example] = []
     for number in range(count):
         payload = io.BytesIO()
         shape = (int(random.integers(1, 5)), 3, 3) if number % 2 else (4, 4)
         Image.fromarray(random.integers(0, 256, shape, np.uint8)).save(payload, format="PNG")
         image, scores = payload.getvalue(), 1e6 + random.normal(size=3)
-        found.append(
+        collected.append(
             {KEY: b"k" * (number + 1), "image": image, "label": number % 2, "weight": float(number), "scores": scores}
         )
-    return found
+    return collected
 
 
 def state_of(some: list[Example]) -> dict[str, Any]:
@@ -50,19 +50,19 @@ def state_of(some: list[Example]) -> dict[str, Any]:
 
 def test_a_summary_is_numpys() -> None:
     some = examples(20)
-    found = summary(FEATURES, state_of(some))
+    summarised = summary(FEATURES, state_of(some))
     grey = np.concatenate([np.asarray(Image.open(io.BytesIO(each["image"]))).ravel() for each in some[::2]])
-    assert found["image"]["pixels"]["1"]["mean"] == pytest.approx([grey.mean()])
-    assert found["image"]["pixels"]["1"]["std"] == pytest.approx([grey.std()])
-    assert len(found["image"]["pixels"]["3"]["mean"]) == 3
-    assert sum(found["image"]["shapes"].values()) == 20
-    assert found["label"]["classes"] == {"cat": 10, "dog": 10, "owl": 0}
-    assert found[KEY]["bytes"] == {"min": 1, "max": 20, "mean": 10.5}
+    assert summarised["image"]["pixels"]["1"]["mean"] == pytest.approx([grey.mean()])
+    assert summarised["image"]["pixels"]["1"]["std"] == pytest.approx([grey.std()])
+    assert len(summarised["image"]["pixels"]["3"]["mean"]) == 3
+    assert sum(summarised["image"]["shapes"].values()) == 20
+    assert summarised["label"]["classes"] == {"cat": 10, "dog": 10, "owl": 0}
+    assert summarised[KEY]["bytes"] == {"min": 1, "max": 20, "mean": 10.5}
     scores = np.stack([each["scores"] for each in some])
-    assert found["scores"]["count"] == 60
-    assert found["scores"]["std"] == pytest.approx(scores.std())
-    assert found["weight"]["mean"] == pytest.approx(9.5)
-    assert (found["weight"]["min"], found["weight"]["max"]) == (0, 19)
+    assert summarised["scores"]["count"] == 60
+    assert summarised["scores"]["std"] == pytest.approx(scores.std())
+    assert summarised["weight"]["mean"] == pytest.approx(9.5)
+    assert (summarised["weight"]["min"], summarised["weight"]["max"]) == (0, 19)
 
 
 @settings(max_examples=25, deadline=None)
@@ -71,11 +71,11 @@ def test_any_cut_into_shards_gives_the_same(cuts: list[int]) -> None:
     some = examples(20)
     ends = [0, *sorted(cuts), 20]
     parts = [state_of(some[begin:end]) for begin, end in pairwise(ends)]
-    found, whole = summary(FEATURES, merged(parts)), summary(FEATURES, state_of(some))
+    summarised, whole = summary(FEATURES, merged(parts)), summary(FEATURES, state_of(some))
     for name in (KEY, "image", "label"):
-        assert found[name] == whole[name]
+        assert summarised[name] == whole[name]
     for name in ("weight", "scores"):
-        assert found[name] == {key: pytest.approx(value) for key, value in whole[name].items()}
+        assert summarised[name] == {key: pytest.approx(value) for key, value in whole[name].items()}
 
 
 @pytest.mark.parametrize(

@@ -53,14 +53,14 @@ def source(folder: Path, **more: object) -> TextFilesSource:
 def test_every_byte_of_every_file_is_in_exactly_one_record(folder: Path, bench: Workbench, publish: Callable) -> None:
     made = publish(Records, bench, records.build(bench, source(folder), CONFIG))
     reader = RecordsReader(made.path)
-    found = {}
+    collected = {}
     for split in reader.counts:
         examples = list(reader.iterate(split))
-        found |= {example["key"][0].decode(): example["text"][0] for example in examples}
+        collected |= {example["key"][0].decode(): example["text"][0] for example in examples}
         assert raw_bytes(reader, split) == b"".join(example["text"][0] for example in examples)
         assert raw_lengths(reader, split).tolist() == [len(example["text"][0]) for example in examples]
-    assert found == {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.txt")}
-    assert len(found) == 34 == sum(reader.counts.values())
+    assert collected == {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.txt")}
+    assert len(collected) == 34 == sum(reader.counts.values())
 
 
 def test_a_file_that_is_not_utf8_ends_the_run_by_name_and_byte(folder: Path, bench: Workbench) -> None:

@@ -82,14 +82,14 @@ def test_every_example_of_the_chosen_splits_is_read(prepared: Path, bench: Workb
     reader = RecordsReader(made.path)
     assert set(reader.features) == {"key", "image", "label"}
     assert reader.features["label"].classes == ("night", "day")
-    found = {}
+    collected = {}
     for split in reader.counts:
         for example in reader.iterate(split):
             pixels = np.asarray(Image.open(io.BytesIO(example["image"][0])))
             assert int(pixels[0, 0, 0]) % 2 == example["label"][0]
-            found[example["key"][0].decode()] = int(pixels[0, 0, 0])
-    assert sorted(found) == sorted([f"train/{n:07d}" for n in range(40)] + [f"test/{n:07d}" for n in range(10)])
-    assert sorted(found.values()) == list(range(50))
+            collected[example["key"][0].decode()] = int(pixels[0, 0, 0])
+    assert sorted(collected) == sorted([f"train/{n:07d}" for n in range(40)] + [f"test/{n:07d}" for n in range(10)])
+    assert sorted(collected.values()) == list(range(50))
     assert len(open_source(source(prepared, splits=["test"])).listing()) == 10
 
 

@@ -29,8 +29,8 @@ def champion(home: CommandHome) -> Any:
 
 
 def test_the_score_is_reached_by_every_variant(demo: tuple[CommandHome, dict[str, Any]]) -> None:
-    _, told = demo
-    metrics = told["metrics"]
+    _, reply = demo
+    metrics = reply["metrics"]
     assert metrics["test/accuracy"] >= 0.98
     assert metrics["test/accuracy/low"] >= 0.96
     for name in ("saved_model", "litert", "int8_dynamic"):
@@ -42,15 +42,15 @@ def test_the_score_is_reached_by_every_variant(demo: tuple[CommandHome, dict[str
 def test_the_champion_is_that_export_and_a_worse_one_does_not_take_its_place(
     demo: tuple[CommandHome, dict[str, Any]],
 ) -> None:
-    home, told = demo
-    [export] = told["artifacts"]["export"]
+    home, reply = demo
+    [export] = reply["artifacts"]["export"]
     first = champion(home)
     assert first.tags["millrace.export"] == export["digest"]
-    assert float(first.tags["millrace.score"]) == told["metrics"]["test/accuracy"]
+    assert float(first.tags["millrace.score"]) == reply["metrics"]["test/accuracy"]
 
     worse = home("run", "pipeline", DIGITS, "--train.steps", "40", "--json")
     assert worse.code == 3, worse.stderr
-    assert worse.json["metrics"]["test/accuracy"] < told["metrics"]["test/accuracy"]
+    assert worse.json["metrics"]["test/accuracy"] < reply["metrics"]["test/accuracy"]
     [release] = worse.json["artifacts"]["promote"]
     assert json.loads(Path(release["path"]).read_bytes())["alias"] == "candidate"
     assert champion(home).version == first.version

@@ -36,37 +36,37 @@ def test_a_steady_gain_is_more_than_noise_though_the_examples_differ_more_among_
     random = np.random.default_rng(0)
     before = random.normal(0, 10, (200, 1))
     after = before + random.normal(0.5, 1, (200, 1))
-    found = change(MEAN, before, after, 1000)
-    assert found.difference.value == pytest.approx((after - before).mean())
-    assert 0 < found.difference.low < found.difference.value < found.difference.high < 1
-    assert found.more_than_noise and not found.same
+    difference = change(MEAN, before, after, 1000)
+    assert difference.difference.value == pytest.approx((after - before).mean())
+    assert 0 < difference.difference.low < difference.difference.value < difference.difference.high < 1
+    assert difference.more_than_noise and not difference.same
 
 
 def test_chance_is_within_noise() -> None:
     random = np.random.default_rng(1)
     before = random.normal(0, 1, (200, 1))
-    found = change(MEAN, before, before + random.normal(0, 1, (200, 1)), 1000)
-    assert found.difference.low < 0 < found.difference.high
-    assert not found.more_than_noise
+    difference = change(MEAN, before, before + random.normal(0, 1, (200, 1)), 1000)
+    assert difference.difference.low < 0 < difference.difference.high
+    assert not difference.more_than_noise
 
 
 def test_few_examples_that_changed_prove_nothing_whatever_a_bootstrap_says() -> None:
     before, after = column(*[0] * 4, *[1] * 496), column(*[1] * 500)
     assert mcnemar(before[:, 0], after[:, 0]) == pytest.approx(0.125)
-    found = change(SHARE, before, after, 1000)
-    assert found.difference.low > 0
-    assert not found.more_than_noise
+    difference = change(SHARE, before, after, 1000)
+    assert difference.difference.low > 0
+    assert not difference.more_than_noise
     assert change(SHARE, column(*[0] * 9, *[1] * 491), after, 1000).more_than_noise
 
 
 def test_the_same_answers_are_told_as_the_same() -> None:
-    found = change(SHARE, column(1, 0, 1), column(1, 0, 1), 100)
-    assert found.same and not found.more_than_noise
+    difference = change(SHARE, column(1, 0, 1), column(1, 0, 1), 100)
+    assert difference.same and not difference.more_than_noise
 
 
 def test_keys_tell_added_removed_and_changed() -> None:
-    found = keys([["a", "1"], ["b", "1"], ["c", "1"]], [["b", "1"], ["c", "2"], ["d", "1"]])
-    assert (found.added, found.removed, found.changed, found.same) == (["d"], ["a"], ["c"], 1)
+    differing = keys([["a", "1"], ["b", "1"], ["c", "1"]], [["b", "1"], ["c", "2"], ["d", "1"]])
+    assert (differing.added, differing.removed, differing.changed, differing.same) == (["d"], ["a"], ["c"], 1)
 
 
 def png(value: int) -> bytes:
@@ -88,16 +88,20 @@ def test_other_data_is_told_by_key_and_by_figure(
         made = publish(Records, bench, records.convert(bench, "digits", source, RecordsConfig(shards=1)))
         listed = [(item.key, item.sha256) for item in source.listing()]
         runs.append(run_of(tmp_path / "home", config, listed, convert=made))
-    found = Comparison(*runs)
-    assert (found.raw.added, found.raw.removed, found.raw.changed) == (["new.png"], ["05.png"], ["03.png"])
-    told = "\n".join(found.lines())
+    comparison = Comparison(*runs)
+    assert (comparison.raw.added, comparison.raw.removed, comparison.raw.changed) == (
+        ["new.png"],
+        ["05.png"],
+        ["03.png"],
+    )
+    text = "\n".join(comparison.lines())
     for words in ("38 examples are the same", "1 added: new.png", "1 removed: 05.png", "1 changed: 03.png"):
-        assert words in told
-    assert "image, pixels, 1 channel" in told
-    assert "The runs have no common metric." in told
-    page = comparison_page.render(found)
+        assert words in text
+    assert "image, pixels, 1 channel" in text
+    assert "The runs have no common metric." in text
+    page = comparison_page.render(comparison)
     assert "new.png" in page and "image, pixels, 1 channel" in page
-    assert found.as_json()["results"] == [] and found.as_json()["examples"] is None
+    assert comparison.as_json()["results"] == [] and comparison.as_json()["examples"] is None
 
 
 def test_commits_and_files_between_two_commits() -> None:
@@ -107,10 +111,10 @@ def test_commits_and_files_between_two_commits() -> None:
     after, before = ask("rev-parse", "HEAD"), ask("rev-parse", "--verify", "--quiet", "HEAD~1")
     if not before:
         pytest.skip("no checkout with two commits")
-    found = between_commits(before, f"{after}-dirty")
-    assert found is not None
-    assert found.commits[0].startswith("b ") and found.commits[0].endswith(ask("log", "-1", "--format=%s"))
-    assert len(found.files) == len(ask("diff", "--name-only", "--no-renames", before, after).splitlines())
+    commits = between_commits(before, f"{after}-dirty")
+    assert commits is not None
+    assert commits.commits[0].startswith("b ") and commits.commits[0].endswith(ask("log", "-1", "--format=%s"))
+    assert len(commits.files) == len(ask("diff", "--name-only", "--no-renames", before, after).splitlines())
     back = between_commits(after, before)
     assert back is not None and back.commits[0].startswith("a ")
     assert between_commits(before, "f" * 40) is None

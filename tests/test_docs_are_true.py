@@ -43,7 +43,7 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     for block in blocks("docs/tutorial.md"):
         script = f'export PATH="{MILLRACE.parent}:$PATH"\nexport MILLRACE_HOME="{tmp_path}/home"\n{block}'
         script = script.replace("three.png", f"{tmp_path}/three.png")
-        found = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+        completed = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
         allowed = {0, 3} if "--model.dense" in block else {0}
-        assert found.returncode in allowed, f"{block}\n{found.stdout}\n{found.stderr}"
-        assert "Traceback" not in found.stderr
+        assert completed.returncode in allowed, f"{block}\n{completed.stdout}\n{completed.stderr}"
+        assert "Traceback" not in completed.stderr

@@ -92,8 +92,8 @@ def test_the_calibration_test_rejects_a_calibrated_model_as_often_as_it_says_and
 
 def test_noise_alone_explains_the_error_of_a_calibrated_model() -> None:
     predictions = classifier(np.random.default_rng(1), 5000, True)
-    found = consistency_test(predictions.confidence, predictions.correct, 15, 400)
-    assert found.error == pytest.approx(classification.METRICS["calibration_error"](predictions))
-    assert 0 < found.expected < 0.03 and abs(found.error - found.expected) < 0.01
+    tested = consistency_test(predictions.confidence, predictions.correct, 15, 400)
+    assert tested.error == pytest.approx(classification.METRICS["calibration_error"](predictions))
+    assert 0 < tested.expected < 0.03 and abs(tested.error - tested.expected) < 0.01
     wrong = classifier(np.random.default_rng(1), 5000, False)
     assert consistency_test(wrong.confidence, wrong.correct, 15, 400).p_value == pytest.approx(1 / 401)

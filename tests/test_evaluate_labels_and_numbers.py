@@ -74,25 +74,25 @@ def job(request, tf, tmp_path_factory, workbench_at, publish):
 def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
     task, _, snapshot, _, report = job
     truth = np.asarray(open_snapshot(snapshot.path).arrays("test")["target"][:])
-    said = np.load(report.path / "predictions" / "test.npy")
-    found = report.metrics
+    answers = np.load(report.path / "predictions" / "test.npy")
+    metrics = report.metrics
     if task == "multilabel":
         for average in ("macro", "micro"):
-            expected = sklearn_metrics.f1_score(truth > 0.5, said > 0, average=average)
-            assert found[f"test/{average}_f1"] == pytest.approx(expected)
-        assert found["test/label_accuracy"] == pytest.approx(((said > 0) == (truth > 0.5)).mean())
-        assert found["test/macro_f1"] > 0.9
+            expected = sklearn_metrics.f1_score(truth > 0.5, answers > 0, average=average)
+            assert metrics[f"test/{average}_f1"] == pytest.approx(expected)
+        assert metrics["test/label_accuracy"] == pytest.approx(((answers > 0) == (truth > 0.5)).mean())
+        assert metrics["test/macro_f1"] > 0.9
         labels = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]["classes"]
         assert [row["class"] for row in labels] == ["even", "at_least_five", "closed_loop"]
     else:
-        assert found["test/rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, said))
-        assert found["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, said))
-        assert found["test/r2"] == pytest.approx(sklearn_metrics.r2_score(truth, said))
-        assert found["test/r2"] > 0.25
-        assert found["test/loss"] == found["test/mae"], "what was minimised: absolute_error"
-        assert found["test/loss/high"] == found["test/mae/high"] != found["test/rmse/high"]
+        assert metrics["test/rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, answers))
+        assert metrics["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, answers))
+        assert metrics["test/r2"] == pytest.approx(sklearn_metrics.r2_score(truth, answers))
+        assert metrics["test/r2"] > 0.25
+        assert metrics["test/loss"] == metrics["test/mae"], "what was minimised: absolute_error"
+        assert metrics["test/loss/high"] == metrics["test/mae/high"] != metrics["test/rmse/high"]
     metric, _ = primary_metric(task)
-    assert found[f"test/{metric}/low"] < found[f"test/{metric}"] < found[f"test/{metric}/high"]
+    assert metrics[f"test/{metric}/low"] < metrics[f"test/{metric}"] < metrics[f"test/{metric}/high"]
     (picture,) = (report.path / "pictures").glob("*.png")
     with Image.open(picture) as image:
         assert min(image.size) > 250
@@ -104,21 +104,21 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
     model = MlpModel(task=task, units=(32,))
     config = Config(name=task, source=SklearnSource(dataset=dataset), snapshot=layout, model=model, train=TRAIN)
     shown = Loads(page_of(tmp_path, config, convert=made, snapshot=snapshot, evaluate=report)).text
-    found = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]
-    assert f"and {found['examples']} test examples." in shown
+    test_split = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]
+    assert f"and {test_split['examples']} test examples." in shown
     if task == "multilabel":
         assert "Classes, on the test split" in shown and "macro f1" in shown
-        for row in found["classes"]:
+        for row in test_split["classes"]:
             assert row["class"] in shown and f"{row['f1']:.4f}" in shown
     else:
         assert "progression" in shown and "predicted" in shown and "lower is better" in shown
-        for row in found["furthest"]:
-            assert row["key"] in shown and f"{row['said'][0]:.5g}" in shown
-        first = np.asarray(open_snapshot(snapshot.path).arrays("test")["numbers"][found["furthest"][0]["row"]])
+        for row in test_split["furthest"]:
+            assert row["key"] in shown and f"{row['predicted'][0]:.5g}" in shown
+        first = np.asarray(open_snapshot(snapshot.path).arrays("test")["numbers"][test_split["furthest"][0]["row"]])
         assert f"age {first[0]:.4g}, " in shown
-        assert len(found["slices"]) == 4 and "rmse by slice" in shown
-        assert sum(row["examples"] for row in found["slices"]) == found["examples"]
-        assert all(row["slice"] in shown for row in found["slices"])
+        assert len(test_split["slices"]) == 4 and "rmse by slice" in shown
+        assert sum(row["examples"] for row in test_split["slices"]) == test_split["examples"]
+        assert all(row["slice"] in shown for row in test_split["slices"])
 
 
 def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):

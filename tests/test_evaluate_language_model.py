@@ -91,14 +91,14 @@ def test_every_byte_is_paid_for_once(text, report):
 
 
 def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text):
-    found = json.loads((report.path / "report.json").read_bytes())
-    assert found["primary"] == {"metric": "bits_per_byte", "higher_is_better": False}
-    test = found["splits"]["test"]
+    report_json = json.loads((report.path / "report.json").read_bytes())
+    assert report_json["primary"] == {"metric": "bits_per_byte", "higher_is_better": False}
+    test = report_json["splits"]["test"]
     assert test["examples"] == text[0].manifest["counts"]["test"]
     worst = [row["bits_per_byte"] for row in test["worst"]]
     assert worst == sorted(worst, reverse=True) and test["best"][0]["bits_per_byte"] < worst[-1]
     assert all(row["key"].startswith("email/") for row in test["worst"])
-    assert found["sample"]["text"]
+    assert report_json["sample"]["text"]
     assert {row["slice"]: row["why"] for row in test["slices"]}["folder email"] == "the whole split"
     assert sum(row["examples"] for row in test["slices"] if row["slice"].endswith(" bytes")) == test["examples"]
     for name in ("bits_by_size", "loss_by_place"):
@@ -138,9 +138,9 @@ def test_the_passages_are_the_files_own_text_and_the_worst_of_it(text, report, t
     run = run_of(tmp_path, config, [], convert=made, snapshot=snapshot, evaluate=report)
     reader = RecordsReader(made.path)
     contents = {bytes(row["key"][0]).decode(): bytes(row["text"][0]).decode() for row in reader.iterate("test")}
-    found = passages(Facts(run))
-    assert len(found) == 3
-    for passage in found:
+    rows_shown = passages(Facts(run))
+    assert len(rows_shown) == 3
+    for passage in rows_shown:
         assert "".join(text for text, _ in passage["tokens"]) in contents[passage["key"]]
         assert {shade for _, shade in passage["tokens"]} - {0}, "nothing surprises a model that knows nothing"
 
@@ -161,8 +161,8 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
         run_of(tmp_path / "home", config, listed, convert=made, snapshot=snapshot, evaluate=each)
         for each in (report, worse)
     ]
-    found = Comparison(*runs)
-    rows = {row.name: row for row in found.results}
+    comparison = Comparison(*runs)
+    rows = {row.name: row for row in comparison.results}
     bits, count = rows["test/bits_per_byte"], reader.counts["test"]
     assert bits.more_than_noise and bits.by == f"paired bootstrap over {count} files, too few for 95 %"
     assert bits.interval[0] < bits.difference < bits.interval[1]
@@ -171,15 +171,15 @@ def test_two_language_models_are_held_against_each_other_file_by_file(text, repo
         "the report keeps no likeliest tokens"
     )
     assert rows["validation/bits_per_byte"].same
-    assert found.verdict.startswith("b is worse than a by ")
+    assert comparison.verdict.startswith("b is worse than a by ")
 
 
 def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
     made, snapshot, _ = text
-    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
-    found.documents = replace(found.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
+    judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    judge.documents = replace(judge.documents, keys=[f"{'ab'[row % 2]}/{row}.py" for row in range(12)] + ["top.py"])
     sizes = np.arange(13.0) * 1000
-    slices = found.slices(Predictions(*[np.zeros(13)] * 3, bytes=sizes, by_position=np.zeros(1)))
+    slices = judge.slices(Predictions(*[np.zeros(13)] * 3, bytes=sizes, by_position=np.zeros(1)))
     assert list(slices)[:2] == ["folder a", "folder b"] and slices["folder a"].sum() == 6
     assert list(slices)[2] == "0 to 3,000 bytes" and len(slices) == 6
     assert sum(group.sum() for name, group in slices.items() if name.endswith("bytes")) == 13
@@ -204,36 +204,36 @@ def test_nats_are_cross_entropies():
 
 def test_a_worse_model_loses_bits_and_its_bound_is_above(text):
     made, snapshot, model = text
-    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     call = inference_function(load(model.path))
-    own, worse = run_model(found, call).kept, run_model(found, lambda batch: call(batch) * 3).kept
-    against = compare("language_model", found, own, worse, 200)
-    values = [METRICS["bits_per_byte"](found.predictions(kept)) for kept in (own, worse)]
+    own, worse = run_model(judge, call).kept, run_model(judge, lambda batch: call(batch) * 3).kept
+    against = compare("language_model", judge, own, worse, 200)
+    values = [METRICS["bits_per_byte"](judge.predictions(kept)) for kept in (own, worse)]
     assert against.loss == pytest.approx(values[1] - values[0])
     assert 0 < against.loss < against.upper
     assert against.agreement == 1
-    assert compare("language_model", found, own, own, 200).upper == 0
+    assert compare("language_model", judge, own, own, 200).upper == 0
 
 
 def test_a_probe_sees_its_rows_alone(text):
     made, snapshot, model = text
-    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
     call, seen = inference_function(load(model.path)), []
 
     def shifted(batch):
         seen.append(len(batch))
         return call(batch) - 0.25
 
-    outputs = run_model(found, call, probe=Probe(shifted, 3))
-    assert seen == [3] and len(outputs.kept["nats"]) == len(found.inputs) > 3
+    outputs = run_model(judge, call, probe=Probe(shifted, 3))
+    assert seen == [3] and len(outputs.kept["nats"]) == len(judge.inputs) > 3
     assert outputs.max_abs_difference == pytest.approx(0.25, abs=1e-5)
-    assert outputs.largest == pytest.approx(np.abs(call(found.inputs[:3]) - 0.25).max())
+    assert outputs.largest == pytest.approx(np.abs(call(judge.inputs[:3]) - 0.25).max())
 
 
 def test_the_variants_read_keras_answers_from_the_report(text, report):
     made, snapshot, model = text
-    found = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
-    kept, again = read_kept(report, "test", found), run_model(found, inference_function(load(model.path))).kept
+    judge = make_judge("language_model", SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig())
+    kept, again = read_kept(report, "test", judge), run_model(judge, inference_function(load(model.path))).kept
     assert kept.keys() == again.keys() == {"nats", "likeliest"}
     for name, values in again.items():
         assert kept[name].dtype == values.dtype
@@ -257,9 +257,9 @@ def export(text, tmp_path_factory):
 
 
 def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path):
-    found = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
-    assert found["litert"]["inputs"] == {"tokens": [[-1, -1], "int32"]}
-    assert found["litert"]["max_abs_difference"] < 1e-4
+    verified = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
+    assert verified["litert"]["inputs"] == {"tokens": [[-1, -1], "int32"]}
+    assert verified["litert"]["max_abs_difference"] < 1e-4
     (tmp_path / "one.py").write_text("import os\n\n\ndef main():\n    return os\n")
     (tmp_path / "empty.py").write_text("")
     one, empty = predict(export, [str(tmp_path / "one.py"), str(tmp_path / "empty.py")])
@@ -279,10 +279,10 @@ def test_int8_holds_its_embedding_once_as_int8_for_reading(export):
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
-    found = score(bench, export, text[0].path, "test", EvaluateConfig())
+    scored = score(bench, export, text[0].path, "test", EvaluateConfig())
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
-    assert found["bits_per_byte"] == pytest.approx(quality["bits_per_byte"]["value"], rel=1e-5)
-    assert found["examples"] == text[0].manifest["counts"]["test"]
+    assert scored["bits_per_byte"] == pytest.approx(quality["bits_per_byte"]["value"], rel=1e-5)
+    assert scored["examples"] == text[0].manifest["counts"]["test"]
 
 
 def test_readme_works_when_pasted(export):

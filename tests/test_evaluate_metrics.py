@@ -52,9 +52,9 @@ def test_intervals_repeat_and_hold_their_value(predictions):
 
 def test_no_mistake_among_few_examples_is_not_taken_for_certainty():
     perfect = Predictions.of(np.eye(3, dtype="float32")[[0, 1, 2] * 5] * 9, np.array([0, 1, 2] * 5))
-    found = interval(METRICS["accuracy"], perfect, 100)
-    assert (found.value, found.high) == (1.0, 1.0)
-    assert found.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
+    bounds = interval(METRICS["accuracy"], perfect, 100)
+    assert (bounds.value, bounds.high) == (1.0, 1.0)
+    assert bounds.low == pytest.approx(stats.beta.ppf(0.025, 15, 1))
     assert loss_bounds(np.zeros(15), 100) == (0.0, pytest.approx(0.181, abs=1e-3))
 
 
@@ -106,15 +106,15 @@ def test_so_few_examples_are_no_verdict_and_the_number_needed_is_the_first_that_
         lower, upper = loss_bounds(np.zeros(count), 100)
         assert (upper <= 0.02) is (verdict == gates.PASS)
         assert gates.quality(lower, upper, 0.02, count, needed).verdict == verdict
-    told = gates.quality(0.0, 0.1129, 0.02, 25, needed).text
-    assert told == "too few test examples to tell (25, 149 needed); the limit is 0.02"
+    text = gates.quality(0.0, 0.1129, 0.02, 25, needed).text
+    assert text == "too few test examples to tell (25, 149 needed); the limit is 0.02"
     assert examples_needed(share=True, limit=0.5) == examples_needed(share=False, limit=0.01) == 20
 
 
 def test_a_loss_that_is_certain_fails_however_few_the_examples():
     lower, upper = loss_bounds(np.array([1.0] * 9 + [0.0]), 500)
-    found = gates.quality(lower, upper, 0.02, 10, 149)
-    assert found.verdict == gates.FAIL and found.text.startswith("loses at least 0.")
+    verdict = gates.quality(lower, upper, 0.02, 10, 149)
+    assert verdict.verdict == gates.FAIL and verdict.text.startswith("loses at least 0.")
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -15,7 +15,7 @@ def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish)
     bench = benches("report")
     outcome = build(bench, digits.model, digits.snapshot, digits.records, EvaluateConfig(resamples=200))
     report = publish(Report, bench, outcome)
-    found = json.loads((report.path / "report.json").read_bytes())
+    report_json = json.loads((report.path / "report.json").read_bytes())
     snapshot = open_snapshot(digits.snapshot.path)
     for split in ("validation", "test"):
         labels = np.asarray(snapshot.arrays(split)["label"])
@@ -26,19 +26,19 @@ def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish)
         assert (
             report.metrics[f"{split}/loss/low"] < report.metrics[f"{split}/loss"] < report.metrics[f"{split}/loss/high"]
         )
-        slices = {row["slice"]: row for row in found["splits"][split]["slices"]}
+        slices = {row["slice"]: row for row in report_json["splits"][split]["slices"]}
         for number in range(10):
             own = slices[f"label {number}"]
             assert own["value"] == right[labels == number].mean()
             assert own["examples"] == (labels == number).sum()
             assert own["low"] <= own["value"] <= own["high"] and own["low"] < own["high"]
-        classes = found["splits"][split]["classes"]
+        classes = report_json["splits"][split]["classes"]
         assert [row["support"] for row in classes] == np.bincount(labels, minlength=10).tolist()
-        for row in found["splits"][split]["most_wrong"]:
+        for row in report_json["splits"][split]["most_wrong"]:
             assert not right[row["row"]]
             assert row["label"] == str(labels[row["row"]])
             assert [row["key"]] == snapshot.keys(split, [row["row"]], digits.records.path)
-        sure = [row["confidence"] for row in found["splits"][split]["most_wrong"]]
+        sure = [row["confidence"] for row in report_json["splits"][split]["most_wrong"]]
         assert sure == sorted(sure, reverse=True)
     for name in ("confusion", "reliability", "curves", "most_wrong"):
         with Image.open(report.path / "pictures" / f"{name}.png") as image:

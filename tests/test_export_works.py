@@ -144,16 +144,16 @@ def test_readme_works_when_pasted(export):
 
 
 def test_fresh_process_found_names_types_and_parity(export):
-    found = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
-    assert set(found) == {"saved_model", "litert", "int8_dynamic"}
-    for variant in found.values():
+    verified = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
+    assert set(verified) == {"saved_model", "litert", "int8_dynamic"}
+    for variant in verified.values():
         (feature, (shape, dtype)), (output, (outputs, kind)) = *variant["inputs"].items(), *variant["outputs"].items()
         assert (feature, shape[1:], dtype) == ("image", [8, 8, 1], "uint8")
         assert (output, outputs[1:], kind) == ("logits", [10], "float32")
         assert "serving_default" in variant["signatures"]
-    assert found["saved_model"]["max_abs_difference"] <= 1e-5
-    assert found["litert"]["max_abs_difference"] <= 1e-4
-    assert found["int8_dynamic"]["argmax_agreement"] > 0.9
+    assert verified["saved_model"]["max_abs_difference"] <= 1e-5
+    assert verified["litert"]["max_abs_difference"] <= 1e-4
+    assert verified["int8_dynamic"]["argmax_agreement"] > 0.9
 
 
 def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(chains):
@@ -228,15 +228,15 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digits, bench):
-    found = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
+    scored = score(bench, export, digits.records.path, "test", EvaluateConfig(resamples=100))
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
-    assert found["accuracy"] == quality["accuracy"]["value"] == np.mean(found["correct"])
-    assert found["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
+    assert scored["accuracy"] == quality["accuracy"]["value"] == np.mean(scored["correct"])
+    assert scored["loss"] == pytest.approx(quality["loss"]["value"], rel=1e-5)
     report = json.loads((chains[0] / "report" / "report.json").read_bytes())["splits"]["test"]["metrics"]
     for name in ("accuracy", "loss"):
         for end in ("low", "high"):
-            assert found[f"{name}/{end}"] == pytest.approx(report[name][end], rel=1e-4), "the same resamples"
-    assert found["examples"] == len(found["correct"]) == digits.snapshot.manifest["counts"]["test"]
+            assert scored[f"{name}/{end}"] == pytest.approx(report[name][end], rel=1e-4), "the same resamples"
+    assert scored["examples"] == len(scored["correct"]) == digits.snapshot.manifest["counts"]["test"]
 
 
 @pytest.mark.parametrize(("new", "status"), [(0.5, "rejected"), (1.0, "completed")])
@@ -249,8 +249,8 @@ def test_a_champion_is_scored_again_on_new_records_and_that_number_decides(
     digest = digest_of(inputs)
     held = Path(shutil.copytree(export, registry_home.home.store / "export" / digest))
     manifest = json.loads((held / "manifest.json").read_bytes())
-    told = {"format": 1, "kind": "export", "digest": digest, "inputs": inputs, "parents": {}}
-    (held / "manifest.json").write_bytes(pretty({**manifest, **told}))
+    forged = {"format": 1, "kind": "export", "digest": digest, "inputs": inputs, "parents": {}}
+    (held / "manifest.json").write_bytes(pretty({**manifest, **forged}))
     registry_home.client.set_model_version_tag("digits", "1", "millrace.export", digest)
     assert (
         registry_home.promote(registry_home.run(2, required=False), 2, new, records=digits.records, workbench=bench)

@@ -52,10 +52,13 @@ def test_an_old_run_in_mlflow_loses_its_files_and_keeps_its_figures(registry_hom
     registry_home.client.create_registered_model("digits")
     registry_home.client.create_model_version("digits", "file:///nowhere", run_id=released)
 
-    foreseen = prune(registry_home.home.mlflow_uri, BEFORE, dry_run=True)
-    assert {(found.run_id, found.name, found.bytes) for found in foreseen} == {(old, "old", 5), (killed, "killed", 5)}
+    expected = prune(registry_home.home.mlflow_uri, BEFORE, dry_run=True)
+    assert {(predicted.run_id, predicted.name, predicted.bytes) for predicted in expected} == {
+        (old, "old", 5),
+        (killed, "killed", 5),
+    }
     assert all(registry_home.client.list_artifacts(run) for run in (old, killed))
-    assert prune(registry_home.home.mlflow_uri, BEFORE, dry_run=False) == foreseen
+    assert prune(registry_home.home.mlflow_uri, BEFORE, dry_run=False) == expected
 
     for run in (old, killed):
         assert registry_home.client.list_artifacts(run) == []
@@ -83,9 +86,9 @@ def show(layout: Layout, run: str, count: int) -> None:
 
 def left(layout: Layout, runs: list[str]) -> tuple[set[str], int]:
     """Which of these runs there are, and how many artifacts of all of them."""
-    found = ask(layout, "POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": runs}}})
+    flow_runs = ask(layout, "POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": runs}}})
     of_them: dict[str, Any] = {"artifacts": {"flow_run_id": {"any_": runs}}}
-    return {run["id"] for run in found}, ask(layout, "POST", "/artifacts/count", of_them)
+    return {run["id"] for run in flow_runs}, ask(layout, "POST", "/artifacts/count", of_them)
 
 
 def test_prefects_older_runs_go_with_all_that_is_theirs(layout: Layout) -> None:
@@ -98,10 +101,10 @@ def test_prefects_older_runs_go_with_all_that_is_theirs(layout: Layout) -> None:
     show(layout, young[0], 2)
 
     day = f"{before:%Y-%m-%d}"
-    foreseen = orchestration.prune(layout, before, dry_run=True)
-    assert sorted(foreseen) == [f"one of {day}", f"three of {day}", f"two of {day}"]
+    expected = orchestration.prune(layout, before, dry_run=True)
+    assert sorted(expected) == [f"one of {day}", f"three of {day}", f"two of {day}"]
     assert left(layout, old) == (set(old), 203)
-    assert orchestration.prune(layout, before, dry_run=False) == foreseen
+    assert orchestration.prune(layout, before, dry_run=False) == expected
     assert left(layout, old) == (set(), 0)
     assert left(layout, running) == (set(running), 1) and left(layout, young) == (set(young), 2)
     assert ask(layout, "GET", "/artifacts/table/latest")["flow_run_id"] == young[0]

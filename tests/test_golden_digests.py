@@ -39,8 +39,8 @@ GOLDEN_TEXT = {
 
 def digests(store: Path, preset: Path = DIGITS, **flags: str) -> dict[str, str]:
     config = load(preset, [(name.replace("__", "."), value) for name, value in flags.items()])
-    found = plan(Store(store), config)
-    return {f"{stage}/{wanted.name}": wanted.digest[:16] for stage, rows in found.items() for wanted in rows}
+    planned = plan(Store(store), config)
+    return {f"{stage}/{wanted.name}": wanted.digest[:16] for stage, rows in planned.items() for wanted in rows}
 
 
 def test_the_digits_presets_digests(tmp_path: Path) -> None:

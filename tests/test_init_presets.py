@@ -37,7 +37,7 @@ def pictures(root: Path, count: int = 24, side: int = 20) -> Path:
 
 
 def texts(root: Path, count: int = 12, words: int = 60) -> Path:
-    """Words drawn at random: what can be foreseen of them is how they are spelt."""
+    """Words drawn at random: a model can learn their letters alone."""
     random = np.random.default_rng(0)
     known = np.array(["rain", "falls", "gently", "upon", "every", "mountain", "quiet", "rivers", "carry", "leaves"])
     for number in range(count):
@@ -79,8 +79,8 @@ def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [3, 6, 20])
 def test_no_split_of_few_examples_is_empty(tmp_path: Path, count: int) -> None:
-    found = guess_source(pictures(tmp_path / "few", count))
-    (tmp_path / "few.yaml").write_text(preset_of(found, Path("few.yaml")))
+    preset = guess_source(pictures(tmp_path / "few", count))
+    (tmp_path / "few.yaml").write_text(preset_of(preset, Path("few.yaml")))
     config = load(tmp_path / "few.yaml")
     ends = bounds(config.records.splits)
     items = open_source(config.source).listing()
@@ -95,14 +95,14 @@ def test_sizes_are_those_of_the_images_within_reason(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (600, 300), number).save(path)
     (folder / "class0/broken.png").write_bytes(b"broken")
-    found = guess_source(folder)
-    assert found.shape == (32, 64, 1)
-    assert found.sizes == "300 x 600"
+    preset = guess_source(folder)
+    assert preset.shape == (32, 64, 1)
+    assert preset.sizes == "300 x 600"
 
 
 def test_text_is_known_by_its_content(tmp_path: Path) -> None:
-    found = guess_source(texts(tmp_path / "book"))
-    assert (found.what, found.source["glob"], found.counts) == ("text", "**/*.md", {".md": 12})
+    preset = guess_source(texts(tmp_path / "book"))
+    assert (preset.what, preset.source["glob"], preset.counts) == ("text", "**/*.md", {".md": 12})
 
 
 @pytest.mark.parametrize(("count", "words", "block"), [(3, 1, 16), (12, 20, 16), (12, 200, 64), (60, 1000, 128)])
@@ -121,18 +121,18 @@ def test_texts_become_rows_of_tokens_in_every_split(
     bench = benches("records")
     made = publish(Records, bench, records.build(bench, config.source, config.records))
     assert made.manifest["counts"]["skipped"] == 1
-    found = snapshots.build(benches("snapshot"), made, config.snapshot)
-    rows = {split: row["tokens"] for split, row in found.statistics["splits"].items()}
+    outcome = snapshots.build(benches("snapshot"), made, config.snapshot)
+    rows = {split: row["tokens"] for split, row in outcome.statistics["splits"].items()}
     assert min(rows.values()) > 0
-    assert found.counts["train"] * block >= rows["train"]
+    assert outcome.counts["train"] * block >= rows["train"]
 
 
 def test_every_line_of_a_preset_says_what_it_is_for(tmp_path: Path) -> None:
     """But for those that speak for themselves; comments stand in one column, and no path is broken by them."""
-    for found in (guess_source(texts(tmp_path / "a  # b")), guess_source(pictures(tmp_path / "c"))):
-        preset = preset_of(found, Path("x.yaml"))
+    for preset_read in (guess_source(texts(tmp_path / "a  # b")), guess_source(pictures(tmp_path / "c"))):
+        preset = preset_of(preset_read, Path("x.yaml"))
         (tmp_path / "x.yaml").write_text(preset)
-        assert load(tmp_path / "x.yaml").source.path == found.source["path"]
+        assert load(tmp_path / "x.yaml").source.path == preset_read.source["path"]
         lines = [line for line in preset.splitlines() if ": " in line and not line.startswith("#")]
         plain = {line.split(":")[0].strip() for line in lines if "  # " not in line}
         assert plain <= {"kind", "width", "optimizer"}
@@ -142,10 +142,10 @@ def test_texts_that_tfds_prepared_become_a_preset(tmp_path: Path, bench: Workben
     """Records of ours lie as it lays them."""
     source = TextFilesSource(name="notes", path=str(texts(tmp_path / "notes")), glob="**/*.md")
     records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
-    found = guess_source(bench.staging.root / "dataset_info.json")
-    assert (found.what, found.source["kind"], found.examples) == ("text", "tfds", 12)
-    assert found.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
-    (tmp_path / "notes.yaml").write_text(preset_of(found, Path("notes.yaml")))
+    preset = guess_source(bench.staging.root / "dataset_info.json")
+    assert (preset.what, preset.source["kind"], preset.examples) == ("text", "tfds", 12)
+    assert preset.bytes == sum(path.stat().st_size for path in (tmp_path / "notes").rglob("*.md"))
+    (tmp_path / "notes.yaml").write_text(preset_of(preset, Path("notes.yaml")))
     config = load(tmp_path / "notes.yaml")
     assert (config.model.kind, len(open_source(config.source).listing())) == ("transformer", 12)
 
@@ -154,18 +154,18 @@ def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
     (tmp_path / "much").mkdir()
     for number in range(40):
         (tmp_path / f"much/{number}.txt").write_bytes(b"%04d " % number * 100_000)
-    found = guess_source(tmp_path / "much")
-    assert found.bytes == 20_000_000
-    assert found.splits == {"train": 0.94, "validation": 0.03, "test": 0.03}
+    preset = guess_source(tmp_path / "much")
+    assert preset.bytes == 20_000_000
+    assert preset.splits == {"train": 0.94, "validation": 0.03, "test": 0.03}
 
 
 def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbench) -> None:
     """Records lie as tensorflow-datasets lays them, so they can be a source again."""
     source = ImageFolderSource(name="shapes", path=str(pictures(tmp_path / "shapes")))
     records.build(bench, source, RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}))
-    found = guess_source(bench.staging.root)
-    assert (found.what, found.examples, found.classes) == ("images", 24, ["round", "square"])
-    (tmp_path / "again.yaml").write_text(preset_of(found, Path("again.yaml")))
+    preset = guess_source(bench.staging.root)
+    assert (preset.what, preset.examples, preset.classes) == ("images", 24, ["round", "square"])
+    (tmp_path / "again.yaml").write_text(preset_of(preset, Path("again.yaml")))
     assert len(open_source(load(tmp_path / "again.yaml").source).listing()) == 24
 
 
@@ -218,18 +218,18 @@ def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
     assert init(texts(tmp_path / "book", 30, 300), tmp_path).code == 0
     answer = CommandHome(tmp_path / "home")("run", "pipeline", tmp_path / "book.yaml", "--json")
     assert answer.code == 0, answer.stderr
-    found = answer.json["metrics"]
-    assert found["test/bits_per_byte"] < found["test/gzip_bits_per_byte"]
+    metrics = answer.json["metrics"]
+    assert metrics["test/bits_per_byte"] < metrics["test/gzip_bits_per_byte"]
 
 
 @pytest.mark.slow
 def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-start.md")
     script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home" TMPDIR="{tmp_path}"\n{block}'
-    found = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    assert "wrote shapes.yaml" in found.stdout
-    assert "Traceback" not in found.stderr
+    completed = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    assert "wrote shapes.yaml" in completed.stdout
+    assert "Traceback" not in completed.stderr
 
 
 @pytest.mark.parametrize("sizes", [sizes for _, sizes in TEXT_SIZES], ids=lambda sizes: str(sizes["width"]))

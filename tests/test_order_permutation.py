@@ -59,12 +59,12 @@ def test_no_two_of_seed_epoch_and_split_stand_in_for_each_other() -> None:
 def test_neighbours_are_not_correlated(n: int) -> None:
     count = 10_000
     for lag in (1, 2, 7, 64):
-        found = []
+        collected = []
         for seed in range(8):
             rows = permutation(np.arange(count), n, seed, 0).astype(float)
-            found.append(np.corrcoef(rows[:-lag], rows[lag:])[0, 1])
+            collected.append(np.corrcoef(rows[:-lag], rows[lag:])[0, 1])
         # The standard error of the mean of eight is 1 / sqrt(8 x 10,000), 0.0035.
-        assert abs(np.mean(found)) < 0.015
+        assert abs(np.mean(collected)) < 0.015
 
 
 def test_epochs_of_a_seed_are_not_correlated() -> None:

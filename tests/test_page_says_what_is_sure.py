@@ -43,26 +43,26 @@ def report(folder: Path, supports: list[int], slices: tuple[dict[str, Any], ...]
     ]
     figures = {"macro_f1": 0.6125, "majority_share": max(supports) / count}
     split = {"examples": count, "metrics": {}, "figures": figures, "classes": rows, "slices": list(slices)}
-    told = {"task": "classification", "loss": "cross_entropy", "splits": {"validation": split, "test": split}}
-    told["interval"] = {"level": 0.95, "method": "percentile bootstrap", "resamples": 100, "seed": 0}
+    document = {"task": "classification", "loss": "cross_entropy", "splits": {"validation": split, "test": split}}
+    document["interval"] = {"level": 0.95, "method": "percentile bootstrap", "resamples": 100, "seed": 0}
     metrics = {"test/accuracy": 0.9, "test/accuracy/low": 0.8, "test/accuracy/high": 0.95}
     metrics |= {"test/calibration_error": 0.05, "test/calibration_error/expected": 0.04}
     metrics |= {"test/calibration_error/p_value": 0.312, **{f"test/{name}": value for name, value in figures.items()}}
     made: Report = artifact(Report, folder, metrics)
-    (folder / "report.json").write_text(json.dumps(told))
+    (folder / "report.json").write_text(json.dumps(document))
     return made
 
 
-def told(root: Path, **made: Any) -> tuple[Facts, str]:
+def facts_and_page(root: Path, **made: Any) -> tuple[Facts, str]:
     run = run_of(root, CONFIG, [("key", "sha256")], **made)
     return Facts(run), " ".join(Loads((run.folder / "page.html").read_text(encoding="utf-8")).text.split())
 
 
 def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> None:
-    facts, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [2, 2]))
+    facts, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", [2, 2]))
     assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500] (4 examples: too few for a 95 % interval)"
     assert "4 examples: too few for a 95 % interval on validation. 4 examples: too few" in page
-    facts, page = told(tmp_path / "other", evaluate=report(tmp_path / "enough", [10, 10]))
+    facts, page = facts_and_page(tmp_path / "other", evaluate=report(tmp_path / "enough", [10, 10]))
     assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500]" and "too few" not in page
 
 
@@ -70,14 +70,14 @@ def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> Non
     ("supports", "imbalanced"), [([50, 50], False), ([90, 10], True), ([20] * 9 + [1], True), ([19, 23, 18], False)]
 )
 def test_imbalanced_classes_stand_in_the_headline(supports: list[int], imbalanced: bool, tmp_path: Path) -> None:
-    facts, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", supports))
+    facts, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", supports))
     headline = f" (macro F1 0.6125, the most frequent class alone {max(supports) / sum(supports):.4f})"
     assert (headline in str(facts.score)) is imbalanced
     assert "macro f1mean of the classes' F1" in page and "majority shareof the most frequent class" in page
 
 
 def test_the_calibration_error_has_a_test_and_no_interval(tmp_path: Path) -> None:
-    _, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [50, 50]))
+    _, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", [50, 50]))
     assert "calibration errorlower is better 0.05000.0400 by noise alone, p = 0.312" in page
 
 
@@ -87,7 +87,7 @@ def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
         {"slice": "label b", "examples": 3, "value": None, "low": None, "high": None, "why": "fewer than 5"},
         {"slice": "label c", "examples": 0, "value": None, "low": None, "high": None, "why": "fewer than 5"},
     )
-    _, page = told(tmp_path / "home", evaluate=report(tmp_path / "report", [60, 40], slices))
+    _, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", [60, 40], slices))
     assert "Slices without a score: label b (3, fewer than 5), label c (0, fewer than 5)." in page
 
 
@@ -104,7 +104,7 @@ def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
     variant = artifact(
         Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, bytes=1000, gates=[gate], accepted=True
     )
-    facts, page = told(tmp_path / "home", compress=variant)
+    facts, page = facts_and_page(tmp_path / "home", compress=variant)
     assert "undecided, too few test examples" in page and f"? quality {text}" in page and "rejected" not in page
     assert "(undecided, too few test examples)" in facts.summary
 

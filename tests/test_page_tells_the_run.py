@@ -218,8 +218,8 @@ def test_metrics_by_step_are_the_journals_points(tracked: tuple[Any, Any], finis
             wanted.setdefault(name, []).append((point["step"], float(value)))
     assert run.data.metrics.keys() == wanted.keys()
     for name, points in wanted.items():
-        found = [(metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name)]
-        assert sorted(found) == sorted(points), name
+        history = [(metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name)]
+        assert sorted(history) == sorted(points), name
     for name, points in wanted.items():
         assert len(points) == 1 or min(step for step, _ in points) > 0, f"{name}: a curve begins with its own end"
     assert {"test/accuracy", "test/accuracy/low", "seconds/train", "seconds/compress.litert"} <= wanted.keys()
@@ -288,10 +288,10 @@ def test_the_registered_version_answers_without_our_code(finished: CommandHome, 
         f"mlflow.set_tracking_uri({f'sqlite:///{finished.root}/mlflow.db'!r})\n"
         f"golden = np.load({str(Path(export['path']) / 'golden.npz')!r})\n"
         "model = mlflow.pyfunc.load_model('models:/digits@champion')\n"
-        "found = model.predict(golden['inputs'])\n"
-        "assert found.shape == golden['outputs'].shape and found.dtype == golden['outputs'].dtype\n"
-        "np.testing.assert_allclose(found, golden['outputs'], atol=1e-4)\n"
-        "print('answered', len(found))\n"
+        "outputs = model.predict(golden['inputs'])\n"
+        "assert outputs.shape == golden['outputs'].shape and outputs.dtype == golden['outputs'].dtype\n"
+        "np.testing.assert_allclose(outputs, golden['outputs'], atol=1e-4)\n"
+        "print('answered', len(outputs))\n"
     )
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "TF_CPP_MIN_LOG_LEVEL": "2"}
     answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""Of a hundred figures MLflow is told those by which runs are compared."""
+"""Of a hundred figures MLflow gets those by which runs are compared."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def artifact(kind: type[Artifact], folder: Path, metrics: dict[str, float], name
 def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path) -> None:
     names = ("test/accuracy", "test/loss", "validation/accuracy")
     metrics = {f"{name}{end}": 0.5 for name in names for end in ("", "/low", "/high")}
-    found = of_stage("classification", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
-    assert found.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
+    metrics_sent = of_stage("classification", "evaluate", artifact(Report, tmp_path, metrics, "report"), 2.0, False)
+    assert metrics_sent.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
 
 
 def test_an_export_tells_only_what_it_took(tmp_path: Path) -> None:
@@ -28,8 +28,8 @@ def test_an_export_tells_only_what_it_took(tmp_path: Path) -> None:
 
 def test_a_variant_tells_size_and_quality_and_what_came_from_the_store_no_seconds(tmp_path: Path) -> None:
     metrics = {f"litert/{name}": 1.0 for name in ("bytes", "size_ratio", "test/rmse", "test/rmse/low", "test/mae")}
-    found = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
-    assert found.keys() == {"litert/bytes", "litert/size_ratio", "litert/test/rmse"}
+    metrics_sent = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
+    assert metrics_sent.keys() == {"litert/bytes", "litert/size_ratio", "litert/test/rmse"}
     made = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, False)
     assert made["seconds/compress.litert"] == 0.1
 

@@ -64,8 +64,8 @@ def test_with_auth_only_who_knows_the_secret_comes_in_and_all_of_the_pipeline_do
     run = stack("run", "dataset", DIGITS, "--json")
     assert run.code == 0, run.stderr
     assert run.json["mlflow_run_id"]
-    found = stack("status", "--json")
-    assert found.code == 0 and found.json["deployments"]
+    answer_read = stack("status", "--json")
+    assert answer_read.code == 0 and answer_read.json["deployments"]
     assert stack.wait_for(stack.start_deployment("dataset/digits"))["state"]["type"] == "COMPLETED"
     assert stack("down").code == 0
     for path in stack.root.rglob("*"):

@@ -23,7 +23,7 @@ def installed(stack: Up) -> dict[str, dict[str, Any]]:
     """Our automations in Prefect, by name."""
     layout = Stack(stack.root).layout
     assert layout is not None
-    return {found["name"]: found for found in ask(layout, "POST", "/automations/filter", {})}
+    return {automations["name"]: automations for automations in ask(layout, "POST", "/automations/filter", {})}
 
 
 def test_a_run_that_did_not_begin_is_told_and_status_says_so(stack: Up, tmp_path: Path) -> None:
@@ -37,14 +37,16 @@ def test_a_run_that_did_not_begin_is_told_and_status_says_so(stack: Up, tmp_path
         assert answer.code == 0, answer.stderr
         os.kill(answer.json["pids"]["worker"], signal.SIGKILL)
         run = stack.start_deployment("dataset/digits")
-        found = stack.ask(f"flow_runs/{run}")
-        planned = f"{datetime.fromisoformat(found['expected_start_time']):%H:%M:%S.%f}"  # the hourly one is late, too
+        flow_run = stack.ask(f"flow_runs/{run}")
+        planned = (
+            f"{datetime.fromisoformat(flow_run['expected_start_time']):%H:%M:%S.%f}"  # the hourly one is late, too
+        )
         [(path, text)] = wait(lambda: [got for got in Webhook.got if planned in got[1]])
     assert path == "/T0PS3CRET"
     assert text.startswith("*dataset/digits is late*") and "millrace status" in text
     status = stack("status", "--json")
     assert status.code == 1
-    assert [row["deployment"] for row in status.json["late"] if row["run"] == found["name"]] == ["dataset/digits"]
+    assert [row["deployment"] for row in status.json["late"] if row["run"] == flow_run["name"]] == ["dataset/digits"]
     assert "late     " in stack("status").stdout
     stack.up()
     assert stack.wait_for(run)["state"]["type"] == "COMPLETED"
@@ -62,15 +64,17 @@ def test_the_receiver_may_change_or_go_while_the_stack_is_up(
     assert again.code == 0 and again.json["pids"] == running["pids"], again.stderr
     (tmp_path / "hook").unlink()  # as from a shell without the variable: what is known stays
     assert stack("up", "--json", timeout=400).code == 0
-    found = installed(stack)
-    assert found.keys() >= {automations.DEAD_RUNS, automations.LATE_RUNS}
-    assert [action["type"] for action in found[automations.DEAD_RUNS]["actions"]] == [
+    automations_read = installed(stack)
+    assert automations_read.keys() >= {automations.DEAD_RUNS, automations.LATE_RUNS}
+    assert [action["type"] for action in automations_read[automations.DEAD_RUNS]["actions"]] == [
         "change-flow-run-state",
         "send-notification",
     ]
     assert stack("up", "--alert", "off", "--json", timeout=400).code == 0
-    found = installed(stack)
-    assert automations.LATE_RUNS not in found and len(found[automations.DEAD_RUNS]["actions"]) == 1
+    automations_read = installed(stack)
+    assert (
+        automations.LATE_RUNS not in automations_read and len(automations_read[automations.DEAD_RUNS]["actions"]) == 1
+    )
     (tmp_path / "hook").write_text("mailto:me@example.org")
     refused = stack("up", "--alert", f"file:{tmp_path / 'hook'}")
     assert refused.code == 2 and "begins with http" in refused.stderr

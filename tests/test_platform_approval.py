@@ -22,8 +22,8 @@ SMALL = {
 
 def run_of(stack: Up, flow_run: str) -> dict[str, Any]:
     """The run whose attempts were this flow run's."""
-    found = [json.loads(path.read_bytes()) for path in stack.root.glob("runs/*/run.json")]
-    [record] = [run for run in found if flow_run in [each["prefect_flow_run_id"] for each in run["attempts"]]]
+    records_of_runs = [json.loads(path.read_bytes()) for path in stack.root.glob("runs/*/run.json")]
+    [record] = [run for run in records_of_runs if flow_run in [each["prefect_flow_run_id"] for each in run["attempts"]]]
     return record
 
 
@@ -36,9 +36,9 @@ def tags(stack: Up, version: str) -> dict[str, str]:
     from tasks.registry import registry
     from tasks.tracking.runs import connect
 
-    found = registry.version(connect(f"sqlite:///{stack.root}/mlflow.db"), "digits", version)
-    assert found is not None
-    return {name.removeprefix("millrace."): value for name, value in found.tags.items()}
+    version_now = registry.version(connect(f"sqlite:///{stack.root}/mlflow.db"), "digits", version)
+    assert version_now is not None
+    return {name.removeprefix("millrace."): value for name, value in version_now.tags.items()}
 
 
 def lines(stack: Up) -> list[dict[str, str]]:
@@ -55,8 +55,8 @@ def test_two_suspended_runs_are_answered_in_prefect_and_by_the_command(stack: Up
     assert earlier != later
     for record, version in zip(records, versions, strict=True):
         assert (record["status"], record["exit_code"], len(record["attempts"])) == ("awaiting_approval", 3, 1)
-        found = tags(stack, version)
-        assert (found["approval"], found["approval_run"]) == ("pending", record["run_id"])
+        tags_now = tags(stack, version)
+        assert (tags_now["approval"], tags_now["approval_run"]) == ("pending", record["run_id"])
     again = stack.wait_for(stack.start_deployment("pipeline/digits", SMALL))
     assert (again["state"]["type"], again["state"]["name"]) == ("COMPLETED", "Awaiting approval")
     assert run_of(stack, first)["run_id"] in again["state"]["message"]
@@ -83,8 +83,12 @@ def test_two_suspended_runs_are_answered_in_prefect_and_by_the_command(stack: Up
     assert "approved by Ada (as stated): reads sevens well" in ended["message"]
     record = run_of(stack, first)
     assert (record["status"], record["exit_code"], len(record["attempts"])) == ("completed", 0, 2)
-    found = tags(stack, earlier)
-    assert (found["approval"], found["approved_by"], found["approval_known"]) == ("approved", "Ada", "as stated")
+    tags_now = tags(stack, earlier)
+    assert (tags_now["approval"], tags_now["approved_by"], tags_now["approval_known"]) == (
+        "approved",
+        "Ada",
+        "as stated",
+    )
 
     run = run_of(stack, second)["run_id"]
     answer = stack("reject", run, "--reason", "too large", "--json")
@@ -95,8 +99,8 @@ def test_two_suspended_runs_are_answered_in_prefect_and_by_the_command(stack: Up
     assert (record["status"], record["exit_code"], len(record["attempts"])) == ("rejected", 3, 2)
 
     ours = {run_of(stack, flow_run)["run_id"] for flow_run in (first, second, again["id"])}
-    told = [(line["action"], line["version"], line["known"]) for line in lines(stack) if line["run"] in ours]
-    assert told == [
+    moves = [(line["action"], line["version"], line["known"]) for line in lines(stack) if line["run"] in ours]
+    assert moves == [
         ("await", earlier, "by the gate"),
         ("await", later, "by the gate"),
         ("approve", earlier, "as stated"),

@@ -49,10 +49,10 @@ def follow(stack: Up, tmp_path: Path) -> Follow:
             **variables,
         }
         words = ["bash", "-e", "-x", "-c", script.replace("# exit code 3 ||", "||")]
-        found = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        assert found.returncode == 0, f"{found.stdout}\n{found.stderr}"
-        assert "Traceback" not in found.stderr
-        return found.stdout
+        completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert completed.returncode == 0, f"{completed.stdout}\n{completed.stderr}"
+        assert "Traceback" not in completed.stderr
+        return completed.stdout
 
     return following
 
@@ -67,14 +67,14 @@ def runs(stack: Up) -> tuple[str, str]:
 
 
 def test_run_by_hand(running: object, follow: Follow) -> None:
-    told = follow("how-to-run")
-    assert "dataset completed" in told and "Completed" in told
+    output = follow("how-to-run")
+    assert "dataset completed" in output and "Completed" in output
 
 
 def test_review(running: object, runs: tuple[str, str], stack: Up, follow: Follow, tmp_path: Path) -> None:
     page = tmp_path / "comparison.html"
-    told = follow("how-to-review", {"comparison.html": str(page)}, RUN_A=runs[0], RUN_B=runs[1])
-    assert "seed" in told and "<html" in page.read_text()
+    output = follow("how-to-review", {"comparison.html": str(page)}, RUN_A=runs[0], RUN_B=runs[1])
+    assert "seed" in output and "<html" in page.read_text()
     [line] = [line for block in blocks("docs/how-to-review.md") for line in block.splitlines() if "mlflow ui" in line]
     port = free_ports()[0]
     script = line.replace("5001", port).replace("$PWD/.millrace", str(stack.root))
@@ -89,9 +89,11 @@ def test_review(running: object, runs: tuple[str, str], stack: Up, follow: Follo
 
 def test_approve_and_roll_back(running: object, runs: tuple[str, str], follow: Follow, tmp_path: Path) -> None:
     flags = " ".join(["--promote.approval required --promote.margin -1 --seed 5", *SMALL])
-    told = follow("how-to-approve", {"--promote.approval required": flags, "asked.json": str(tmp_path / "asked.json")})
-    assert "confusion of 3 and 8 is gone" in told
-    assert "digits@champion: version 2 → version 1" in told
+    output = follow(
+        "how-to-approve", {"--promote.approval required": flags, "asked.json": str(tmp_path / "asked.json")}
+    )
+    assert "confusion of 3 and 8 is gone" in output
+    assert "digits@champion: version 2 → version 1" in output
 
 
 def test_back_up_and_make_room(running: object, runs: tuple[str, str], follow: Follow, tmp_path: Path) -> None:
@@ -101,13 +103,13 @@ def test_back_up_and_make_room(running: object, runs: tuple[str, str], follow: F
 
 def test_get_through_an_outage(stack: Up, running: dict[str, dict[str, int]], follow: Follow) -> None:
     os.kill(running["pids"]["worker"], signal.SIGKILL)
-    told = follow("how-to-outage")
-    assert re.search(r"^started .*\bworker\b", told, re.M), told  # beside a server that was too busy to answer
+    output = follow("how-to-outage")
+    assert re.search(r"^started .*\bworker\b", output, re.M), output  # beside a server that was too busy to answer
 
 
 def test_schedule_and_watch(stack: Up, running: object, follow: Follow) -> None:
-    told = follow("how-to-schedule")
-    assert "backup/nightly" in told and not stack("status", "--json").json["services"]
+    output = follow("how-to-schedule")
+    assert "backup/nightly" in output and not stack("status", "--json").json["services"]
 
 
 def test_postgresql_and_logins(stack: Up, postgres: str, follow: Follow, tmp_path: Path) -> None:

@@ -66,9 +66,9 @@ def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any
     figures, files = client.get_run(trained["mlflow_run_id"]).data.metrics, held(stack)
     assert figures and all(shown(stack, run) for run in runs)
 
-    foreseen = stack("gc", "--days", "90", "--dry-run", "--json").json["dropped"]
+    predicted = stack("gc", "--days", "90", "--dry-run", "--json").json["dropped"]
     day = f"{OLD:%Y-%m-%d}"
-    assert sorted(row["what"] for row in foreseen) == [
+    assert sorted(row["what"] for row in predicted) == [
         f"Prefect's run digits-pipeline of {day}",
         f"Prefect's run digits-training of {day}",
         f"files in MLflow of {trained['run_id']}",

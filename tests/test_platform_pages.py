@@ -42,8 +42,8 @@ def field(form: Page, label: str) -> Locator:
 def open_form(page: Page, stack: Up, running: dict[str, Any], name: str) -> None:
     """As a person comes to it: the deployment's page, Run, Custom run."""
     flow, _, deployment = name.partition("/")
-    found = stack.ask(f"deployments/name/{flow}/{deployment}")
-    page.goto(f"{running['prefect_url']}/deployments/deployment/{found['id']}")
+    deployed = stack.ask(f"deployments/name/{flow}/{deployment}")
+    page.goto(f"{running['prefect_url']}/deployments/deployment/{deployed['id']}")
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("Custom run").click()
     expect(page.get_by_text("A whole pipeline: what goes in, what is done, what must hold.")).to_be_visible()
@@ -92,9 +92,9 @@ def test_what_only_the_rules_between_fields_forbid_the_run_refuses_as_the_comman
     wrong = {"train": 0.5, "validation": 0.1, "test": 0.1}
     answer = stack("run", "dataset", DIGITS, "--records.splits", str(wrong), "--json")
     assert answer.code == 2
-    found = stack.wait_for(stack.start_deployment("dataset/digits", {"records": {"splits": wrong}}))["state"]
-    assert found["type"] == "FAILED" and "config.records.splits" in found["message"]
-    assert answer.json["error"]["rule"] in found["message"] and answer.json["error"]["remedy"] in found["message"]
+    flow_run = stack.wait_for(stack.start_deployment("dataset/digits", {"records": {"splits": wrong}}))["state"]
+    assert flow_run["type"] == "FAILED" and "config.records.splits" in flow_run["message"]
+    assert answer.json["error"]["rule"] in flow_run["message"] and answer.json["error"]["remedy"] in flow_run["message"]
 
 
 def test_a_run_and_its_report_open_in_mlflow(stack: Up, running: dict[str, Any], page: Page) -> None:

@@ -38,8 +38,8 @@ ADDRESSES = [
 def test_a_password_written_out_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(Refused) as refused:
         databases.address_of(address)
-    said = str(refused.value)
-    assert "env:NAME or file:PATH" in said and "T0P" not in said and "S3CRET" not in said
+    saw = str(refused.value)
+    assert "env:NAME or file:PATH" in saw and "T0P" not in saw and "S3CRET" not in saw
 
 
 @pytest.mark.parametrize("address", ADDRESSES[1:])
@@ -47,8 +47,8 @@ def test_an_address_that_libraries_would_repeat_is_refused_behind_a_reference_to
     (tmp_path / "address").write_text(address)
     with pytest.raises(Refused) as refused:
         databases.address_of(f"file:{tmp_path / 'address'}")
-    said = str(refused.value)
-    assert str(tmp_path) in said and "T0P" not in said and "S3CRET" not in said
+    saw = str(refused.value)
+    assert str(tmp_path) in saw and "T0P" not in saw and "S3CRET" not in saw
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSALS, ids=[words for words, _ in REFUSALS])
-def test_a_refusal_is_one_line_and_comes_before_anything_is_written(words: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "saw"), REFUSALS, ids=[words for words, _ in REFUSALS])
+def test_a_refusal_is_one_line_and_comes_before_anything_is_written(words: str, saw: str, tmp_path: Path) -> None:
     answer = CommandHome(tmp_path / "home")(*words.split(), "--json")
     assert answer.code == 2, answer.stderr
-    assert said in answer.stderr and answer.stderr.count("\n") == 1
+    assert saw in answer.stderr and answer.stderr.count("\n") == 1
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not (tmp_path / "home").exists()
 
@@ -113,8 +113,8 @@ def test_a_server_is_not_named_with_its_password(variable: str, tmp_path: Path) 
     for code, words in ((2, ["run", DIGITS, "--json"]), (1, ["doctor"])):
         answer = home(*words)
         assert answer.code == code
-        told = answer.stdout + answer.stderr
-        assert f"{variable}" in told and "an address with a password in it" in told and "T0PS3CRET" not in told
+        output = answer.stdout + answer.stderr
+        assert f"{variable}" in output and "an address with a password in it" in output and "T0PS3CRET" not in output
     assert not (tmp_path / "home").exists()
 
 

@@ -40,8 +40,8 @@ def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(sta
     assert checkpoints(stack)
     assert stack.newest_run("training")["status"] == "stopped"
     again = stack.start_deployment("training/digits", LONG)
-    found = wait(lambda: len(stack.newest_run("training")["attempts"]) == 2 and stack.newest_run("training"))
-    assert found["attempts"][1]["prefect_flow_run_id"] == again
+    waited = wait(lambda: len(stack.newest_run("training")["attempts"]) == 2 and stack.newest_run("training"))
+    assert waited["attempts"][1]["prefect_flow_run_id"] == again
     stack.ask(f"flow_runs/{again}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     stack.wait_for(again)
 
@@ -57,8 +57,8 @@ def test_down_lets_a_training_save_and_after_up_the_next_run_goes_on_from_there(
     saved = max(int(Path(path).stem.removeprefix("step-")) for path in checkpoints(stack) - before)
     stopped = stack.newest_run("training")
     assert stopped["status"] == "stopped"
-    told = max(point.step for point in read(stack.root / "runs" / stopped["run_id"] / "metrics.jsonl"))
-    assert saved >= told, "what came after the last checkpoint is not saved"
+    last = max(point.step for point in read(stack.root / "runs" / stopped["run_id"] / "metrics.jsonl"))
+    assert saved >= last, "what came after the last checkpoint is not saved"
     stack.up()
     state = stack.ask(f"flow_runs/{run}")["state"]
     assert state["type"] == "CRASHED" and state["message"].startswith("stopped by SIGTERM")
@@ -76,8 +76,8 @@ def test_a_run_that_beats_after_it_was_marked_crashed_is_running_again(stack: Up
     wait(lambda: [child for child in children(stack) if child.pid not in before])
     crashed = {"type": "CRASHED", "message": "as the automation says"}
     stack.ask(f"flow_runs/{run}/set_state", {"state": crashed, "force": True})
-    found = wait(lambda: (state := stack.ask(f"flow_runs/{run}")["state"])["type"] == "RUNNING" and state, 60)
-    assert "a heartbeat arrived after the run was marked Crashed" in found["message"]
+    waited = wait(lambda: (state := stack.ask(f"flow_runs/{run}")["state"])["type"] == "RUNNING" and state, 60)
+    assert "a heartbeat arrived after the run was marked Crashed" in waited["message"]
     stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
 
@@ -91,8 +91,8 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
         time.sleep(35)  # a beat was sent
         killed = time.monotonic()
         os.killpg(process.pid, signal.SIGKILL)
-        found = stack.wait_for(run, timeout=300)
-        assert found["state"]["type"] == "CRASHED" and "no heartbeat" in found["state"]["message"]
+        flow_run = stack.wait_for(run, timeout=300)
+        assert flow_run["state"]["type"] == "CRASHED" and "no heartbeat" in flow_run["state"]["message"]
         assert time.monotonic() - killed < 240
     finally:
         process.kill()
@@ -100,12 +100,12 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
     process = stack.start("run", "training", DIGITS, *FLAGS)
     try:
         assert process.stderr is not None
-        said = next(line for line in process.stderr if "going on with" in line)
+        line = next(line for line in process.stderr if "going on with" in line)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=300)
     assert process.returncode == 75
-    assert "attempt 2" in said and len(stack.newest_run("training")["attempts"]) == 2
+    assert "attempt 2" in line and len(stack.newest_run("training")["attempts"]) == 2
 
 
 def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_went(stack: Up, running) -> None:
@@ -124,13 +124,13 @@ def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_w
     time.sleep(60 - (time.monotonic() - gone))
     stack.up()
     training.resume()
-    found = stack.wait_for(run, timeout=900)
-    assert found["state"]["type"] == "COMPLETED", found["state"]
+    flow_run = stack.wait_for(run, timeout=900)
+    assert flow_run["state"]["type"] == "COMPLETED", flow_run["state"]
     assert len(stack.newest_run("training")["attempts"]) == 1
     logs = stack.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200})
-    told = [log["message"] for log in logs]
-    assert any(line.startswith("[train 0] step 1000: validation loss") for line in told)
-    assert any(line.startswith("convert: 1,797 examples") or "from the store" in line for line in told)
+    messages = [log["message"] for log in logs]
+    assert any(line.startswith("[train 0] step 1000: validation loss") for line in messages)
+    assert any(line.startswith("convert: 1,797 examples") or "from the store" in line for line in messages)
     shown = stack.ask(
         "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "type": {"any_": ["progress"]}}}
     )

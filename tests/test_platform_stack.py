@@ -1,4 +1,4 @@
-"""The stack of `millrace up`, with real servers and a real worker: made, used, killed, mended, stopped."""
+"""The stack of `millrace up`, with real servers and a real worker: started, used, killed, restarted, stopped."""
 
 from __future__ import annotations
 
@@ -79,19 +79,21 @@ def test_an_ad_hoc_run_uses_the_servers(stack: Up, running) -> None:
     answer = stack("run", "dataset", DIGITS, "--records.split_seed", "7", "--json")
     assert answer.code == 0, answer.stderr
     assert stack.ask(f"flow_runs/{answer.json['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
-    found = tracked(running, answer.json["mlflow_run_id"])
-    assert found["info"]["status"] == "FINISHED"
-    assert found["info"]["artifact_uri"].startswith(f"file://{stack.root}/mlartifacts/")  # within reach when it is down
+    mlflow_run = tracked(running, answer.json["mlflow_run_id"])
+    assert mlflow_run["info"]["status"] == "FINISHED"
+    assert mlflow_run["info"]["artifact_uri"].startswith(
+        f"file://{stack.root}/mlartifacts/"
+    )  # within reach when it is down
     page = f"{running['mlflow_url']}/get-artifact?run_id={answer.json['mlflow_run_id']}&path=page.html"
     with urllib.request.urlopen(page) as shown:
         assert b"<html" in shown.read()
 
 
 def test_a_wrong_value_is_refused_before_a_run_begins(stack: Up, running) -> None:
-    found = stack.ask("deployments/name/dataset/digits")
-    wrong = {**found["parameters"]["config"], "records": {"shards": 0}}
+    deployed = stack.ask("deployments/name/dataset/digits")
+    wrong = {**deployed["parameters"]["config"], "records": {"shards": 0}}
     with pytest.raises(Answered) as refused:
-        stack.ask(f"deployments/{found['id']}/create_flow_run", {"parameters": {"config": wrong}})
+        stack.ask(f"deployments/{deployed['id']}/create_flow_run", {"parameters": {"config": wrong}})
     assert refused.value.code == 409
     assert "shards" in str(refused.value)
 
@@ -121,14 +123,14 @@ def test_a_killed_service_is_mended_and_nothing_is_lost(stack: Up, running, serv
     victim.wait(10)
     status = stack("status", "--json")
     assert status.code == 1 and status.json["services"][service] == "down"
-    mended = stack.up()
-    assert mended["pids"][service] != running["pids"][service]
-    assert {name for name, pid in mended["pids"].items() if pid == running["pids"][name]} == running["pids"].keys() - {
-        service
-    }
+    restarted = stack.up()
+    assert restarted["pids"][service] != running["pids"][service]
+    assert {name for name, pid in restarted["pids"].items() if pid == running["pids"][name]} == running[
+        "pids"
+    ].keys() - {service}
     after = stack.ask("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
     assert {run["id"] for run in runs} <= {run["id"] for run in after}
-    assert {row["name"] for row in mended["deployments"] if row["next"]} == SCHEDULED
+    assert {row["name"] for row in restarted["deployments"] if row["next"]} == SCHEDULED
 
 
 def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> None:
@@ -152,12 +154,12 @@ def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> N
 
 
 @contextmanager
-def foreground(stack: Up, said: str) -> Iterator[subprocess.Popen[str]]:
-    """`millrace up --foreground`, as soon as it has said so much; at the end it has left nothing up."""
+def foreground(stack: Up, line_start: str) -> Iterator[subprocess.Popen[str]]:
+    """`millrace up --foreground`, from the moment it printed this line; at its end no service runs."""
     process = stack.start("up", "--foreground")
     try:
-        for line in (process.stderr if said.startswith("starting") else process.stdout) or ():
-            if line.startswith(said):
+        for line in (process.stderr if line_start.startswith("starting") else process.stdout) or ():
+            if line.startswith(line_start):
                 break
         assert process.poll() is None
         yield process

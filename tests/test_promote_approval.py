@@ -45,8 +45,8 @@ def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: Reg
     tags = registry_home.tags("1")
     assert (tags["approval"], tags["approved_by"], tags["approval_reason"]) == ("approved", "ada", "looked at")
     assert tags["approval_known"] == "as stated" and tags["gate"].startswith("champion, with test accuracy 0.8000")
-    found = registry.version(registry_home.client, "digits", "1")
-    assert found is not None and "approved by ada (as stated): looked at" in found.description
+    version_now = registry.version(registry_home.client, "digits", "1")
+    assert version_now is not None and "approved by ada (as stated): looked at" in version_now.description
     record = Run(registry_home.home, run.folder).record
     assert (record["status"], record["exit_code"]) == ("completed", 0)
     assert json.loads((run.folder / "release.json").read_bytes())["alias"] == "champion"
@@ -76,8 +76,8 @@ def test_a_person_who_says_no_leaves_the_champion_and_is_heard_by_later_runs(reg
 def test_a_second_run_of_what_waits_points_to_the_run_that_asked(registry_home: RegistryHome) -> None:
     first, second = registry_home.run(1), registry_home.run(1)
     assert registry_home.promote(first, 1, 0.8) == "awaiting_approval"
-    found = registry_home.register(second, 1, 0.8)
-    assert approval.awaited_run(found, second) == first.run_id
+    version_now = registry_home.register(second, 1, 0.8)
+    assert approval.awaited_run(version_now, second) == first.run_id
     assert registry_home.promote(registry_home.run(2), 2, 0.8) == "awaiting_approval"
     assert registry_home.promote(second, 1, 0.8) == "awaiting_approval"
     assert [row["action"] for row in registry_home.audit.rows()] == ["await", "await"] and registry_home.at(
@@ -151,8 +151,8 @@ def test_rollback_says_where_scores_do_not_compare(registry_home: RegistryHome) 
     registry_home.client.set_registered_model_alias("digits", "champion", "3")
     moved = roll_back(registry_home.client, registry_home.home, "digits", None, NO)
     assert moved == ("3", "1", "not comparable: test/accuracy in place of test/rmse")
-    found = registry_home.champion()
-    assert found is not None and "not comparable: test/accuracy in place of test/rmse" in found.description
+    version_now = registry_home.champion()
+    assert version_now is not None and "not comparable: test/accuracy in place of test/rmse" in version_now.description
 
 
 def test_a_champion_without_files_to_score_on_other_records_stays(registry_home: RegistryHome) -> None:
@@ -215,9 +215,9 @@ def test_rollback_goes_back_step_by_step_and_gates_do_not_undo_it(registry_home:
         roll_back(registry_home.client, registry_home.home, "digits", "7", NO)
     assert roll_back(registry_home.client, registry_home.home, "digits", "3", YES)[:2] == ("1", "3")
     assert "rolled_back" not in registry_home.tags("3") and registry_home.tags("3")["champion_by"] == YES.by
-    found = registry_home.champion()
-    assert found is not None
-    assert found.description.startswith(
+    version_now = registry_home.champion()
+    assert version_now is not None
+    assert version_now.description.startswith(
         "Champion again, in place of version 1 (test/accuracy 0.9000 in place of 0.7000), by ada"
     )
     assert [row[0] for row in registry_home.audit_lines()] == ["promote"] * 3 + [

@@ -64,10 +64,10 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     with pytest.raises(Failed) as failed:
         attempt_run("release", load(DIGITS), body, RunRequest(), None)
     assert str(failed.value).startswith(f"{DEAD}: connection refused; a release needs the registry; run again")
-    told = capsys.readouterr().err.splitlines()
-    assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in told) == 1
-    assert sum("metrics wait" in line for line in told) == 1
-    assert all(len(line) < 200 for line in told), told
+    printed = capsys.readouterr().err.splitlines()
+    assert sum(f"the registry at {DEAD}: connection refused; waiting for it until " in line for line in printed) == 1
+    assert sum("metrics wait" in line for line in printed) == 1
+    assert all(len(line) < 200 for line in printed), printed
 
 
 def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_one(
@@ -84,7 +84,7 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
         with terminal.stage("promote", "digits") as shown:
             releasing._connect(current.get(), shown)
 
-    with pytest.raises(Failed, match="^experiment digits: its files lie in file:///elsewhere/.* another name$"):
+    with pytest.raises(Failed, match="^experiment digits: its files are in file:///elsewhere/.* another name$"):
         attempt_run("release", load(DIGITS), body, RunRequest(), None)
 
 
@@ -99,8 +99,8 @@ def test_an_export_is_found_among_other_versions(tmp_path: Path) -> None:
     assert registry.find(client, "digits", "0000") is None
     versions(client, 3)
     client.create_model_version("digits", "file:///nowhere/again", tags={"millrace.export": "0001"})
-    found = {export: registry.find(client, "digits", export) for export in ("0000", "0001", "0002", "0003")}
-    assert {export: row and row.version for export, row in found.items()} == {
+    version_now = {export: registry.find(client, "digits", export) for export in ("0000", "0001", "0002", "0003")}
+    assert {export: row and row.version for export, row in version_now.items()} == {
         "0000": "1",
         "0001": "4",
         "0002": "3",
@@ -112,8 +112,8 @@ def test_an_export_is_found_among_other_versions(tmp_path: Path) -> None:
 def test_an_export_is_found_among_more_versions_than_a_page_holds(tmp_path: Path) -> None:
     client = connect(f"sqlite:///{tmp_path}/mlflow.db")
     versions(client, 1005)
-    found = registry.find(client, "digits", "0000")
-    assert found is not None and found.version == "1"
+    version_now = registry.find(client, "digits", "0000")
+    assert version_now is not None and version_now.version == "1"
 
 
 def test_what_a_server_says_of_itself_is_no_fault_of_this_machine() -> None:

@@ -32,9 +32,9 @@ def champion(home: CommandHome) -> str:
     from tasks.registry import registry
     from tasks.tracking.runs import connect
 
-    found = registry.aliased(connect(f"sqlite:///{home.root}/mlflow.db"), "digits", "champion")
-    assert found is not None
-    return found.version
+    version_now = registry.aliased(connect(f"sqlite:///{home.root}/mlflow.db"), "digits", "champion")
+    assert version_now is not None
+    return version_now.version
 
 
 def test_it_ends_with_exit_code_3_and_says_what_to_type(home: CommandHome, asked: Answer) -> None:
@@ -69,8 +69,8 @@ def test_approve_ends_the_run_and_rollback_takes_it_back(home: CommandHome, aske
     run = asked.json["run_id"]
     answer = home("approve", run[-4:], "--reason", "seen by two", "--json")
     assert answer.code == 0, answer.stderr
-    told = answer.json
-    assert (told["status"], told["run_id"], told["version"], told["alias"]) == ("completed", run, "2", "champion")
+    reply = answer.json
+    assert (reply["status"], reply["run_id"], reply["version"], reply["alias"]) == ("completed", run, "2", "champion")
     assert champion(home) == "2"
     line = rows(home)[-1]
     assert (line["who"], line["known"], line["reason"]) == (getpass.getuser(), "system user", "seen by two")

@@ -1,4 +1,4 @@
-"""A change of the registry that is killed anywhere and run again is made once and told once."""
+"""A change of the registry that is killed anywhere and run again is made once and logged once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Mortal:
         self.client, self.left = client, last
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.client, name)
+        attribute = getattr(self.client, name)
         if not name.startswith(("set_", "update_", "delete_")):
-            return found
+            return attribute
 
         def write(*args: Any, **kwargs: Any) -> Any:
             self.left -= 1
             if self.left < 0:
                 raise Killed
-            return found(*args, **kwargs)
+            return attribute(*args, **kwargs)
 
         return write
 

@@ -21,17 +21,17 @@ def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
     first = second.newest_run()
     answer = second("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
-    told = answer.json
-    assert tuple(told["artifacts"]) == STAGES
-    rows = [row for stage in STAGES for row in told["artifacts"][stage]]
+    reply = answer.json
+    assert tuple(reply["artifacts"]) == STAGES
+    rows = [row for stage in STAGES for row in reply["artifacts"][stage]]
     assert all(row["cached"] for row in rows)
     assert answer.stderr.count("from the store") == 8
     assert "champion already" in answer.stderr
-    assert (told["command"], told["status"], told["exit_code"], told["error"]) == ("run", "completed", 0, None)
-    assert told["run_id"] != first["run_id"]
-    assert told["attempt"] == 1
-    assert told["metrics"]["test/accuracy/low"] <= told["metrics"]["test/accuracy"]
-    assert told["mlflow_run_id"] and told["prefect_flow_run_id"]
+    assert (reply["command"], reply["status"], reply["exit_code"], reply["error"]) == ("run", "completed", 0, None)
+    assert reply["run_id"] != first["run_id"]
+    assert reply["attempt"] == 1
+    assert reply["metrics"]["test/accuracy/low"] <= reply["metrics"]["test/accuracy"]
+    assert reply["mlflow_run_id"] and reply["prefect_flow_run_id"]
 
 
 def test_one_changed_value_runs_the_stages_that_depend_on_it(second: CommandHome) -> None:

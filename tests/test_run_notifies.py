@@ -79,14 +79,14 @@ def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhe
         source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
         preset.write_text(f"name: texts\nsource: {source}\nsnapshot: {{kind: tokens}}\ntrain: {{steps: 1}}\n")
         answer = home("run", "dataset", preset, *flags, "--json")
-    assert answer.code == 1 and (said := answer.json["error"]["rule"])
+    assert answer.code == 1 and (rule := answer.json["error"]["rule"])
     [(path, text)] = Webhook.got
     assert path == "/T0PS3CRET"
-    assert text.startswith("*texts: dataset failed*") and said in text
+    assert text.startswith("*texts: dataset failed*") and rule in text
     [mail] = Mail.got
     message = email.message_from_string(mail, policy=email.policy.default)
     assert (message["Subject"], message["To"]) == ("texts: dataset failed", "team@example.org")
-    assert said in message.get_body().get_content()
+    assert rule in message.get_body().get_content()
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
 
@@ -134,7 +134,7 @@ def test_what_no_library_takes_for_an_address_is_a_warning_too(
 
 def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path: Path) -> None:
     home, secret = finished.copied_to(tmp_path / "home"), tmp_path / "secret"
-    (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and one to be told of
+    (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and the message has one
     secret.write_text(NO_RECEIVERS[0])
     answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
     assert answer.code == 0, answer.stderr

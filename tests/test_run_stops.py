@@ -37,9 +37,9 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_pa
     [journal] = tmp_path.glob("runs/*/metrics.jsonl")
     assert max(saved) >= max(point.step for point in read(journal)), "what came after the last checkpoint is not saved"
     with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
-        (told,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
+        (message,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
     words = f"stopped by {signal.Signals(number).name}; step {max(saved)} is saved"
-    assert told == f"{words}; a new run with the same config continues from there"
+    assert message == f"{words}; a new run with the same config continues from there"
     assert words in stderr
 
     answer = home("run", "training", DIGITS, *LONG, "--json")
@@ -94,15 +94,15 @@ class Locked(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mutex, self.told, self.hung = threading.Lock(), 0, False
+        self.mutex, self.requests, self.hung = threading.Lock(), 0, False
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self.mutex.acquire(blocking=False):
             self.hung = True  # Prefect's waits, for ever
             return
         try:
-            self.told += 1
-            if self.told == 1:
+            self.requests += 1
+            if self.requests == 1:
                 os.kill(os.getpid(), signal.SIGTERM)
         finally:
             self.mutex.release()
@@ -130,7 +130,7 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
             attempt_run("dataset", load(DIGITS), body, RunRequest(), None)
     finally:
         log.removeHandler(handler)
-    assert handler.told >= 1 and not handler.hung
+    assert handler.requests >= 1 and not handler.hung
 
 
 @pytest.mark.slow

@@ -105,21 +105,21 @@ def test_numpy_batches_are_the_datasets(snapshot: SnapshotReader) -> None:
 
 def test_numpy_batches_end_full_with_weightless_rows(snapshot: SnapshotReader) -> None:
     count = snapshot.counts["test"]
-    found = list(snapshot.reader("test", 50, order="stored").batches())
-    assert all(len(batch["row"]) == len(batch["weight"]) == 50 for batch in found)
-    rows = np.concatenate([batch["row"] for batch in found])
-    weights = np.concatenate([batch["weight"] for batch in found])
+    batches = list(snapshot.reader("test", 50, order="stored").batches())
+    assert all(len(batch["row"]) == len(batch["weight"]) == 50 for batch in batches)
+    rows = np.concatenate([batch["row"] for batch in batches])
+    weights = np.concatenate([batch["weight"] for batch in batches])
     assert weights.dtype == np.float32
     assert rows[weights > 0].tolist() == list(range(count))
 
 
 def test_epochs_show_each_example_as_often(snapshot: SnapshotReader) -> None:
     count = snapshot.counts["validation"]
-    found = list(snapshot.reader("validation", 64, seed=2, epochs=3).batches())
+    batches = list(snapshot.reader("validation", 64, seed=2, epochs=3).batches())
     seen = np.zeros(count)
-    for batch in found:
+    for batch in batches:
         np.add.at(seen, batch["row"], batch["weight"])
-    assert len(found) == -(-3 * count // 64)
+    assert len(batches) == -(-3 * count // 64)
     assert (seen == 3).all()
 
 

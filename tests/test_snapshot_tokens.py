@@ -115,8 +115,8 @@ def test_pieces_lead_from_a_row_to_its_records(parent: Records, snapshot: Snapsh
 def test_features_and_transform_say_what_a_model_needs(snapshot: SnapshotReader) -> None:
     feature = snapshot.features["tokens"]
     assert feature == {"dtype": "uint16", "shape": [33], "vocabulary": 600, "bos": 599}
-    found = read_layout(snapshot.path / "transform")
-    assert found == {
+    read_back = read_layout(snapshot.path / "transform")
+    assert read_back == {
         "kind": "tokens", "tokenizer": "tokenizer.json", "vocabulary": 600, "bos": 599, "block": 32, "dtype": "uint16"
     }  # fmt: skip
     assert sorted(path.name for path in (snapshot.path / "transform").iterdir()) == ["tokenizer.json", "tokens.json"]
@@ -176,14 +176,14 @@ def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_told(
 ) -> None:
     whole = snapshots.build(benches("whole"), parent, LAYOUT).statistics["tokenizer"]
     assert whole["bytes"] == whole["of_bytes"] > 300_000
-    said: list[tuple[int, int, str]] = []
-    bench = replace(benches("part"), progress=lambda *words, **figures: said.append(words))
+    reports: list[tuple[int, int, str]] = []
+    bench = replace(benches("part"), progress=lambda *words, **figures: reports.append(words))
     bounded = LAYOUT.model_copy(update={"tokenizer_bytes": 120_000})
     part = snapshots.build(bench, parent, bounded)
     assert 119_000 < part.statistics["tokenizer"]["bytes"] <= 120_000
     assert part.statistics["tokenizer"]["of_bytes"] == whole["of_bytes"]
     documents = part.statistics["tokenizer"]["documents"]
-    assert (documents, documents, "documents for the tokenizer") in said
+    assert (documents, documents, "documents for the tokenizer") in reports
     assert 1 < documents < part.statistics["splits"]["train"]["documents"] / 2
     assert snapshots.build(bench, parent, bounded) == part, "an adopted tokenizer knows what it was fitted on"
     other = snapshots.build(benches("other"), parent, bounded.model_copy(update={"tokenizer_bytes": 121_000}))
@@ -253,8 +253,8 @@ def test_bytes_are_those_of_this_code_version(
     made = publish(Records, bench, records.build(bench, config, SPLITS))
     bench = benches("snapshot")
     snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=16, shards=2))
-    found = contents(made.path) | contents(bench.staging.root)
-    assert {name: found[name] for name in GOLDEN} == GOLDEN
+    all_contents = contents(made.path) | contents(bench.staging.root)
+    assert {name: all_contents[name] for name in GOLDEN} == GOLDEN
 
 
 def test_lineage_by_arithmetic_is_lineage_by_hand() -> None:

@@ -34,9 +34,9 @@ def lines(log: Audit) -> list[bytes]:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_a_changed_line_is_named(log: Audit, number: int) -> None:
-    found = lines(log)
-    found[number - 1] = found[number - 1].replace(b'"gate"', b'"eve"')
-    log.path.write_bytes(b"".join(found))
+    audit_lines = lines(log)
+    audit_lines[number - 1] = audit_lines[number - 1].replace(b'"gate"', b'"eve"')
+    log.path.write_bytes(b"".join(audit_lines))
     assert log.fault() == (number, "was changed")
     with pytest.raises(Failed, match=f"audit.jsonl line {number}: was changed"):
         log.rows()
@@ -46,19 +46,19 @@ def test_a_changed_line_is_named(log: Audit, number: int) -> None:
     ("order", "named"), [([1, 2, 3], 1), ([0, 2, 3], 2), ([0, 2, 1, 3], 2), ([0, 1, 1, 2, 3], 3), ([0, 1, 3], 3)]
 )
 def test_lines_that_were_removed_moved_or_repeated_are_named(log: Audit, order: list[int], named: int) -> None:
-    found = lines(log)
-    log.path.write_bytes(b"".join(found[each] for each in order))
+    audit_lines = lines(log)
+    log.path.write_bytes(b"".join(audit_lines[each] for each in order))
     fault = log.fault()
     assert fault is not None and fault[0] == named and "does not follow" in fault[1]
 
 
 def test_a_line_forged_with_its_sum_breaks_the_chain_after_it(log: Audit, tmp_path: Path) -> None:
-    found = lines(log)
+    audit_lines = lines(log)
     other = Audit(Home(tmp_path / "other").make())
     for version in ("1", "2"):
         add(other, version, reason="forged")
-    found[0] = lines(other)[0]
-    log.path.write_bytes(b"".join(found))
+    audit_lines[0] = lines(other)[0]
+    log.path.write_bytes(b"".join(audit_lines))
     fault = log.fault()
     assert fault is not None and fault[0] == 2
 

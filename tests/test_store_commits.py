@@ -124,5 +124,5 @@ def test_what_cannot_end_for_want_of_room_does_not_begin(bench: Workbench) -> No
         bench.staging.reserve(free)
     assert "millrace gc" in failed.value.remedy
     with bench.staging.piece("part") as piece, open(piece.path, "wb") as file:
-        file.truncate(64 << 20)  # a hole: it lies there and takes no room
+        file.truncate(64 << 20)  # a hole: it has a size and uses no blocks
     bench.staging.reserve(free - (32 << 20))

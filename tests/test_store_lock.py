@@ -66,13 +66,13 @@ def test_a_stopped_holder_is_ended_and_its_token_is_old(
 ) -> None:
     monkeypatch.setattr(lock, "SILENCE", 1.0)
     os.kill(holder.pid, signal.SIGSTOP)
-    said: list[str] = []
-    with locked(tmp_path / "l", said.append) as mine:
+    messages: list[str] = []
+    with locked(tmp_path / "l", messages.append) as mine:
         mine.check("test")
         assert mine.token == 2
     assert holder.wait(5) is not None
-    assert "waiting for process" in said[0]
-    assert "taking over" in said[1]
+    assert "waiting for process" in messages[0]
+    assert "taking over" in messages[1]
 
 
 def test_who_waits_for_a_lock_can_be_stopped(tmp_path: Path, holder: subprocess.Popen) -> None:

@@ -58,14 +58,14 @@ def test_diff_tells_config_data_and_whether_the_results_differ_by_more_than_nois
     for words in ("  seed: 1 → 3", "  train.learning_rate: 0.002 → 5e-05", "data: the same", "environment: the same"):
         assert words in answer.stdout
     assert "b is worse than a by 0." in answer.stdout
-    found = home("diff", first, slow_learner, "--json").json
-    rows = {row["name"]: row for row in found["results"]}
+    answer_read = home("diff", first, slow_learner, "--json").json
+    rows = {row["name"]: row for row in answer_read["results"]}
     assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
     accuracy = rows["test/accuracy"]
     assert accuracy["more_than_noise"] and accuracy["interval"][1] < 0
     assert accuracy["by"] == "paired bootstrap over 529 examples and McNemar's test"
     assert rows["test/loss"]["more_than_noise"] and rows["test/loss"]["difference"] > 0
-    examples = found["examples"]
+    examples = answer_read["examples"]
     assert len(examples["broken"]) - len(examples["fixed"]) == round(-accuracy["difference"] * 529)
     assert sum(len(examples[what]) for what in ("fixed", "broken")) + sum(
         examples[what] for what in ("both_right", "both_wrong")
@@ -96,10 +96,10 @@ def test_gc_keeps_what_runs_and_releases_need(home: CommandHome, slow_learner: s
     before = {row["digest"] for row in home("list", "--json").json["artifacts"]}
     assert home("gc", "--keep", "9", "--json").json["dropped"] == []
     home("run", "dataset", DIGITS, *SMALL)
-    foreseen = home("gc", "--keep", "1", "--dry-run", "--json").json["dropped"]
+    predicted = home("gc", "--keep", "1", "--dry-run", "--json").json["dropped"]
     assert {row["digest"] for row in home("list", "--json").json["artifacts"]} == before
     dropped = home("gc", "--keep", "1", "--json").json["dropped"]
-    assert dropped == foreseen
+    assert dropped == predicted
     assert sorted(row["what"].partition("/")[0] for row in dropped) == ["model", "report"]
     assert home("verify", "--all").code == 0
 
@@ -108,7 +108,7 @@ def test_doctor_finds_this_machine_fit(tmp_path: Path) -> None:
     answer = CommandHome(tmp_path)("doctor", "--json")
     findings = {finding["what"]: finding for finding in answer.json["findings"]}
     assert findings["python"]["verdict"] == findings["packages"]["verdict"] == findings["home"]["verdict"] == "ok"
-    assert answer.code == (1 if any(found["verdict"] == "fault" for found in findings.values()) else 0)
+    assert answer.code == (1 if any(all_values["verdict"] == "fault" for all_values in findings.values()) else 0)
 
 
 def test_doctor_refuses_a_home_that_cannot_be_one() -> None:

@@ -18,7 +18,7 @@ def test_the_first_value_and_time_of_a_point_stay(tmp_path: Path) -> None:
     resumed.append(20, {"train/loss": 0.4, "train/accuracy": 0.9})
     resumed.append(40, {"train/loss": float("nan")})
     assert next(iter(read(path))) == first
-    told = [(name, point.step) for point in read(path) for name in point.metrics]
-    assert told == [("train/loss", 20), ("train/accuracy", 20), ("train/loss", 40)]
+    names_and_steps = [(name, point.step) for point in read(path) for name in point.metrics]
+    assert names_and_steps == [("train/loss", 20), ("train/accuracy", 20), ("train/loss", 40)]
     resumed.append(40, {"train/loss": 0.3})
     assert len(list(read(path))) == 3, "nor is it written twice by one attempt"

@@ -31,7 +31,7 @@ def told_past(home: CommandHome, step: int) -> Callable[[], bool]:
 def test_killed_and_run_again_it_is_one_mlflow_run_with_each_point_once(tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
     ids = []
-    for step in (400, 700):  # what comes after the checkpoint before them is trained, and told, twice
+    for step in (400, 700):  # what comes after the checkpoint before them is trained, and sent, twice
         assert home.kill_when(told_past(home, step), "run", "training", DIGITS, *FLAGS)
         ids.append(home.newest_run()["mlflow_run_id"])
     [shipped] = tmp_path.glob("runs/*/shipped.json")
@@ -42,9 +42,9 @@ def test_killed_and_run_again_it_is_one_mlflow_run_with_each_point_once(tmp_path
     assert {*ids} == {answer.json["mlflow_run_id"]}
 
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    [run] = client.search_runs([found.experiment_id for found in client.search_experiments()])
+    [run] = client.search_runs([experiments.experiment_id for experiments in client.search_experiments()])
     assert run.info.run_id == ids[0] and run.data.tags["millrace.attempts"] == "3"
     steps = {name: [p.step for p in client.get_metric_history(ids[0], name)] for name in run.data.metrics}
     assert steps["train/loss"] == list(range(20, 1_501, 20))
     assert steps["validation/loss"] == list(range(300, 1_501, 300))
-    assert all(found == sorted({*found}) for found in steps.values()), steps
+    assert all(experiments == sorted({*experiments}) for experiments in steps.values()), steps

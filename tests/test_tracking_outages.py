@@ -83,8 +83,8 @@ class Between(http.server.BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
         try:
             onward.request(self.command, self.path, body, headers)
-            found = onward.getresponse()
-            self._answer(found.status, found.read())
+            response = onward.getresponse()
+            self._answer(response.status, response.read())
         except OSError:
             self.close_connection = True
         finally:
@@ -175,8 +175,8 @@ def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrive
                     written.setdefault(name, []).append((point.step, int(point.time * 1000), value))
         assert len(written["train/loss"]) == POINTS
         for name, expected in written.items():
-            found = client.get_metric_history(run.info.run_id, name)
-            assert [(point.step, point.timestamp, point.value) for point in found] == expected, name
+            history = client.get_metric_history(run.info.run_id, name)
+            assert [(point.step, point.timestamp, point.value) for point in history] == expected, name
     finally:
         process.kill()
         process.communicate()
@@ -194,16 +194,16 @@ def test_a_registry_that_dies_as_a_version_is_promoted_is_waited_for(tmp_path: P
             time.sleep(0.01)
         Between.broken = True
         assert process.stderr is not None
-        said = ""
-        while "waiting for it until" not in said:
+        output = ""
+        while "waiting for it until" not in output:
             line = process.stderr.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
         Between.broken = False
         _, rest = process.communicate(timeout=900)
-        assert process.returncode == 0, said + rest
-        assert f"promote   {address}" in said and "trying again soon" in said
-        assert f"the registry at {address}" in said
+        assert process.returncode == 0, output + rest
+        assert f"promote   {address}" in output and "trying again soon" in output
+        assert f"the registry at {address}" in output
         assert len(MlflowClient(address).search_model_versions("name = 'digits'")) == 1
     finally:
         process.kill()

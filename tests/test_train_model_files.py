@@ -20,9 +20,9 @@ def test_saved_model_rebuilds_with_the_same_weights_and_repeats_its_bytes(benche
     for name in ("one", "two"):
         staging = benches(name).staging
         model = build(CONFIG, FEATURES, seed=3)
-        found = save(model, staging, CONFIG, FEATURES, seed=3)
+        saved = save(model, staging, CONFIG, FEATURES, seed=3)
         folders.append(staging.root)
-        assert found == {"weights_sha256": weights_sha256(model)}
+        assert saved == {"weights_sha256": weights_sha256(model)}
         assert weights_sha256(load(staging.root)) == weights_sha256(model)
     for file in ("model.keras", "model.weights.h5", "architecture.json"):
         assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes(), file

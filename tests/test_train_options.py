@@ -1,4 +1,4 @@
-"""What a training can be told: each option does what it says, and resumes as exactly as the plain training."""
+"""Options of a training: each has its effect, and resumes as exactly as the plain training."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def test_accumulated_micro_batches_equal_the_large_batch(
     assert distance(whole, trained("parts", accumulate=4, **options)) < tolerance
 
 
-@pytest.mark.parametrize(("optimizer", "tolerance"), [(Sgd(), 3e-7), (Adam(), 2e-5)])
+@pytest.mark.parametrize(("optimizer", "tolerance", "jit"), [(Sgd(), 3e-7, False), (Adam(), 2e-5, True)])
 def test_mirrored_devices_equal_one_device(
-    trained: Callable[..., Workbench], apart: Callable[..., Workbench], optimizer: Any, tolerance: float
+    trained: Callable[..., Workbench], apart: Callable[..., Workbench], optimizer: Any, tolerance: float, jit: bool
 ) -> None:
-    options = {"optimizer": optimizer, "clip_norm": 0.5, "steps": None, "epochs": 3}
+    options = {"optimizer": optimizer, "clip_norm": 0.5, "steps": None, "epochs": 3, "jit": jit}
     one = trained("one", **options)
     assert distance(one, apart("two", strategy=Mirrored(devices=2), **options)) < tolerance
 
@@ -223,16 +223,16 @@ def test_a_continued_model_is_one_that_was_trained_longer(
     short = trained("short", MODEL, **{**CONSTANT, **options, **first})
     base = Model("0" * 64, short.staging.root, "model")
     steps = unpack((short.staging.root / STATE).read_bytes())[0]
-    told = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
+    manifest = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
     began = config.model_copy(update=first)
-    told["inputs"] = {"config": identity({"model": MODEL, "train": began, "seed": 5})}
-    (base.path / "manifest.json").write_text(json.dumps(told))
+    manifest["inputs"] = {"config": identity({"model": MODEL, "train": began, "seed": 5})}
+    (base.path / "manifest.json").write_text(json.dumps(manifest))
     check_base(base, snapshot, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5})
     continued = trained("continued", MODEL, base=base, **{**CONSTANT, **options, **whole})
     assert files(continued) == files(long)
     if options.get("select") == "best":
         points: Any = long.journal
-        losses = {step: found["validation/loss"] for step, found in points.points if "validation/loss" in found}
+        losses = {step: values["validation/loss"] for step, values in points.points if "validation/loss" in values}
         assert min(losses, key=lambda step: losses[step]) <= steps, "the best is the base's"
 
 
@@ -270,9 +270,9 @@ def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
     before = CONFIG.model_copy(update={**CONSTANT, **began})
     after = before.model_copy(update={"steps": 12, **continued})
     steps = 8 if before.epochs else 7
-    told = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
-    told["inputs"] = {"config": identity({"model": MODEL, "train": before, "seed": 5})}
-    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    manifest = {"parents": {"snapshot": snapshot.digest}, "steps": steps}
+    manifest["inputs"] = {"config": identity({"model": MODEL, "train": before, "seed": 5})}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     base = Model("0" * 64, tmp_path, "model")
     with pytest.raises(Refused, match=says):
         check_base(base, snapshot, {"model": MODEL, "train": after, "seed": 5})

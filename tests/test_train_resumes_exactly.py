@@ -109,10 +109,10 @@ def test_the_ledger_proves_what_was_fed(
     manifest["inputs"] = {"config": {"train": config.model_dump(mode="json"), "seed": 5}}
     (model.path / "manifest.json").write_text(json.dumps(manifest))
 
-    found = prove(model.path, snapshot.path)
-    assert (found["missing"], found["repeated"], found["wrong"]) == (0, 0, [])
+    proof = prove(model.path, snapshot.path)
+    assert (proof["missing"], proof["repeated"], proof["wrong"]) == (0, 0, [])
     expected = {"3": 10} if config.epochs else {"2": 2, "3": 8}  # 28 examples fed of 10: two or three times each
-    assert found["seen"] == expected
+    assert proof["seen"] == expected
 
     lines = (model.path / LEDGER).read_text().replace('"hash": "', '"hash": "f')
     (model.path / LEDGER).write_text(lines)
@@ -180,9 +180,9 @@ def test_the_proof_says_in_words_how_often_examples_were_seen(
 
 def test_the_proof_counts_what_skipped_steps_left_out_and_what_came_twice(tmp_path: Path) -> None:
     """Half of an epoch twice over, the other half never: half of each epoch is its own choice."""
-    found = prove(*ledger_of(tmp_path, [(0, 1), (2, 3)], 10, 5))
+    proof = prove(*ledger_of(tmp_path, [(0, 1), (2, 3)], 10, 5))
     first, second = (set(batch_rows(step, 5, 10, 1, "train")[0].ravel().tolist()) for step in (0, 2))
-    assert found["missing"] == len(set(range(10)) - first - second) > 0
-    assert found["repeated"] == len(first & second) > 0
-    assert found["wrong"] == []
-    assert f"{found['missing']} missing, {found['repeated']} repeated" in found["text"]
+    assert proof["missing"] == len(set(range(10)) - first - second) > 0
+    assert proof["repeated"] == len(first & second) > 0
+    assert proof["wrong"] == []
+    assert f"{proof['missing']} missing, {proof['repeated']} repeated" in proof["text"]

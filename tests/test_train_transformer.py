@@ -30,11 +30,11 @@ assert not {"tasks", "flows"} & {name.partition(".")[0] for name in sys.modules}
 @pytest.fixture
 def model(tf):
     """As after some training: zero matrices would hide mistakes."""
-    found = build(CONFIG, FEATURES, seed=3)
+    built = build(CONFIG, FEATURES, seed=3)
     random = np.random.default_rng(0)
-    for weight in found.weights:
+    for weight in built.weights:
         weight.assign(weight + random.normal(0, 0.1, weight.shape).astype("float32"))
-    return found
+    return built
 
 
 def tokens(*shape):

@@ -40,25 +40,25 @@ def backfill(
     with replying("backfill", as_json) as reply:
         flags = read_flags(context.args)
         if not any("{begin" in value or "{end" in value for _, value in flags):
-            rule = "a value must tell the spans apart, by {begin} or {end}"
+            rule = "a value must differ by span: use {begin} or {end}"
             raise Refused("millrace backfill", "no such value", rule, "--source.glob '{begin:%Y/%m/%d}/*'")
         stack = Stack(find_home().root)
         layout = stack.layout
         if layout is None or "prefect" not in stack.living():
             raise Failed("Prefect", "its server is down", "a backfill is queued there", "millrace up")
-        found = orchestration.deployment(layout, deployment)
-        if found is None:
+        deployed = orchestration.deployment(layout, deployment)
+        if deployed is None:
             names = ", ".join(row["name"] for row in orchestration.deployments(layout))
             raise Refused(deployment, "no such deployment", f"there are {names}", "choose one of them")
-        if "config" not in found["parameters"]:
+        if "config" not in deployed["parameters"]:
             rule = "a backfill changes the config of a run, and this flow has none"
             raise Refused(deployment, "no parameter config", rule, "choose a deployment of a preset")
-        configs = [(span, filled(found["parameters"], flags, span)) for span in spans(since, until, every)]
+        configs = [(span, filled(deployed["parameters"], flags, span)) for span in spans(since, until, every)]
         rows = []
         for span, config in configs:
             name = f"{deployment.replace('/', '-')}-{spelled(span[0])}"
             if not dry_run:
-                orchestration.queue(layout, found["id"], name, {"config": config}, tags=["backfill"])
+                orchestration.queue(layout, deployed["id"], name, {"config": config}, tags=["backfill"])
             rows.append({"name": name, "begin": span[0].isoformat(), "end": span[1].isoformat()})
         reply.add(runs=rows, dry_run=dry_run)
         if not as_json:
@@ -84,10 +84,10 @@ def spans(since: str, until: str, every: str) -> list[Span]:
 def moment(field: str, given: str) -> datetime:
     """A day or a moment; in UTC where no offset is given."""
     try:
-        found = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(given)
     except ValueError:
         raise Refused(field, given, "must be a day or a moment as ISO 8601 has it", "for example 2026-11-01") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def length_of(every: str) -> timedelta:

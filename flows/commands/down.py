@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from flows.reply import AsJson, replying
-from infra.stack import Stack, alone
+from infra.stack import Stack, exclusive
 from tasks.runs.home import find_home
 
 
@@ -13,7 +13,7 @@ def down(as_json: AsJson = False) -> None:
     """Stop the processes that [bold]millrace up[/] started, and their children."""
     with replying("down", as_json) as reply:
         home = find_home()
-        with alone(home.make().root):
+        with exclusive(home.make().root):
             stopped = Stack(home.root).down()
         reply.add(stopped=stopped)
         if not as_json:

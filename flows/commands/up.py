@@ -16,7 +16,7 @@ from flows.reply import AsJson, replying, when
 from infra import automations, databases, logs, orchestration
 from infra.access import USER, loopback
 from infra.services import Layout
-from infra.stack import Stack, alone, check_host
+from infra.stack import Stack, check_host, exclusive
 from tasks.display import terminal
 from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
@@ -67,7 +67,7 @@ def up(
         home.make()
         if layout.access is not None:
             layout.access.make()
-        with stopped(home.root) if foreground else nullcontext(), alone(home.root):
+        with stopped(home.root) if foreground else nullcontext(), exclusive(home.root):
             make_database(home, layout)
             stack = Stack(home.root)  # read again under the lock
             logs.rotate(home.root / "logs")
@@ -154,7 +154,7 @@ def stay(home: Path) -> None:
     with suppress(Stopped, KeyboardInterrupt), stopped(home):
         while True:
             time.sleep(WATCH)
-            with alone(home):
+            with exclusive(home):
                 stack = Stack(home)  # another process may have changed it
                 if stack.layout is None or not stack.started:
                     return
@@ -171,6 +171,6 @@ def stopped(home: Path) -> Iterator[None]:
     except (Stopped, KeyboardInterrupt):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        with alone(home):
+        with exclusive(home):
             Stack(home).down()
         raise

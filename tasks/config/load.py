@@ -87,36 +87,36 @@ def explain(error: ValidationError) -> Refused:
     """One validation error as field, value seen, rule and remedy."""
     errors = error.errors(include_url=False)
     strange = (one for one in errors if one["type"] in ("extra_forbidden", "invalid_key"))
-    found = next(strange, errors[0])  # it may be why another key is missing
-    if found["loc"] and str(found["loc"][-1]).startswith(
+    fault = next(strange, errors[0])  # it may be why another key is missing
+    if fault["loc"] and str(fault["loc"][-1]).startswith(
         "literal["
-    ):  # a word or a mapping: what is wrong with that tells more
-        found = max((one for one in errors if one["loc"][: len(found["loc"]) - 1] == found["loc"][:-1]), key=_depth)
-    section, path = _walk(found["loc"])
-    field, kind = ".".join(path), found["type"]
+    ):  # a word or a mapping: its own error is more specific
+        fault = max((one for one in errors if one["loc"][: len(fault["loc"]) - 1] == fault["loc"][:-1]), key=_depth)
+    section, path = _walk(fault["loc"])
+    field, kind = ".".join(path), fault["type"]
     if kind == "extra_forbidden":
         known = list(section.model_fields) if section else []
         near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
         parent = ".".join(path[:-1])
         nearest = f"did you mean {'.'.join([*path[:-1], near[0]])}?" if near else f"one of {', '.join(known)}"
-        return Refused(field, found["input"], f"unknown key of {parent or 'the preset'}", nearest)
+        return Refused(field, fault["input"], f"unknown key of {parent or 'the preset'}", nearest)
     if kind == "missing":
         return Refused(field, "nothing", "this key is needed", f"set {field} in the preset or by --{field} VALUE")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        choices = found["ctx"].get("expected_tags", "") or _tags(section, path)
-        saw = found["ctx"].get("tag", "nothing")
+        choices = fault["ctx"].get("expected_tags", "") or _tags(section, path)
+        saw = fault["ctx"].get("tag", "nothing")
         return Refused(f"{field}.kind", saw, f"must be one of {choices}", "choose one of them")
-    conflict = found.get("ctx", {}).get("error")
+    conflict = fault.get("ctx", {}).get("error")
     if isinstance(conflict, Conflict):
         return Refused(f"{field}.{conflict.field}".lstrip("."), conflict.saw, conflict.rule, conflict.remedy)
     if kind == "invalid_key":
         where = ".".join(path[:-1]) or "the preset"
-        return Refused(where, f"a key {spell(found['input'])}", "keys are text", "correct it, or put it in quotes")
+        return Refused(where, f"a key {spell(fault['input'])}", "keys are text", "correct it, or put it in quotes")
     if kind in TYPES:
-        return Refused(field, spell(found["input"]), TYPES[kind], _remedy(field, kind, found["input"]))
-    rule, _, remedy = SHAPES.get(kind, found["msg"]).removeprefix("Value error, ").partition("; ")
-    combined = kind == "value_error" and isinstance(found["input"], dict | BaseModel)
-    saw = "this combination" if combined else spell(found["input"])
+        return Refused(field, spell(fault["input"]), TYPES[kind], _remedy(field, kind, fault["input"]))
+    rule, _, remedy = SHAPES.get(kind, fault["msg"]).removeprefix("Value error, ").partition("; ")
+    combined = kind == "value_error" and isinstance(fault["input"], dict | BaseModel)
+    saw = "this combination" if combined else spell(fault["input"])
     return Refused(field, saw, rule[0].lower() + rule[1:], remedy or f"set {field} to such a value")
 
 

@@ -16,7 +16,7 @@ class NotifyConfig(Section):
     """Messages at a run's end; one that cannot be delivered is a warning of the run, never its failure."""
 
     events: Annotated[tuple[Event, ...], LISTED] = ("failed", "champion", "awaiting_approval")
-    """The events: the run failed; it made a champion; a gate said no; it waits for a person."""
+    """The events: the run failed; it made a champion; a gate rejected it; it awaits approval."""
 
     webhook: Secret | None = None
     """Reference to the address of a Slack-compatible webhook, which gets `{"text": ...}`."""

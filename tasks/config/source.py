@@ -44,7 +44,7 @@ class TextFilesSource(Section):
     """Names the records' files."""
 
     path: Annotated[Text, NOT_IDENTITY]
-    """The folder; `stdlib:` is Python's own standard library. What is found there enters digests, the path does not."""
+    """The folder; `stdlib:` is Python's own standard library. The content enters digests, the path does not."""
 
     glob: Text = "**/*.txt"
     """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
@@ -69,7 +69,7 @@ class ImageFolderSource(Section):
     """Names the records' files."""
 
     path: Annotated[Text, NOT_IDENTITY]
-    """The folder that holds the class folders; what is found there enters digests, the path does not."""
+    """The folder that holds the class folders; the content enters digests, the path does not."""
 
     glob: Text = "**/*"
     """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""

@@ -147,7 +147,7 @@ class TrainConfig(Section):
     """Micro-batches of a step, one after the other: less memory for the same global batch."""
 
     jit: Annotated[bool, LATER] = False
-    """Compile forward and backward by XLA: slower to start, often faster to run, other last bits."""
+    """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
     loss: Loss | None = None
     """The loss; default: the task's. The errors are for regression."""

@@ -41,7 +41,7 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
     if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
         raise ValueError(f"n={n}, seed={seed}, epoch={epoch}: needs 0 < n <= 2^62 and 0 <= seed, epoch < 2^63")
     if places.size and not (places.min() >= 0 and places.max() < n):
-        raise ValueError(f"positions from {places.min()} to {places.max()}: must lie in [0, {n})")
+        raise ValueError(f"positions from {places.min()} to {places.max()}: must be in [0, {n})")
     bits = max(2, (n - 1).bit_length())
     half = np.uint64((bits + 1) // 2)
     mask = np.uint64((1 << int(half)) - 1)

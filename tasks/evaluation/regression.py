@@ -103,7 +103,7 @@ class Judge:
                 "row": int(row),
                 "key": key,
                 "true": predictions.truth[row].tolist(),
-                "said": predictions.predicted[row].tolist(),
+                "predicted": predictions.predicted[row].tolist(),
             }
             for row, key in zip(rows, keys, strict=True)
         ]
@@ -131,7 +131,9 @@ def predicted_against_true(predictions: Predictions, name: str, title: str) -> F
     ends = (min(predicted.min(), truth.min()), max(predicted.max(), truth.max()))
     left.plot(ends, ends, color=MUTED, linestyle="--", linewidth=1)
     dots(left, truth, predicted)
-    left.set(xlabel=f"{name}, true", ylabel="said", title=f"{title}: {name}")
+    left.set(xlabel=f"{name}, true", ylabel="predicted", title=f"{title}: {name}")
     right.hist(predicted - truth, bins=30, color=ACCENT, alpha=0.85)
-    right.set(xlabel="said minus true", ylabel="examples", title=f"off by {METRICS['mae'](predictions):.4g} on average")
+    right.set(
+        xlabel="predicted minus true", ylabel="examples", title=f"off by {METRICS['mae'](predictions):.4g} on average"
+    )
     return figure

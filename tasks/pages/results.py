@@ -97,9 +97,9 @@ class Examples:
     def lines(self, most: int) -> Iterator[str]:
         """With the first few keys."""
         yield f"{self.both_right:,} right in both, {self.both_wrong:,} wrong in both"
-        for what, found in (("wrong in a, right in b", self.fixed), ("right in a, wrong in b", self.broken)):
-            more = f" and {len(found) - most:,} more" if len(found) > most else ""
-            yield f"{len(found):,} {what}{': ' if found else ''}{', '.join(found[:most])}{more}"
+        for what, keys in (("wrong in a, right in b", self.fixed), ("right in a, wrong in b", self.broken)):
+            more = f" and {len(keys) - most:,} more" if len(keys) > most else ""
+            yield f"{len(keys):,} {what}{': ' if keys else ''}{', '.join(keys[:most])}{more}"
 
 
 def compare(before: Facts, after: Facts, pairs: dict[str, Pair | None]) -> list[Row]:

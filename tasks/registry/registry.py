@@ -53,8 +53,8 @@ def user_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        if (found := machine_error(uri, error)) is not None:
-            raise found from error
+        if (cause := machine_error(uri, error)) is not None:
+            raise cause from error
         rule, remedy = "a release needs the registry", "run again when it is up; finished stages are kept"
         refused = isinstance(error, MlflowException) and error.get_http_status_code() < 500
         raise (Failed if refused else Lost)(uri, reason(error), rule, remedy) from error
@@ -75,18 +75,18 @@ class Registered:
     description: str = ""
 
     @staticmethod
-    def of(found: ModelVersion) -> Registered:
+    def of(version: ModelVersion) -> Registered:
         """Convert MLflow's object."""
-        tags = found.tags
+        tags = version.tags
         return Registered(
-            str(found.version),
+            str(version.version),
             tags.get("millrace.export", ""),
             tags.get("millrace.records", ""),
             float(tags.get("millrace.score", "nan")),
             tags.get("millrace.metric", ""),
             tags.get("millrace.gate", ""),
             tags,
-            found.description or "",
+            version.description or "",
         )
 
     @property
@@ -115,8 +115,8 @@ class Change:
 def find(client: MlflowClient, name: str, export: str) -> Registered | None:
     """Return the newest version with this export."""
     query = f"name = '{name}' and tags.`millrace.export` = '{export}'"
-    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
-    return Registered.of(found[0]) if found else None
+    newest = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
+    return Registered.of(newest[0]) if newest else None
 
 
 def aliased(client: MlflowClient, name: str, alias: str) -> Registered | None:
@@ -141,13 +141,13 @@ def version(client: MlflowClient, name: str, number: str) -> Registered | None:
 
 def versions(client: MlflowClient, name: str) -> list[Registered]:
     """Return all versions of a model, oldest first."""
-    found: list[ModelVersion] = []
+    all_pages: list[ModelVersion] = []
     token = None
     while token is None or token:
         page = client.search_model_versions(f"name = '{name}'", order_by=["version_number ASC"], page_token=token)
-        found += page
+        all_pages += page
         token = page.token or ""
-    return [Registered.of(each) for each in found]
+    return [Registered.of(each) for each in all_pages]
 
 
 class Pyfunc:
@@ -202,10 +202,10 @@ def decide(client: MlflowClient, audit: Audit, change: Change, entry: Entry) -> 
 
 def finish(client: MlflowClient, audit: Audit) -> bool:
     """Complete a change that was begun, if there is one; return False if the registry was changed meanwhile."""
-    found = audit.begun()
-    if found is None:
+    begun = audit.begun()
+    if begun is None:
         return True
-    entry, change = found
+    entry, change = begun
     now, meant = aliased(client, entry["model"], entry["alias"]), version(client, entry["model"], entry["version"])
     alike = meant is not None and meant.export == entry["export"]
     if not alike or (now.version if now else None) not in (entry["before"], entry["after"]):
@@ -240,38 +240,38 @@ def apply(client: MlflowClient, change: Change) -> None:
 
 def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
     """Download the export of a version from MLflow's artifacts; raise `Failed` if they were deleted."""
-    found: Any = client.get_model_version(name, version)
+    registered: Any = client.get_model_version(name, version)
     try:
-        folder = mlflow.artifacts.download_artifacts(artifact_uri=found.source, dst_path=str(into))
+        folder = mlflow.artifacts.download_artifacts(artifact_uri=registered.source, dst_path=str(into))
     except MlflowException as error:
         if error.error_code not in ABSENT:
             raise
         rule, remedy = "a registered version has its files", "run its pipeline again to register them"
-        raise Failed(f"{name} version {version}", f"no files at {found.source}", rule, remedy) from error
+        raise Failed(f"{name} version {version}", f"no files at {registered.source}", rule, remedy) from error
     [export] = (Path(folder) / "artifacts").iterdir()  # it has the name that it had in the store
     return export
 
 
-def fetch(client: MlflowClient, store: Store, name: str, found: Registered) -> Export:
+def fetch(client: MlflowClient, store: Store, name: str, registered: Registered) -> Export:
     """Return the verified export of a version, from the store or downloaded into it.
 
     Raises:
         Failed: the files differ from their manifest, or the version was not registered by Millrace.
     """
-    which = f"{name} version {found.version}"
-    if not found.export:
+    which = f"{name} version {registered.version}"
+    if not registered.export:
         raise Failed(
             which, "no tag millrace.export", "only versions registered by Millrace are supported", "load it with MLflow"
         )
     try:
-        if (published := store.find(Export, found.export, "export")) is not None:
+        if (published := store.find(Export, registered.export, "export")) is not None:
             return published
     except Damaged as damage:
         terminal.say(f"warning: {damage}; the registry has another copy", style="yellow")
-    with store.claim(Export, found.export, "export") as claim:
+    with store.claim(Export, registered.export, "export") as claim:
         if (published := claim.published()) is not None:  # by the process that had the lock
             return published
-        folder = download(client, name, found.version, claim.staging.scratch("fetched"))
+        folder = download(client, name, registered.version, claim.staging.scratch("fetched"))
         if (fault := claim.fault(folder)) is not None:
             rule, remedy = "a registered export matches its manifest", "run the pipeline again"
             raise Failed(f"{which}: {fault[0]}", fault[1], rule, remedy)

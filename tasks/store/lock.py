@@ -49,7 +49,7 @@ class Lock:
                 what,
                 f"attempt token {self.token}, the lock holds {owner}",
                 "only the newest attempt may write",
-                "nothing is lost: the newer attempt goes on with what lies finished",
+                "nothing is lost: the newer attempt continues with the finished pieces",
             )
 
 

@@ -125,7 +125,7 @@ def check_artifact_location(name: str, location: str) -> None:
     """
     if location.startswith("file:") and not Path(url2pathname(urlsplit(location).path)).is_dir():
         rule, remedy = "files of a run must reach MLflow", "run it on that machine, or give the preset another name"
-        raise Failed(f"experiment {name}", f"its files lie in {location}, which is not here", rule, remedy)
+        raise Failed(f"experiment {name}", f"its files are in {location}, which is not here", rule, remedy)
 
 
 def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:

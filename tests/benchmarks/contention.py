@@ -40,10 +40,10 @@ def main() -> None:
                 refused, longest = 1 - len(granted) / len(asked), max(each.seconds for each in asked)
                 print(f"  {name:<12}{rates[name][-1]:7.1f} a second, {refused:4.0%} refused, longest {longest:5.1f} s")
         print(f"{clients} at a time: granted in a second, median of {ROUNDS}; our ratio to it [lowest, highest]")
-        for name, found in rates.items():
-            ratios = [one / other for one, other in zip(rates["ours"], found, strict=True)]
-            told = f"{statistics.median(ratios):.2f}x [{min(ratios):.2f}, {max(ratios):.2f}]"
-            print(f"  {name:<12}{statistics.median(found):7.1f}  {told}")
+        for name, values in rates.items():
+            ratios = [one / other for one, other in zip(rates["ours"], values, strict=True)]
+            ratio_text = f"{statistics.median(ratios):.2f}x [{min(ratios):.2f}, {max(ratios):.2f}]"
+            print(f"  {name:<12}{statistics.median(values):7.1f}  {ratio_text}")
 
 
 def served(application: str, clients: int) -> tuple[list[Answer], float]:

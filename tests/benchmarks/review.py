@@ -45,7 +45,7 @@ def fill(home: Home, model: Run) -> list[str]:
     from tasks.tracking import runs
 
     client, points = runs.connect(home.mlflow_uri), list(read(model.folder / "metrics.jsonl"))
-    found = []
+    collected = []
     for number in range(RUNS):
         random.seed(number)
         with opened(home, "pipeline", model.config, new=True, prefect_id=None, waiting=print) as run:
@@ -56,8 +56,8 @@ def fill(home: Home, model: Run) -> list[str]:
             runs.ship(client, mlflow_id, list(read(journal.path)))
             run.end(0, "completed", None)
             runs.end(client, mlflow_id, run, [], f"run {number}")
-            found.append(mlflow_id)
-    return found
+            collected.append(mlflow_id)
+    return collected
 
 
 def rows(database: Path) -> dict[str, int]:
@@ -112,16 +112,16 @@ def load(page: Page, address: str, wanted: str) -> tuple[float, int]:
     return last - started, len(asked)
 
 
-def pages(url: str, experiment: str, found: list[str]) -> dict[str, tuple[str, str]]:
+def pages(url: str, experiment: str, run_ids: list[str]) -> dict[str, tuple[str, str]]:
     """The pages that a reviewer opens, and a word that each shows when it is there."""
     base = f"{url}/#/experiments/{experiment}/runs"
     addresses = {
         "the table of runs": (base, "digits"),
         "their charts": (f"{base}?compareRunsMode=CHART", "test"),
-        "one run": (f"{base}/{found[0]}", "test/"),
+        "one run": (f"{base}/{run_ids[0]}", "test/"),
     }
     for count in COMPARED:
-        query = f"runs={quote(json.dumps(found[:count]))}&experiments={quote(json.dumps([experiment]))}"
+        query = f"runs={quote(json.dumps(run_ids[:count]))}&experiments={quote(json.dumps([experiment]))}"
         addresses[f"{count} runs compared"] = (f"{url}/#/compare-runs?{query}", "Parameters")
     return addresses
 
@@ -134,14 +134,14 @@ def main() -> None:
         home = Home(Path(folder) / "home").make()
         os.environ.pop("MLFLOW_TRACKING_URI", None)
         began = time.monotonic()
-        found = fill(home, model)
+        home_filled = fill(home, model)
         print(f"{RUNS} runs written in {time.monotonic() - began:.0f} s")
         counted = rows(home.mlflow_file)
         size = home.mlflow_file.stat().st_size
         print(", ".join(f"{table} {count:,}" for table, count in counted.items()), f"({size / 1e6:.1f} MB)")
         print(f"of a run: {counted['latest_metrics'] // RUNS} metrics, {counted['metrics'] // RUNS} points")
         with served(home) as url, browsing() as page:
-            for title, (address, wanted) in pages(url, "1", found).items():
+            for title, (address, wanted) in pages(url, "1", home_filled).items():
                 times = [load(page, address, wanted) for _ in range(ROUNDS)]
                 taken = [seconds for seconds, _ in times[1:]]
                 print(

@@ -34,8 +34,8 @@ def main() -> None:
                 home.up()
                 ready.append(time.monotonic() - started)
                 memory.append(sum(home("status", "--json").json["memory"].values()) / 2**30)
-            print(f"up to ready: {told(ready)} s; the first, which makes the databases, {ready[0]:.1f} s")
-            print(f"memory of the three services: {told(memory)} GiB")
+            print(f"up to ready: {in_seconds(ready)} s; the first, which makes the databases, {ready[0]:.1f} s")
+            print(f"memory of the three services: {in_seconds(memory)} GiB")
             command, deployed = [], []
             assert home("run", "pipeline", DIGITS, *SMALL, timeout=600).code == 0
             for number in range(ROUNDS + 1):
@@ -53,12 +53,14 @@ def main() -> None:
                     flow = ended.total_seconds()
                     print(f"  millrace run {took:.1f} s, deployed {deployed[-1]:.1f} s, of it the flow {flow:.1f} s")
             ratios = [one / other for one, other in zip(deployed, command, strict=True)]
-            print(f"millrace run: {told(command)} s; deployed: {told(deployed)} s; ratio {told(ratios)}")
+            print(
+                f"millrace run: {in_seconds(command)} s; deployed: {in_seconds(deployed)} s; ratio {in_seconds(ratios)}"
+            )
         finally:
             home("down")
 
 
-def told(values: list[float]) -> str:
+def in_seconds(values: list[float]) -> str:
     """Median and range."""
     return f"{statistics.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
 

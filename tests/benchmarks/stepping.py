@@ -158,7 +158,7 @@ def synthetic(folder: Path) -> Path:
     return folder
 
 
-def nothing(*told: object, **figures: object) -> None:
+def nothing(*words: object, **figures: object) -> None:
     """Nobody listens."""
 
 

@@ -121,7 +121,7 @@ def check_age(config: SourceConfig, limit: timedelta | None) -> None:
         return
     newest = open_source(config).newest()
     if newest is None:
-        rule = f"a source of kind {config.kind} has no files whose age could be told"
+        rule = f"a source of kind {config.kind} has no files with a date"
         raise Refused("records.max_age", limit, rule, "leave records.max_age out")
     age = timedelta(seconds=round(time.time() - newest))
     if age > limit:

@@ -60,7 +60,7 @@ class ImageFolder(Source):
     def _find(self) -> list[str]:
         paths = find(self._hashes.root, self._config.glob, self._config.exclude, is_image)
         if without_class := [path for path in paths if "/" not in path]:
-            rule = "an image lies in the folder of its class"
+            rule = "an image is in the folder of its class"
             raise Refused("source.path", without_class[0], rule, "move it into one, or name it in source.exclude")
         self._classes = tuple(sorted({_class_of(path) for path in paths}))
         return paths

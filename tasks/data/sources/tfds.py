@@ -270,7 +270,7 @@ class Tfds(Source):
         folder = prepared(self._config)
         if folder is None:
             saw = f"not in {data_dir(self._config)} after it was prepared"
-            raise Failed(f"source.dataset {self._config.dataset}", saw, "must lie there", "name its version")
+            raise Failed(f"source.dataset {self._config.dataset}", saw, "must be there", "name its version")
         return Prepared(folder, self._config)
 
 

@@ -31,8 +31,10 @@ class Step:
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
+        # Keras' optimizers synchronise replicas, which XLA cannot compile
+        update = self.update if tf.distribute.has_strategy() else self.compiled(self.update)
         # one all-reduce of sums and gradients, so that all replicas continue with the same numbers
-        return self.compiled(self.update)(reduce(sums))
+        return update(reduce(sums))
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by XLA where `jit` is set, or as it is."""
