@@ -53,7 +53,7 @@ GOLDEN = {
     "export/README.md": "f9e2499262cc2e21",
     "export/transform/image.json": "de840acbc0d30793",
     "trained/state/ledger.jsonl": "44a6b3eb9b0ac7d0",
-    "report/report.json": "86c1b14c1c77db2d",
+    "report/report.json": "6baa0629522c3d16",
     "report/predictions/test.npy": "fed12cbe7bf83fae",
 }
 

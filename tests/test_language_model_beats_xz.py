@@ -1,0 +1,21 @@
+"""A language model of the standard library predicts files that it never saw in fewer bits than `xz -9e` needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.homes import STDLIB_LM, CommandHome
+
+SHORT = ("--train.steps", "350", "--train.evaluate_every", "350", "--evaluate.sample_tokens", "0")
+SPLITS = ("--records.splits", "{train: 0.96, validation: 0.01, test: 0.03}")
+
+
+@pytest.mark.slow
+def test_the_preset_shortened_to_350_steps_beats_xz(tmp_path: Path) -> None:
+    """The whole preset's figures are those of `tests/benchmarks/language_model.py`: its interval is below xz, too."""
+    answer = CommandHome(tmp_path)("run", "training", STDLIB_LM, *SPLITS, *SHORT, "--json", timeout=900)
+    assert answer.code == 0, answer.stderr
+    metrics = answer.json["metrics"]
+    assert 0.5 < metrics["test/bits_per_byte"] < metrics["test/xz_bits_per_byte"] < metrics["test/gzip_bits_per_byte"]
