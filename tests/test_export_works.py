@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from tasks.data import open_snapshot, records, snapshots
 from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.exporting import verify
+from tasks.exporting import FORMATS, verify
+from tasks.exporting.export import fresh_process
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.processes.workbench import Workbench
@@ -166,6 +168,27 @@ def test_a_process_that_can_import_us_proves_nothing(export):
     command = [sys.executable, verify.__file__, str(export), "--"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "this process proves nothing" in done.stderr
+
+
+def test_the_fresh_process_waits_for_the_export_and_has_one_thread_and_no_keras(tmp_path, monkeypatch):
+    for name in list(FORMATS):
+        monkeypatch.delitem(FORMATS, name)
+    monkeypatch.setitem(FORMATS, "toy_format", "tests.toy_format")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "of the shell")
+    numbers = np.ones((4, 2), np.float32)
+    with fresh_process(tmp_path / "export", tmp_path) as verify_export:
+        time.sleep(1.0)  # it has done its imports, and would miss the files if it did not wait
+        (tmp_path / "export" / "toy").mkdir(parents=True)
+        np.savez(tmp_path / "export" / "golden.npz", inputs=numbers, outputs=numbers)
+        variant = {"format": "toy_format", "file": "model"}
+        (tmp_path / "export" / "toy" / "variant.json").write_text(json.dumps(variant))
+        verified = verify_export()["toy"]
+    assert (verified["threads"], verified["keras"], verified["max_abs_difference"]) == (1, False, 0.0)
+    assert verified["variables"] == {
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "TF_NUM_INTEROP_THREADS": "1",
+    }
 
 
 def test_predict_reads_images_of_many_kinds_alike(export, digits, tmp_path):

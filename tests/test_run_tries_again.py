@@ -1,4 +1,4 @@
-"""What a retry can mend is tried again by itself; time-outs kill; a process gets no more than it needs."""
+"""A lost process is started again by itself; time-outs kill; a process gets no more than it needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -112,6 +113,26 @@ def test_a_run_with_other_threads_than_the_shared_fork_server_starts_its_own(
 
 def environment(bench: Workbench) -> dict[str, str]:
     return dict(os.environ)
+
+
+def variables_and_number(bench: Workbench) -> tuple[dict[str, str], float]:
+    return dict(os.environ), float(np.random.random())
+
+
+def test_each_process_has_the_variables_of_its_own_request_and_other_random_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the fork server has from its own start is in none of them."""
+    answers = []
+    for name in ("TF_FIRST", "TF_SECOND"):
+        monkeypatch.setenv(name, "1")
+        with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
+            work = f"{__name__}:variables_and_number"
+            answers.append(gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print))
+        monkeypatch.delenv(name)
+    (first, one), (second, other) = answers
+    assert "TF_FIRST" in first and "TF_SECOND" in second and "TF_FIRST" not in second
+    assert one != other
 
 
 def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,15 @@
+"""A format whose model returns its inputs, and whose interface is what the fresh process of an export has."""
+
+import os
+
+RUNTIME = "json"
+
+
+def load(path, threads):
+    """Return the identity; the interface names the threads, and whether Keras can be imported."""
+    try:
+        import keras
+    except ImportError:
+        keras = None
+    variables = {name: value for name, value in os.environ.items() if name.startswith(("TF_", "MLFLOW_"))}
+    return (lambda batch: batch), {"threads": threads, "keras": keras is not None, "variables": variables}
