@@ -10,12 +10,20 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tasks.artifacts import Outcome, Records
 from tasks.config import TextFilesSource
+from tasks.config.load import load
+from tasks.errors import Stopped
+from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
+from tasks.stage.attempt import RunRequest, attempt_run, current
+from tasks.stage.identities import Code, Identity
+from tasks.stage.stages import run_stage
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.kills import stop
 
@@ -108,14 +116,27 @@ class Locked(logging.Handler):
             self.mutex.release()
 
 
+def two_layouts(bench: Workbench) -> Outcome:
+    bench.staging.put("some.txt", b"text")
+    layouts = [{"from": 0, "to": 5, "threads": 2}, {"from": 5, "to": 9, "threads": 1}]
+    return Outcome(counts={"examples": 1}, statistics={"metrics": {}}, layouts=layouts)
+
+
+def test_a_training_under_two_layouts_says_so_in_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    work = f"{__name__}:two_layouts"
+    body = partial(run_stage, "convert", Records, Identity({}, {}, Code(1)), work=work, arguments=())
+    made = attempt_run("dataset", load(DIGITS), body, RunRequest(), None)
+    assert "another layout from step 5 on: equal, not bit-identical" in capsys.readouterr().err
+    assert [span["from"] for span in made.manifest["produced_by"]["layout"]["spans"]] == [0, 5]
+
+
 @pytest.mark.parametrize("at_work", [False, True])
 def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
     at_work: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.config.load import load
-    from tasks.errors import Stopped
-    from tasks.stage.attempt import RunRequest, attempt_run, current
-
     def body() -> None:
         attempt = current.get()
         attempt.signals.working = at_work

@@ -190,6 +190,21 @@ def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_told(
     assert other.statistics["tokenizer"]["bytes"] > part.statistics["tokenizer"]["bytes"]
 
 
+def test_a_sample_that_ends_within_a_character_leaves_it_out(
+    benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "texts").mkdir()
+    for number in range(9):
+        (tmp_path / "texts" / f"{number}.txt").write_text("\u20ac" * (1100 + number))
+    bench = benches("records")
+    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path / "texts")), BY_KEY))
+    bench = benches("snapshot")
+    layout = TokensSnapshot(vocabulary=300, block=8, tokenizer_bytes=1000)
+    assert snapshots.build(bench, made, layout).statistics["tokenizer"]["bytes"] == 1000, "333 characters and a byte"
+    merges = json.loads((bench.staging.root / "transform/tokenizer.json").read_bytes())["model"]["merges"]
+    assert merges and "\u00ef" not in json.dumps(merges, ensure_ascii=False), "a byte of U+FFFD"
+
+
 def test_the_sample_is_drawn_from_everywhere() -> None:
     drawn = _sample(np.full(1000, 50), 10_000)
     assert len(drawn) == 200 and (np.diff(drawn) > 0).all()

@@ -183,10 +183,12 @@ def test_class_weights_are_by_name_or_balanced_and_must_be_whole(snapshot: Snaps
 def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches: Callable[[str], Workbench]) -> None:
     options = {"steps": 400, "evaluate_every": 5, "early_stopping": EarlyStopping(patience=2), **CONSTANT}
     config = CONFIG.model_copy(update=options)
-    bench = benches("stopped")
+    measured: dict[str, float] = {}
+    bench = replace(benches("stopped"), measure=measured.__setitem__)
     outcome = fit(bench, snapshot, PLAIN, config, seed=5)
     steps = outcome.also["steps"]
     assert steps < 400 and steps % 5 == 0
+    assert measured["train/step_ms"] > 0 and measured["train/examples_per_second"] > 0
     losses = {
         step: metrics["validation/loss"]
         for step, metrics in bench.journal.points  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from tasks.config.train import TrainConfig
 
 
 class Config(Section):
-    """A whole pipeline: what goes in, what is done, what must hold."""
+    """A whole pipeline: data, stages and gates."""
 
     name: Annotated[Name, NOT_IDENTITY]
     """The model's name in the registry and in the pages."""
@@ -63,7 +63,7 @@ class Config(Section):
     """Who is notified of the end of a run."""
 
     resources: ResourcesConfig = ResourcesConfig()
-    """What the machine gives: never part of an identity."""
+    """Threads and time-outs; never part of a digest."""
 
     @model_validator(mode="before")
     @classmethod

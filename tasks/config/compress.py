@@ -1,4 +1,4 @@
-"""Which compressed forms are made, and what they must keep."""
+"""Compressed variants and their gates."""
 
 from __future__ import annotations
 

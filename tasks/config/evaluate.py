@@ -31,10 +31,10 @@ class EvaluateConfig(Section):
     """Which metrics; default: all of the task's."""
 
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000
-    """Bootstrap resamples behind each interval."""
+    """Bootstrap resamples of each interval."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
-    """Equal-width confidence bins of the calibration error and the reliability picture."""
+    """Equal-width confidence bins of the calibration error and the reliability plot."""
 
     most_wrong: Annotated[int, Field(ge=0, le=256)] = 16
     """How many of the worst examples are shown: of a classifier the most confidently wrong ones."""
@@ -43,10 +43,10 @@ class EvaluateConfig(Section):
     """Tokens of text that a language model writes into its report."""
 
     sample_temperature: Annotated[float, LATER, Field(gt=0, le=10)] = 0.8
-    """How freely it chooses them: the logits are divided by it."""
+    """Sampling temperature: the logits are divided by it."""
 
     sample_prompt: Annotated[str, LATER] = ""
-    """What the sample begins with; by default the beginning of a document."""
+    """Prompt of the sample; default: the beginning of a document."""
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""

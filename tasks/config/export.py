@@ -1,4 +1,4 @@
-"""What an export holds besides the accepted variants."""
+"""Contents of an export besides the accepted variants."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class ExportConfig(Section):
     """Every variant is checked in a fresh process that imports none of our code."""
 
     golden: Annotated[int, Field(ge=1, le=1024)] = 32
-    """Test examples whose inputs and outputs travel with the export."""
+    """Test examples whose inputs and outputs are part of the export."""

@@ -121,7 +121,7 @@ def explain(error: ValidationError) -> Refused:
 
 
 def spell(value: Any) -> str:
-    """A value as a preset has it: text that could be taken for another value stands in quotes."""
+    """A value as a preset has it: text that could be taken for another value is in quotes."""
     if isinstance(value, str):
         return value if _unquoted(value) == value else json.dumps(value, ensure_ascii=False)
     return json.dumps(value, default=str, ensure_ascii=False)

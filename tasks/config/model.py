@@ -24,7 +24,7 @@ class ConvnetModel(Section):
     """The architecture."""
 
     task: Literal["classification", "multilabel", "regression"] = "classification"
-    """Brings the loss, the metrics, their intervals and the pictures."""
+    """Determines the default loss, the metrics, their intervals and the plots."""
 
     filters: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=8)] = (32, 64)
     """Filters of each block; every block halves height and width."""
@@ -37,7 +37,7 @@ class ConvnetModel(Section):
 
     @staticmethod
     def most_blocks(height: int, width: int) -> int:
-        """How often an image can be halved: the blocks that it has room for."""
+        """Return how often an image can be halved, the largest number of blocks."""
         return min(height, width).bit_length() - 1
 
 
@@ -51,7 +51,7 @@ class MlpModel(Section):
     """The architecture."""
 
     task: Literal["classification", "multilabel", "regression"] = "classification"
-    """Brings the loss, the metrics, their intervals and the pictures."""
+    """Determines the default loss, the metrics, their intervals and the plots."""
 
     units: Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=32)] = (256, 128)
     """Units of each hidden layer."""
@@ -70,10 +70,10 @@ class TransformerModel(Section):
     """The architecture."""
 
     task: Literal["language_model"] = "language_model"
-    """Brings the loss, the metrics, their intervals and the pictures."""
+    """Determines the default loss, the metrics, their intervals and the plots."""
 
     width: Units = 256
-    """Numbers that stand for a token between blocks."""
+    """Size of a token's vector between blocks."""
 
     layers: Annotated[int, Field(ge=1, le=256)] = 3
     """Blocks of attention and feed-forward."""
@@ -85,7 +85,7 @@ class TransformerModel(Section):
     """Hidden units of the feed-forward layer, each with a gate."""
 
     rope_base: Annotated[float, Field(gt=1)] = 10_000.0
-    """How slowly the slowest pair of a head turns with the place."""
+    """Base of the rotary embedding's wavelengths; larger for longer contexts."""
 
     @model_validator(mode="after")
     def heads_divide(self) -> TransformerModel:

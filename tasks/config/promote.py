@@ -13,14 +13,14 @@ class PromoteConfig(Section):
     """The gate between a candidate and the alias `champion`."""
 
     margin: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """By how much the new test score must beat the champion's; below 0: by how much it may fall short."""
+    """Minimum improvement of the test score over the champion's; negative: the largest accepted loss."""
 
     approval: Literal["none", "required"] = "none"
-    """Whether a person is asked before what passed the gate becomes champion."""
+    """Whether a person must approve an export that passed the gate before it becomes champion."""
 
 
 class ReleaseConfig(Section):
-    """What the flow `release` works on."""
+    """Input of the flow `release`."""
 
     model: str | None = None
     """A model in the store: `model/DIGEST` or an unambiguous digest prefix. Only for the flow `release`."""

@@ -1,4 +1,4 @@
-"""What the machine gives; never part of an identity."""
+"""Resources of the machine; never part of a digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TimeoutsConfig(Section):
     """Of stage `snapshot`."""
 
     train: Seconds | None = None
-    """Of stage `train`; it saves first, and the next run goes on from there."""
+    """Of stage `train`; it saves first, and the next run resumes from there."""
 
     evaluate: Seconds | None = None
     """Of stage `evaluate`."""

@@ -53,7 +53,7 @@ class TextFilesSource(Section):
     """Names of folders and files that are left out at any depth."""
 
     undecodable: Literal["error", "skip"] = "error"
-    """What a file that is not UTF-8 does: end the run, or be left out, counted and named."""
+    """Handling of a file that is not UTF-8: it ends the run, or is left out, counted and named."""
 
 
 class ImageFolderSource(Section):
@@ -97,16 +97,16 @@ class TfdsSource(Section):
     """The folder of prepared data sets, or of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
 
     splits: Annotated[tuple[Text, ...], LISTED, Field(min_length=1)] | None = None
-    """Which of its splits are read; all examples are then split anew by their keys. Default: all of them."""
+    """Which of its splits are read; all examples are then split again, by `records.splits`. Default: all of them."""
 
     key: Text | None = None
-    """The feature that is each example's key; default: its split and its place there, `train/0000007`."""
+    """The feature that is each example's key; default: its split and its position in it, `train/0000007`."""
 
     label: Text | None = None
     """The feature that is the label; default: the only class label there is."""
 
     group: Text | None = None
-    """The feature whose value keeps examples in one split (a patient, a writer); default: each stands alone."""
+    """The feature whose value keeps examples in one split (a patient, a writer); default: none."""
 
     module: Annotated[Text | None, NOT_IDENTITY] = None
     """A Python module that registers the builder, imported before `download` prepares it."""

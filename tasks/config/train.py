@@ -47,7 +47,7 @@ class Sgd(Section):
     momentum: Decay = 0.0
     """Decay of the velocity."""
     nesterov: bool = False
-    """Look ahead along the velocity (Nesterov, 1983)."""
+    """Nesterov momentum (Nesterov, 1983)."""
 
     @model_validator(mode="after")
     def nesterov_needs_momentum(self) -> Sgd:
@@ -60,15 +60,15 @@ OptimizerConfig = Annotated[Adam | AdamW | Sgd, BY_KIND]
 
 
 class Schedule(Section):
-    """The learning rate by step: up over `warmup` steps, then down, as `kind` says, to `end` at the last step."""
+    """The learning rate by step: linear warm-up over `warmup` steps, then a decay to `end` at the last step."""
 
     kind: Literal["constant", "linear", "cosine"] = "cosine"
-    """The way down after the warm-up."""
+    """The decay after the warm-up."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Steps of linear warm-up; step k of them has (k + 1) / warmup of `train.learning_rate`, the last one all of it."""
     end: Annotated[float, Field(ge=0, le=1)] = 0.0
     """The rate of the last step as a share of `train.learning_rate`; not for `constant`. Where the warm-up takes every
-    step, or there is only one, nothing is left to fall."""
+    step, or there is only one, there is no decay."""
 
     @model_validator(mode="after")
     def constant_has_no_end(self) -> Schedule:
@@ -83,7 +83,7 @@ class OneDevice(Section):
     """One process, one device."""
 
     kind: Literal["one_device"] = "one_device"
-    """How a step is spread over devices."""
+    """Distribution of a step over devices."""
 
     @property
     def replicas(self) -> int:
@@ -95,7 +95,7 @@ class Mirrored(Section):
     """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
 
     kind: Literal["mirrored"] = "mirrored"
-    """How a step is spread over devices."""
+    """Distribution of a step over devices."""
     devices: Annotated[int, Field(ge=2, le=64)] = 2
     """Devices; without that many accelerators, logical ones of the CPU."""
 
@@ -120,7 +120,7 @@ class EarlyStopping(Section):
 
 
 class CheckpointConfig(Section):
-    """When training's state is committed."""
+    """When the state of a training is saved."""
 
     every: Steps = 100
     """Steps between checkpoints."""
@@ -162,7 +162,7 @@ class TrainConfig(Section):
     """The update rule."""
 
     learning_rate: Rate = 1e-3
-    """The highest learning rate; `train.schedule` says by which share of it each step learns."""
+    """The peak learning rate, which `train.schedule` scales at each step."""
 
     schedule: Schedule = Schedule()
     """The learning rate by step."""
@@ -177,7 +177,7 @@ class TrainConfig(Section):
     """When to end before the last step; default: never."""
 
     continue_from: Annotated[str | None, LATER] = None
-    """A finished model in the store to go on from: its state, its order of examples, its ledger. `steps` and `epochs`
+    """A finished model in the store to continue: its state, its order of examples, its ledger. `steps` and `epochs`
     count from its first step. The result is, bit for bit, that of one longer training; where it would not be (a
     schedule that falls, a last batch that was not full), it is refused."""
 
@@ -185,7 +185,7 @@ class TrainConfig(Section):
     """The layout of a step over devices."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
-    """When the state is committed."""
+    """When the state is saved."""
 
     log_every: Annotated[Steps, NOT_IDENTITY] = 20
     """Steps between points of the training curves."""

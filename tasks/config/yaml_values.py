@@ -9,10 +9,10 @@ import yaml
 
 
 class PresetLoader(yaml.SafeLoader):
-    """YAML in which a key stands once: of two the first would be ignored in silence. `1e-3` is a number, as in 1.2."""
+    """YAML in which each key occurs once: the first of two would be ignored. `1e-3` is a number, as in 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As `SafeLoader`, but a second key of the same name is an error, with its place."""
+        """As `SafeLoader`, but a second key of the same name is an error, with its position."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -29,7 +29,7 @@ PresetLoader.add_implicit_resolver(
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text means; raises `yaml.YAMLError`, also for a key that stands twice or a 13th month."""
+    """What a YAML text means; raises `yaml.YAMLError`, also for a key that occurs twice or a 13th month."""
     try:
         return yaml.load(text, PresetLoader)
     except (ValueError, RecursionError) as error:

@@ -113,6 +113,7 @@ class Progress:
     loss: float = float("nan")
     stepping: float = 0.0
     """Seconds in compiled calls after the first one, waiting for input included."""
+    speed: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last, now = meter.last, time.monotonic()
@@ -127,14 +128,11 @@ class Progress:
             self.measure("train/first_call_seconds", last.seconds)
             return
         taken = step - self.first
-        speed = {
+        self.speed = speed = {
             "step_ms": 1e3 * self.stepping / taken,
             "examples_per_second": taken * self.plan.batch_size / self.stepping,
             "input_share": self.waited / self.stepping,
         }
-        if step == self.plan.steps:
-            for name, value in speed.items():
-                self.measure(f"train/{name}", value)
         if now - self.reported < 0.1 and step < self.plan.steps:
             return
         self.reported = now
@@ -147,3 +145,8 @@ class Progress:
             "seconds_left": left,
         }
         self.report(step, self.plan.steps, "step", **figures)
+
+    def end(self) -> None:
+        """Measure the speed of a training that has ended, at its last step or early."""
+        for name, value in self.speed.items():
+            self.measure(f"train/{name}", value)

@@ -54,9 +54,10 @@ def fit(
         bench.staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout
     )
     meter = Meter()
+    progress = Progress(plan, bench.progress, bench.measure)
     actions: list[Action] = [
         Guard(),
-        Progress(plan, bench.progress, bench.measure),
+        progress,
         Log(config.log_every, bench.journal, config.batch_size),
         Evaluate(config.evaluate_every, snapshot, bench.journal, best, max_batch_size(output_size(snapshot.features))),
         Save(config.checkpoint.every, checkpoints),
@@ -65,6 +66,7 @@ def fit(
     engine.close()
     if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping(), saved=f"step {step}")
+    progress.end()
 
     meter.clear()  # sums since the last point depend on log_every, which does not decide the model
     bench.staging.put(STATE, checkpoints.content(engine, meter, step))
