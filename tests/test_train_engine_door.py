@@ -96,6 +96,17 @@ def test_a_call_takes_about_a_second() -> None:
     assert lengths == [1, 1, 50, 50, 3, 3, 1, 1] and pace.longest == 50
 
 
+def test_fast_steps_are_taken_several_to_a_call(bench: Workbench) -> None:
+    calls = []
+
+    def stopping() -> int:
+        calls.append(1)
+        return 0
+
+    fit_line(replace(bench, stopping=stopping))
+    assert len(calls) < STEPS
+
+
 def test_another_layout_is_recorded_span_by_span_and_said(
     unbroken: list[bytes], bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
