@@ -15,9 +15,10 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import Adam, EarlyStopping, Mirrored, Schedule, Sgd
+from tasks.config.train import Adam, AdamW, EarlyStopping, Mirrored, Schedule, Sgd
 from tasks.data import open_snapshot
 from tasks.errors import Refused, Stopped
+from tasks.models import build as build_model
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
@@ -26,6 +27,7 @@ from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.objectives.classification import class_weights
+from tasks.training.engines.tensorflow.optimizers import OPTIMIZERS, make_optimizer
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, StepSums
@@ -153,6 +155,15 @@ def test_bfloat16_trains_float32_weights_that_differ_a_little(trained: Callable[
 
     model = keras.models.load_model(bfloat16.staging.root / "model.keras")
     assert model.dtype_policy.name == "float32"
+
+
+@pytest.mark.parametrize(("config", "name"), [(Adam(), "Adam"), (AdamW(), "AdamW"), (Sgd(), "SGD")])
+def test_each_kind_of_optimizer_is_kerass_of_that_name(config: Any, name: str, snapshot: Snapshot) -> None:
+    model = build_model(PLAIN, open_snapshot(snapshot.path).features, 1)
+    optimizer = make_optimizer(config, model)
+    assert type(optimizer).__name__ == name and set(OPTIMIZERS) == {"adam", "adamw", "sgd"}
+    settings = config.model_dump(exclude={"kind"})
+    assert {key: optimizer.get_config()[key] for key in settings} == pytest.approx(settings)
 
 
 def test_label_smoothing_is_kerass(snapshot: Snapshot) -> None:
@@ -375,6 +386,7 @@ def test_a_step_takes_what_its_calls_take_without_the_first_and_without_what_lie
         meter.add(sums(10, seconds))
         progress(step, meter, None)  # type: ignore[arg-type]
         progress.began = time.monotonic() - 3600  # an hour of validation
+    progress.end()
     Log(10, journal, 8)(30, meter, None)  # type: ignore[arg-type]
     (_, point), *_ = journal.points
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)
