@@ -101,7 +101,7 @@ def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text
     assert report_json["sample"]["text"]
     assert {row["slice"]: row["why"] for row in test["slices"]}["folder email"] == "the whole split"
     assert sum(row["examples"] for row in test["slices"] if row["slice"].endswith(" bytes")) == test["examples"]
-    for name in ("bits_by_size", "loss_by_place"):
+    for name in ("bits_by_size", "loss_by_position"):
         with Image.open(report.path / "pictures" / f"{name}.png") as image:
             assert min(image.size) > 300
 

@@ -154,7 +154,7 @@ class Judge:
         """Plot bits per byte by file size, and nats by position in the row."""
         return {
             "bits_by_size": bits_by_size(predictions, self.baselines, self.split.name),
-            "loss_by_place": loss_by_position(predictions, self.split.name),
+            "loss_by_position": loss_by_position(predictions, self.split.name),
         }
 
     def show(self, call: Call) -> dict[str, Any]:
@@ -209,5 +209,5 @@ def loss_by_position(predictions: Predictions, title: str) -> Figure:
     if len(positions) > 4 * SMOOTHED_POSITIONS:
         smooth = np.convolve(predictions.by_position, np.ones(SMOOTHED_POSITIONS) / SMOOTHED_POSITIONS, "valid")
         axes.plot(positions[: len(smooth)] + (SMOOTHED_POSITIONS - 1) / 2, smooth, color=ACCENT, linewidth=1.8)
-    axes.set(xlabel="tokens seen before", ylabel="nats per token", ylim=(0, None), title=f"{title}: loss by place")
+    axes.set(xlabel="tokens seen before", ylabel="nats per token", ylim=(0, None), title=f"{title}: loss by position")
     return figure

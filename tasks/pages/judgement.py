@@ -25,7 +25,7 @@ PICTURES = {
     "curves": "Precision against recall, and true positive rate against false positive rate.",
     "most_wrong": "The wrong predictions with the highest confidence.",
     "bits_by_size": "Bits per byte of each file by its size; lines are the totals of all files.",
-    "loss_by_place": "Mean loss by position in the row, which begins without context.",
+    "loss_by_position": "Mean loss by position in the row, which begins without context.",
     "labels": "Predicted probability of each label, for examples with and without it.",
     "predicted": "Predictions against targets, and the distribution of the errors.",
 }
