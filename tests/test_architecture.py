@@ -56,7 +56,7 @@ def test_commands_do_not_import_commands() -> None:
         assert not imported & {f"flows.commands.{other}" for other in files}, name
 
 
-def test_files_tell_one_story() -> None:
+def test_files_are_short() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for folder in ("flows", "tasks", "infra")

@@ -39,7 +39,7 @@ def test_a_wrong_span_is_refused_by_name(since: str, until: str, every: str, fie
     assert refused.value.field == field
 
 
-def test_values_tell_the_spans_apart_and_are_held_to_the_config() -> None:
+def test_values_differ_by_span_and_are_checked_against_the_config() -> None:
     parameters = {"config": load(DIGITS).model_dump(mode="json")}
     [span] = spans("2026-03-09", "2026-03-10", "1d")
     config = filled(parameters, [("records.split_seed", "{begin:%Y%m%d}"), ("name", "d_{end:%j}")], span)

@@ -119,7 +119,7 @@ def test_a_long_log_is_turned_over_under_its_writer(tmp_path: Path) -> None:
     assert (tmp_path / "mlflow.log.1").read_bytes() == b"4" * 100
 
 
-def test_figures_for_prometheus_tell_runs_and_the_last_point(finished: CommandHome, tmp_path: Path) -> None:
+def test_prometheus_metrics_have_runs_and_the_last_point(finished: CommandHome, tmp_path: Path) -> None:
     exposed = metrics.text(finished.root).decode()
     assert 'millrace_runs{flow="pipeline",preset="digits",status="completed"} 1.0' in exposed
     assert "millrace_disk_free_bytes" in exposed

@@ -35,7 +35,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     refusal(home, answer, 2, f"source.path: {tmp_path}/nowhere: no such folder")
 
 
-def test_a_truncated_image_fails_and_the_run_goes_on_once_it_is_mended(tmp_path: Path) -> None:
+def test_a_truncated_image_fails_and_the_run_continues_once_it_is_fixed(tmp_path: Path) -> None:
     home = CommandHome(tmp_path / "home")
     folder = pictures(tmp_path / "shapes", 60)
     broken = folder / "round/8.png"

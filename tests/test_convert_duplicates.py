@@ -120,7 +120,7 @@ def test_kept_copies_are_counted_across_splits(bench: Workbench, source: Callabl
     assert outcome.statistics["duplicates"]["across_splits"] > 5
 
 
-def test_a_shard_is_made_anew_where_a_copy_comes_in_another_shard(
+def test_a_shard_is_made_again_where_a_copy_comes_in_another_shard(
     bench: Workbench, benches: Callable, source: Callable
 ) -> None:
     """An adopted shard would not know of the copy."""

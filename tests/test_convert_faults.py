@@ -124,7 +124,7 @@ def test_a_source_that_changes_while_it_is_read_fails(bench: Workbench, rows_sou
         convert(bench, "rows", Restless(many()), CONFIG)
 
 
-def test_a_changed_and_a_broken_row_of_the_digits_are_told_apart(tmp_path: Path, bench: Workbench) -> None:
+def test_a_changed_and_a_broken_row_of_the_digits_are_distinguished(tmp_path: Path, bench: Workbench) -> None:
     packaged = Path(find_spec("sklearn").origin).parent / "datasets/data/digits.csv.gz"  # type: ignore[union-attr,arg-type]
     rows = gzip.decompress(packaged.read_bytes()).splitlines()
     rows[5] = b"x" + rows[5]

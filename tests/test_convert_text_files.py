@@ -85,7 +85,7 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
     assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
 
 
-def test_what_is_skipped_is_told_in_a_line_and_named_on_the_page(
+def test_what_is_skipped_is_reported_in_a_line_and_named_on_the_page(
     folder: Path, bench: Workbench, publish: Callable, tmp_path: Path
 ) -> None:
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
@@ -129,7 +129,7 @@ def test_a_glob_means_what_it_means_in_a_shell(glob: str, takes: list[str], leav
     assert not any(matches(path) for path in leaves)
 
 
-def test_the_digest_sees_keys_and_contents_and_not_where_the_folder_lies(folder: Path, tmp_path: Path) -> None:
+def test_the_digest_sees_keys_and_contents_and_not_the_folder(folder: Path, tmp_path: Path) -> None:
     before = fingerprint(source(folder))
     moved = folder.rename(tmp_path / "elsewhere")
     assert fingerprint(source(moved)) == before

@@ -59,12 +59,12 @@ def test_few_examples_that_changed_prove_nothing_whatever_a_bootstrap_says() -> 
     assert change(SHARE, column(*[0] * 9, *[1] * 491), after, 1000).more_than_noise
 
 
-def test_the_same_answers_are_told_as_the_same() -> None:
+def test_the_same_answers_are_reported_as_the_same() -> None:
     difference = change(SHARE, column(1, 0, 1), column(1, 0, 1), 100)
     assert difference.same and not difference.more_than_noise
 
 
-def test_keys_tell_added_removed_and_changed() -> None:
+def test_keys_are_listed_as_added_removed_and_changed() -> None:
     differing = keys([["a", "1"], ["b", "1"], ["c", "1"]], [["b", "1"], ["c", "2"], ["d", "1"]])
     assert (differing.added, differing.removed, differing.changed, differing.same) == (["d"], ["a"], ["c"], 1)
 
@@ -75,7 +75,7 @@ def png(value: int) -> bytes:
     return buffer.getvalue()
 
 
-def test_other_data_is_told_by_key_and_by_figure(
+def test_other_data_is_reported_by_key_and_by_figure(
     rows_source: Callable, benches: Callable, publish: Callable, tmp_path: Path
 ) -> None:
     config = load(DIGITS)

@@ -35,7 +35,7 @@ from tasks.training.fit import fit
 from tests.homes import CommandHome
 from tests.pages import page_of
 from tests.test_export_works import CHAIN
-from tests.test_page_tells_the_run import Loads
+from tests.test_run_page import Loads
 
 SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
 TRAIN = TrainConfig(

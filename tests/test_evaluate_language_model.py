@@ -40,7 +40,7 @@ from tasks.pages.facts import Facts
 from tasks.pages.judgement import _marked, passages
 from tests.pages import page_of, run_of
 from tests.test_export_works import CHAIN
-from tests.test_page_tells_the_run import Loads
+from tests.test_run_page import Loads
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}

@@ -14,7 +14,7 @@ from tasks.pages.facts import Facts
 from tasks.store.files import pretty
 from tests.homes import ROOT
 from tests.pages import run_of
-from tests.test_page_tells_the_run import Loads
+from tests.test_run_page import Loads
 
 CONFIG = Config.model_validate({"name": "few", "train": {"steps": 1}})
 

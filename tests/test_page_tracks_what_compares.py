@@ -21,12 +21,12 @@ def test_intervals_stay_in_the_report_but_for_the_primary_metric(tmp_path: Path)
     assert metrics_sent.keys() == {*names, "test/accuracy/low", "test/accuracy/high", "seconds/evaluate"}
 
 
-def test_an_export_tells_only_what_it_took(tmp_path: Path) -> None:
+def test_an_export_sends_only_its_seconds(tmp_path: Path) -> None:
     checked = artifact(Export, tmp_path, {"export/litert/max_abs_difference": 0.0}, "export")
     assert of_stage("classification", "export", checked, 3.0, False) == {"seconds/export": 3.0}
 
 
-def test_a_variant_tells_size_and_quality_and_what_came_from_the_store_no_seconds(tmp_path: Path) -> None:
+def test_a_variant_sends_size_and_quality_and_a_stored_one_no_seconds(tmp_path: Path) -> None:
     metrics = {f"litert/{name}": 1.0 for name in ("bytes", "size_ratio", "test/rmse", "test/rmse/low", "test/mae")}
     metrics_sent = of_stage("regression", "compress", artifact(Variant, tmp_path, metrics, "litert"), 0.1, True)
     assert metrics_sent.keys() == {"litert/bytes", "litert/size_ratio", "litert/test/rmse"}
@@ -34,7 +34,7 @@ def test_a_variant_tells_size_and_quality_and_what_came_from_the_store_no_second
     assert made["seconds/compress.litert"] == 0.1
 
 
-def test_a_latency_that_says_little_is_not_told() -> None:
+def test_an_imprecise_latency_is_not_sent() -> None:
     ratios = {"saved_model": 4.0, "litert": 1.0, "int8_dynamic": 0.4, "litert_again": 1.0}
     row = {"ratios": ratios, "milliseconds": ratios, "conclusive": True}
     measured = {"latency": {"batches": {"1": row, "32": {**row, "conclusive": False}}}}

@@ -26,7 +26,7 @@ def installed(stack: Up) -> dict[str, dict[str, Any]]:
     return {automations["name"]: automations for automations in ask(layout, "POST", "/automations/filter", {})}
 
 
-def test_a_run_that_did_not_begin_is_told_and_status_says_so(stack: Up, tmp_path: Path) -> None:
+def test_a_run_that_did_not_begin_is_reported_and_status_says_so(stack: Up, tmp_path: Path) -> None:
     refused = stack("up", "--alert", "http://127.0.0.1/T0PS3CRET", "--json")
     assert refused.code == 2 and "must be a reference" in refused.stderr
     assert "T0PS3CRET" not in refused.stdout + refused.stderr

@@ -64,7 +64,7 @@ def test_an_address_without_a_password_may_be_written_out(address: str) -> None:
     assert databases.address_of(address) == address
 
 
-def test_a_server_that_is_not_there_is_told_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_named_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE", "postgresql://me:T0P%40%25S3CRET@127.0.0.1:9/db")
     with pytest.raises(Failed, match="Connection refused") as failed:
         databases.prepare(databases.address_of("env:DATABASE"))

@@ -108,7 +108,7 @@ def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack
     assert "attempt 2" in line and len(stack.newest_run("training")["attempts"]) == 2
 
 
-def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_tells_how_it_went(stack: Up, running) -> None:
+def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_shows_the_outcome(stack: Up, running) -> None:
     steps = {"steps": 4_000, "checkpoint": {"every": 500, "keep": 2}, "evaluate_every": 1_000}
     run = stack.start_deployment("training/digits", {"train": steps, "seed": 3})
     before = checkpoints(stack)
@@ -159,7 +159,7 @@ def test_a_backfill_runs_once_per_span(stack: Up, running) -> None:
     assert refused.code == 2 and "gc/nightly" in refused.stderr
 
 
-def test_a_deployed_run_that_is_killed_is_told_by_its_worker(stack: Up, running, tmp_path: Path) -> None:
+def test_a_deployed_run_that_is_killed_is_reported_by_its_worker(stack: Up, running, tmp_path: Path) -> None:
     Webhook.got = []
     with serving(Webhook) as port:
         (tmp_path / "webhook").write_text(f"http://127.0.0.1:{port}/crashed")

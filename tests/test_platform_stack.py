@@ -116,7 +116,7 @@ def test_foreign_hosts_and_origins_are_refused(stack: Up, running) -> None:
 
 
 @pytest.mark.parametrize("service", ["prefect", "mlflow", "worker"])
-def test_a_killed_service_is_mended_and_nothing_is_lost(stack: Up, running, service: str) -> None:
+def test_a_killed_service_is_restarted_and_nothing_is_lost(stack: Up, running, service: str) -> None:
     runs = stack.ask("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
     victim = psutil.Process(running["pids"][service])
     victim.kill()

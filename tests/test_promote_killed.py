@@ -67,7 +67,7 @@ ACTS: dict[str, tuple[Callable[[RegistryHome, Any], None], tuple[str, str, str |
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_killed_anywhere_and_run_again_it_is_done_once_and_told_once(
+def test_killed_anywhere_and_run_again_it_is_done_once_and_logged_once(
     act: str, new_registry_home: Callable[[str], RegistryHome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each write to the registry, before the line, and before what was begun is struck off."""

@@ -128,7 +128,7 @@ def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_no_permission_is_one_error_and_goes_on_when_mended(finished: CommandHome, tmp_path: Path) -> None:
+def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: CommandHome, tmp_path: Path) -> None:
     """A folder that may not be written: a stage's workplace, where it publishes, the run's own."""
     home = CommandHome(tmp_path, PLAIN)
     workplaces = [f"store/.staging/{kind}" for kind in WORKPLACES.values() if kind != "records"]

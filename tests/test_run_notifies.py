@@ -63,7 +63,7 @@ def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[int]:
         server.shutdown()
 
 
-def test_a_failed_run_is_told_by_webhook_and_mail_and_the_addresses_appear_nowhere(
+def test_a_failed_run_is_reported_by_webhook_and_mail_and_the_addresses_appear_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "texts").mkdir()
@@ -143,7 +143,7 @@ def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path:
     assert not [path for path in home.root.rglob("*") if path.is_file() and b"T0PS3CRET" in path.read_bytes()]
 
 
-def test_only_what_was_asked_for_is_told(finished: CommandHome) -> None:
+def test_only_the_configured_events_are_sent(finished: CommandHome) -> None:
     [run] = find_runs(Home(finished.root))
     assert notifications.event_of(run) == "champion"
     run.record["stages"]["promote"][0]["cached"] = True

@@ -66,7 +66,7 @@ def test_text_is_no_source_of_images(tmp_path: Path) -> None:
     assert "use snapshot.kind tokens" in answer.json["error"]["remedy"]
 
 
-def test_the_verbs_ask_the_same_of_what_lies_in_the_store() -> None:
+def test_the_verbs_check_artifacts_of_the_store_alike() -> None:
     """Where Prefect starts the flow, no command has looked at the source."""
     text = {"key": {"kind": "bytes"}, "text": {"kind": "bytes"}}
     check_snapshot(text, "tokens")

@@ -21,7 +21,7 @@ def unbroken(finished: CommandHome) -> Unbroken:
     return Unbroken(("run", "pipeline", DIGITS, *SMALL), finished)
 
 
-def test_a_database_whose_making_was_killed_is_made_anew(tmp_path: Path) -> None:
+def test_a_database_whose_creation_was_killed_is_created_again(tmp_path: Path) -> None:
     """MLflow's migrations, cut off, can neither go on nor begin again."""
     uri, draft = f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "mlflow.db.draft"
     without_template = "from tasks.tracking import runs; runs.copy_template = lambda *_: False; "

@@ -25,7 +25,7 @@ from tests.stacks import wait
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
 
 
-def test_a_lost_process_is_started_anew_and_nothing_is_lost(finished: CommandHome, tmp_path: Path) -> None:
+def test_a_lost_process_is_started_again_and_nothing_is_lost(finished: CommandHome, tmp_path: Path) -> None:
     home = CommandHome(tmp_path)
     process = home.start("run", "training", DIGITS, *SMALL, "--json")
     deadline = time.monotonic() + 200

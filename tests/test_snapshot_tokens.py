@@ -171,7 +171,7 @@ def test_the_tokenizer_is_fitted_on_the_train_split_alone(
     assert fitted("one", "aaaa ") == fitted("two", "quite other words ")
 
 
-def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_told(
+def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_recorded(
     parent: Records, benches: Callable[[str], Workbench]
 ) -> None:
     whole = snapshots.build(benches("whole"), parent, LAYOUT).statistics["tokenizer"]

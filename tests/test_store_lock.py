@@ -228,7 +228,7 @@ def test_a_superseded_holder_takes_no_token_back(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "l").read_bytes()) == newer
 
 
-def test_tokens_never_begin_anew(tmp_path: Path) -> None:
+def test_tokens_are_never_repeated(tmp_path: Path) -> None:
     (tmp_path / "l").write_bytes(b'{"token": 4')
     with pytest.raises(Failed, match="cannot be read"), locked(tmp_path / "l"):
         pass

@@ -9,7 +9,7 @@ import pytest
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
 from tests.homes import DIGITS, SMALL, CommandHome
-from tests.test_page_tells_the_run import Loads
+from tests.test_run_page import Loads
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def slow_learner(home: CommandHome) -> str:
     return str(answer.json["run_id"])
 
 
-def test_diff_tells_config_data_and_whether_the_results_differ_by_more_than_noise(
+def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_noise(
     home: CommandHome, slow_learner: str, tmp_path: Path
 ) -> None:
     first = str(find_runs(Home(home.root))[0].run_id)

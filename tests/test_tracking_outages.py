@@ -113,7 +113,7 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
-def test_whatever_befalls_the_server_the_training_goes_on_and_every_point_arrives(
+def test_the_training_continues_without_the_server_and_every_point_arrives(
     tmp_path: Path, disk: Path, address: str
 ) -> None:
     server = Server(disk, Between.port)

@@ -376,7 +376,7 @@ def sums(steps: int, seconds: float) -> StepSums:
     return StepSums(counted, ones, ones > 0, ones.astype(np.float32), rows, seconds, seconds / 4)
 
 
-def test_a_step_takes_what_its_calls_take_without_the_first_and_without_what_lies_between() -> None:
+def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     """`train/step_ms` is one number, in the curves and in the measurements."""
     meter, measured = Meter(), {}
     plan = Plan(30, 8, 100, None, 0.1, Schedule(), (10,))
