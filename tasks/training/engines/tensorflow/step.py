@@ -28,6 +28,7 @@ class Step:
     accumulate: int = 1
     jit: bool = False
 
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
@@ -38,7 +39,7 @@ class Step:
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by XLA where `jit` is set, or as it is."""
-        return tf.function(function, jit_compile=True) if self.jit else function
+        return tf.function(function, jit_compile=True, autograph=False) if self.jit else function
 
     def update(self, reduced: list[tf.Tensor]) -> dict[str, tf.Tensor]:
         """Update the variables from the global batch's sums and gradients; return sums, norm and `finite`."""
