@@ -46,7 +46,7 @@ def open_form(page: Page, stack: Up, running: dict[str, Any], name: str) -> None
     page.goto(f"{running['prefect_url']}/deployments/deployment/{deployed['id']}")
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("Custom run").click()
-    expect(page.get_by_text("A whole pipeline: what goes in, what is done, what must hold.")).to_be_visible()
+    expect(page.get_by_text("A whole pipeline: data, stages and gates.")).to_be_visible()
 
 
 def by_hand(stack: Up) -> list[dict[str, Any]]:
