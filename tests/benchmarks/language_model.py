@@ -53,7 +53,12 @@ def steps(home: Path) -> None:
     def of(jit: bool) -> Callable[[], None]:
         train = config.train.model_copy(update={"jit": jit})
         engine = engines.build(train, config.model, snapshot, plan, config.seed)
-        return lambda: engine.step(STEPS) and None
+        engine.seek(0)
+
+        def way() -> None:
+            engine.step(STEPS)
+
+        return way
 
     matrix = tf.constant(np.random.default_rng(1).normal(size=(SIZE, SIZE)).astype(np.float32))
 
