@@ -111,7 +111,7 @@ def stopping(bench: Workbench, after: Callable[[], int]) -> Workbench:
 
 
 def who(bench: Workbench) -> tuple[int, str, tuple[str, ...], bool]:
-    """What a process of a gang knows of itself; the last one of three ends without an answer where it is told to."""
+    """The rank and environment of a process of a gang; with the flag the last one of three ends without an answer."""
     return bench.rank, bench.role, bench.peers, bench.staging is not None
 
 

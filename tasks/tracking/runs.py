@@ -1,4 +1,4 @@
-"""One MLflow run per run, found again by its tag on every attempt."""
+"""One MLflow run per run, identified by its tag on every attempt."""
 
 from __future__ import annotations
 
