@@ -111,7 +111,7 @@ def stopping(bench: Workbench, after: Callable[[], int]) -> Workbench:
 
 
 def who(bench: Workbench) -> tuple[int, str, tuple[str, ...], bool]:
-    """The rank and environment of a process of a gang; with the flag the last one of three ends without an answer."""
+    """Return rank, role and peers of a process of a gang, and whether it has a staging."""
     return bench.rank, bench.role, bench.peers, bench.staging is not None
 
 
