@@ -1,4 +1,4 @@
-"""Any file of the store damaged in any way: detected before use, moved away, made again; a second damage ends the run."""
+"""A file of the store damaged in any way: detected before use, moved away, made again; a second damage ends the run."""
 
 from __future__ import annotations
 
