@@ -84,10 +84,10 @@ def spans(since: str, until: str, every: str) -> list[Span]:
 def moment(field: str, given: str) -> datetime:
     """A day or a moment; in UTC where no offset is given."""
     try:
-        moment = datetime.fromisoformat(given)
+        parsed = datetime.fromisoformat(given)
     except ValueError:
         raise Refused(field, given, "must be a day or a moment as ISO 8601 has it", "for example 2026-11-01") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def length_of(every: str) -> timedelta:

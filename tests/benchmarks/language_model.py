@@ -10,6 +10,7 @@ attention's scores and sums.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -39,6 +40,7 @@ def steps(home: Path) -> None:
 
     from tasks.config.load import load
     from tasks.data import open_snapshot
+    from tasks.models import build
     from tasks.processes import threads
     from tasks.training import engines
     from tasks.training.plan import make_plan
@@ -48,7 +50,6 @@ def steps(home: Path) -> None:
     [folder] = (home / "store" / "snapshot").iterdir()
     snapshot = open_snapshot(folder)
     plan = make_plan(config.train, snapshot.counts["train"], [STEPS])
-    batches = snapshot.features["tokens"]["shape"][0] * config.train.batch_size
 
     def of(jit: bool) -> Callable[[], None]:
         train = config.train.model_copy(update={"jit": jit})
@@ -78,10 +79,10 @@ def steps(home: Path) -> None:
             started = time.perf_counter()
             np.asarray(ways[name]())
             seconds[name].append(time.perf_counter() - started)
-    engine = engines.build(config.train, config.model, snapshot, plan, config.seed)
-    weights = sum(values.size for values in engine.weights().values() if values.ndim > 1)
-    length, model = snapshot.features["tokens"]["shape"][0], config.model
-    operations = batches * (6 * weights + 12 * model.layers * length * model.width)  # type: ignore[union-attr]
+    built = build(config.model, snapshot.features, config.seed)
+    weights = sum(math.prod(variable.shape) for variable in built.variables if len(variable.shape) > 1)
+    length, model = snapshot.features["tokens"]["shape"][0] - 1, config.model
+    operations = config.train.batch_size * length * (6 * weights + 12 * model.layers * length * model.width)  # type: ignore[union-attr]
     peaks = [2 * SIZE**3 * PRODUCTS / taken for taken in seconds["peak"]]
     print(f"{os.cpu_count()} cores, {operations / 1e9:.1f} GFLOP a step, medians of {ROUNDS} interleaved rounds")
     print(f"  peak of float32 products: {statistics.median(peaks) / 1e9:.0f} GFLOP/s")
