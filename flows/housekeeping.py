@@ -11,7 +11,7 @@ from pydantic import Field
 
 from flows.maintenance import back_up, collect_garbage
 from infra import logs
-from tasks.display.words import kilobytes
+from tasks.display.numbers import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
 import os
 import urllib.error
@@ -16,9 +15,10 @@ from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
 from infra.services import QUIET
-from tasks.config.secrets import address_in
+from tasks import garbage
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
+from tasks.secrets import address_in
 from tasks.store.lock import locked
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def import_prefect() -> None:
     """Import Prefect, while the server starts."""
     import flows.running  # noqa: F401
 
-    gc.freeze()
-    gc.enable()
+    garbage.resume()
 
 
 def check_server(url: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import signal
 import socket
@@ -17,6 +16,8 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+
+from tasks import garbage
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -80,13 +81,12 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
-    gc.disable()  # until all is imported, which stays
+    garbage.pause()
     import uvicorn
 
     from infra.prefect_server import make_database
 
-    gc.freeze()
-    gc.enable()
+    garbage.resume()
 
     make_database()
     uvicorn.run(

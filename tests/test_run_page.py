@@ -17,7 +17,8 @@ import pytest
 
 from tasks.config import Config
 from tasks.config.load import load
-from tasks.display.words import figure, score, span
+from tasks.display.numbers import figure
+from tasks.display.words import score, span
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
 from tasks.runs.home import Home

@@ -12,28 +12,27 @@ from flows.flags import read_flags
 from flows.reply import AsJson, replying
 from infra import orchestration
 from infra.stack import Stack
-from tasks.config.records import UNITS
 from tasks.errors import Failed, Refused
 from tasks.runs.home import find_home
 
 MOST = 1000
-"""Spans of one backfill."""
+"""Spans of a backfill at most."""
 
 
 def backfill(
     context: typer.Context,
     deployment: Annotated[str, typer.Argument(help="FLOW/PRESET, as `millrace status` lists it.")],
-    since: Annotated[str, typer.Option(help="Begin of the first span: 2026-11-01 or 2026-11-01T06:00.")],
+    since: Annotated[str, typer.Option(help="Start of the first span: 2026-11-01 or 2026-11-01T06:00.")],
     until: Annotated[str, typer.Option(help="End of the last span, not included.")],
     every: Annotated[str, typer.Option(help="Length of a span: 12h, 1d, 7d.")] = "1d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would run.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a deployment once per past span.
 
     [bold]millrace backfill FLOW/PRESET --since DAY --until DAY --dotted.key VALUE ...[/]
 
-    In the values `{begin}` and `{end}` stand for a span's ends, in any spelling of strftime:
+    In the values `{begin}` and `{end}` stand for a span's ends, in any format of strftime:
     --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
     with the same values is not queued again.
     """
@@ -82,16 +81,18 @@ def spans(since: str, until: str, every: str) -> list[Span]:
 
 
 def moment(field: str, given: str) -> datetime:
-    """A day or a moment; in UTC where no offset is given."""
+    """Return a time from ISO 8601 text, in UTC where it has no offset."""
     try:
         parsed = datetime.fromisoformat(given)
     except ValueError:
-        raise Refused(field, given, "must be a day or a moment as ISO 8601 has it", "for example 2026-11-01") from None
+        raise Refused(field, given, "must be a date or a time in ISO 8601", "for example 2026-11-01") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def length_of(every: str) -> timedelta:
-    """`12h`, `7d` and the like."""
+    """Return the length of a span from text (`12h`, `7d`)."""
+    from tasks.config.records import UNITS
+
     number, unit = every[:-1], every[-1:]
     if unit not in UNITS or not number.isdecimal() or int(number) == 0:
         raise Refused("--every", every, "must be a number and m, h or d", "for example 1d")
@@ -99,7 +100,7 @@ def length_of(every: str) -> timedelta:
 
 
 def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span) -> dict[str, Any]:
-    """The deployment's config with the flags of one span in it, whole and allowed."""
+    """Return the deployment's config with the flags of a span applied, validated."""
     from tasks.config.flags import apply_flags
     from tasks.config.load import validate
 
@@ -109,7 +110,7 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
             template = text.replace("{begin}", "{begin:%Y-%m-%d}").replace("{end}", "{end:%Y-%m-%d}")
             given.append((dotted, template.format(begin=span[0], end=span[1])))
         except (KeyError, IndexError, ValueError, AttributeError) as error:
-            rule = "in braces stands {begin} or {end}, with a spelling of strftime's"
+            rule = "braces must contain begin or end, with a format of strftime"
             raise Refused(f"--{dotted}", text, rule, f"correct it ({error})") from None
     values = deepcopy(parameters["config"])
     apply_flags(values, given, lambda line: None)
@@ -118,5 +119,5 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
 
 
 def spelled(begin: datetime) -> str:
-    """A span's name: its day, and its time where it has one."""
+    """Return the name of a span: its date, and its time unless that is midnight."""
     return f"{begin:%Y-%m-%d}" if begin.time() == datetime.min.time() else f"{begin:%Y-%m-%dT%H:%M}"

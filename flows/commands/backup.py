@@ -9,7 +9,7 @@ import typer
 
 from flows.maintenance import back_up
 from flows.reply import AsJson, replying
-from tasks.display.words import kilobytes
+from tasks.display.numbers import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
 

@@ -9,7 +9,7 @@ import typer
 from flows.maintenance import collect_garbage
 from flows.reply import AsJson, replying
 from flows.session import use_stack
-from tasks.display.words import kilobytes
+from tasks.display.numbers import kilobytes
 from tasks.runs.home import find_home
 
 Days = Annotated[

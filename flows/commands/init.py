@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from flows.reply import AsJson, replying
-from tasks.display.words import kilobytes
+from tasks.display.numbers import kilobytes
 from tasks.errors import Refused
 
 if TYPE_CHECKING:

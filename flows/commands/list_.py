@@ -8,7 +8,7 @@ import typer
 
 from flows.reply import AsJson, replying
 from tasks.artifacts import KINDS
-from tasks.display.words import describe, kilobytes
+from tasks.display.numbers import kilobytes
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.store.store import Store
@@ -20,6 +20,8 @@ def list_(
 ) -> None:
     """List the artifacts in the store, newest last."""
     with replying("list", as_json) as reply:
+        from tasks.display.words import describe
+
         if kind is not None and kind not in KINDS:
             raise Refused("KIND", kind, f"a kind is one of {', '.join(KINDS)}", "choose one of them")
         artifacts = Store(find_home().readable().store).artifacts(kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import shutil
@@ -14,6 +13,7 @@ import typer
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
 from flows.session import check_addresses, prefect_server, prepare, start_server_early, use_stack, user_error
+from tasks import garbage
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 
@@ -33,7 +33,7 @@ def run(
     """
     with replying("run", as_json) as reply:
         name, preset, flags = parse(context.args)
-        gc.disable()  # until all is imported, which stays
+        garbage.pause()
         home = find_home().readable()
         check_addresses(home)
         use_stack(home)

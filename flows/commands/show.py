@@ -10,7 +10,7 @@ import typer
 
 from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES, Artifact
-from tasks.display.words import describe, kilobytes, seconds
+from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
@@ -45,6 +45,8 @@ def show(
 
 
 def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], releases: list[str]) -> Iterator[str]:
+    from tasks.display.words import describe
+
     manifest = artifact.manifest
     yield f"{artifact}"
     yield f"  what      {describe(artifact)}"

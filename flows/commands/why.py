@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.flags import read_flags
 from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
-from tasks.config import Config
 from tasks.errors import Refused
 from tasks.runs.differences import PlannedArtifact, nearest
 from tasks.runs.home import find_home
 from tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from tasks.config import Config
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
 MOST = 20

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, Conflict, Section
-from tasks.config.secrets import REMEDY, RULE, Secret, unreferenced
+from tasks.secrets import PATTERN, REMEDY, RULE, unreferenced
+
+Secret = Annotated[str, Field(json_schema_extra={"pattern": PATTERN})]
+"""A reference. Prefect's form checks the pattern; in Python `unreferenced` does, so that errors contain no secret."""
 
 Event = Literal["failed", "champion", "rejected", "awaiting_approval"]
 

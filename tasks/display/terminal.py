@@ -19,8 +19,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from tasks.artifacts import Artifact
-from tasks.display.words import describe, seconds
+from tasks.display.numbers import seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
@@ -90,7 +89,7 @@ class Stage:
 
     def __init__(self, stage: str, name: str, bar: Progress | None) -> None:
         self.stage, self.bar = stage, bar
-        self._figures = name if stage == "compress" else ""  # the one that makes several things
+        self._figures = name if stage == "compress" else ""  # the stage with several artifacts
         self._task = bar.add_task("", total=None, stage=stage, figures=self._figures) if bar else None
         self._started = time.monotonic()
 
@@ -112,10 +111,6 @@ class Stage:
         """Print the elapsed time and the last progress."""
         spent = seconds(time.monotonic() - self._started)
         show(f"  … {self.stage:<9} {spent:>8}  {self._figures}".rstrip())
-
-    def done(self, artifact: Artifact, cached: bool, took: float) -> None:
-        """Print the line of the finished stage, with a description of its artifact."""
-        self.finish(f"from the store: {describe(artifact)}" if cached else describe(artifact), cached, took)
 
     def finish(self, text: str, cached: bool, took: float) -> None:
         """Print the line of the finished stage, with a text."""

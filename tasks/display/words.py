@@ -1,4 +1,4 @@
-"""Descriptions of artifacts, metrics and sizes, which are the same in the terminal, in Prefect and on the page."""
+"""Descriptions of artifacts and metrics, which are the same in the terminal, in Prefect and on the page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tasks.artifacts import Artifact, Release
 from tasks.compression import accepted
 from tasks.config import CompressConfig, Config
 from tasks.config.task import TASKS
+from tasks.display.numbers import kilobytes
 from tasks.evaluation import gates
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
@@ -115,25 +116,6 @@ def interval(metrics: dict[str, float], name: str) -> tuple[float, float] | None
     """Return the 95 % interval of a metric; None if it has none (that of one example is stored as its value twice)."""
     low, high = metrics.get(f"{name}/low"), metrics.get(f"{name}/high")
     return None if low is None or high is None or low == high else (low, high)
-
-
-def figure(value: float) -> str:
-    """Format with four decimals; zero has no sign."""
-    text = f"{value:.4f}"
-    return text.removeprefix("-") if not float(text) else text
-
-
-def kilobytes(size: int) -> str:
-    """Format a number of bytes in kB or MB."""
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
-
-
-def seconds(value: float) -> str:
-    """Format a duration in seconds, or minutes and seconds."""
-    if value < 90:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes}:{rest:02d} min"
 
 
 def span(metrics: dict[str, float], name: str) -> tuple[str, str] | None:

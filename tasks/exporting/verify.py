@@ -9,6 +9,7 @@ end of stdin says that the export is complete. Every variant runs on the golden 
 text also shortened; the results go to stdout as one line of JSON.
 """
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -29,9 +30,12 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
+    gc.disable()  # until TensorFlow is imported; see tasks/garbage.py, which cannot be imported here
     formats = load_formats(modules)
     for module in formats.values():
         importlib.import_module(module.RUNTIME)  # seconds, while the export is still written
+    gc.freeze()
+    gc.enable()
     sys.stdin.read()
     with np.load(export / "golden.npz") as golden:
         inputs, outputs = golden["inputs"], golden["outputs"]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.display.words import figure
+from tasks.display.numbers import figure
 from tasks.pages import results, sections
 from tasks.pages.facts import Facts
 from tasks.pages.results import Examples, Pair, Row

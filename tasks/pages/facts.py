@@ -10,7 +10,8 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.config.model import MODELS
-from tasks.display.words import baselines, describe, kilobytes, noun, one, score, standing
+from tasks.display.numbers import kilobytes
+from tasks.display.words import baselines, describe, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
 

@@ -16,7 +16,8 @@ from tasks.artifacts import Artifact
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data.reading import RecordsReader
-from tasks.display.words import figure, interval, kilobytes
+from tasks.display.numbers import figure, kilobytes
+from tasks.display.words import interval
 from tasks.errors import Failed
 from tasks.evaluation import MIN_EXAMPLES, paired
 from tasks.pages.facts import Facts

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from tasks.artifacts import Artifact, Model
-from tasks.display.words import figure, kilobytes, seconds, span, standing
+from tasks.display.numbers import figure, kilobytes, seconds
+from tasks.display.words import span, standing
 from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts

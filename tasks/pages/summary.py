@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.display.words import kilobytes, seconds, span, standing
+from tasks.display.numbers import kilobytes, seconds
+from tasks.display.words import span, standing
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 

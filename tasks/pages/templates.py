@@ -7,7 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tasks.display.words import one, seconds
+from tasks.display.numbers import seconds
+from tasks.display.words import one
 
 
 def page(template: str, **values: Any) -> str:

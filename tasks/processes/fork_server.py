@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import gc
 import importlib
 import json
 import os
@@ -30,6 +29,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tasks import garbage
 from tasks.errors import Failed
 
 CHILD = "tasks.processes.child"
@@ -305,12 +305,11 @@ class Forker:
 
 def preload() -> Callable[[Connection], None]:
     """Import what compute processes need, and return the function that they run."""
-    gc.disable()  # until all is imported, which stays
+    garbage.pause()
     for module in PRELOADED:
         importlib.import_module(module)
     serve: Callable[[Connection], None] = importlib.import_module(CHILD).serve
-    gc.freeze()  # what is imported stays, and its memory stays shared with the forked processes
-    gc.enable()
+    garbage.resume()  # the memory of what is imported stays shared with the forked processes
     return serve
 
 

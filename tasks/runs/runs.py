@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Release
-from tasks.config import Config
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.store.files import pretty, write
 from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
+
+if TYPE_CHECKING:
+    from tasks.config import Config
 
 FINISHED = {0, 3}
 """Exit codes of finished runs; after any other the same command continues the run."""
@@ -45,6 +47,8 @@ class Run:
     @property
     def config(self) -> Config:
         """The full config of the run."""
+        from tasks.config import Config
+
         return Config.model_validate(self.record["config"])
 
     @property

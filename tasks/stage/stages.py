@@ -116,7 +116,7 @@ def run_stage(
                 if outcome.layouts:
                     line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
         seconds = time.monotonic() - started
-        line.done(published, cached, seconds)
+        line.finish(state_message(published, cached=cached), cached, seconds)
     attempt.run.made(stage, published, seconds, cached=cached)
     attempt.shipper.record(stage, published, cached, seconds)
     prefect_page.table(stage, published, cached, seconds)

@@ -10,11 +10,11 @@ from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
 from tasks.config import NotifyConfig
-from tasks.config.secrets import Missing, resolve
 from tasks.display import terminal
 from tasks.pages.description import links
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
+from tasks.secrets import Missing, resolve
 
 TIMEOUT = 10.0
 """Time-out of a receiver in seconds."""

@@ -38,7 +38,7 @@ class TensorFlowEngine:
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
         plain = step.objective.plain()
 
-        @tf.function(reduce_retracing=True)
+        @tf.function(reduce_retracing=True, autograph=False)
         def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             outputs = step.model(plain.inputs(step.model, batch), training=False)
             return plain(batch, tf.cast(outputs, tf.float32)).sums()

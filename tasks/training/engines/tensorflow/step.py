@@ -28,7 +28,6 @@ class Step:
     accumulate: int = 1
     jit: bool = False
 
-    @tf.autograph.experimental.do_not_convert
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)

@@ -38,7 +38,7 @@ class MirroredStrategy:
         def reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             return tf.distribute.get_replica_context().all_reduce("SUM", tensors)
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(slices: dict[str, Any]) -> dict[str, tf.Tensor]:
             sums = self.strategy.run(lambda batch: step(batch, reduce), args=(slices,))
             return {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-from pydantic import Field
 
 from tasks.errors import Refused
 
@@ -21,9 +19,6 @@ INSTEAD = {
     "MLFLOW_TRACKING_URI": "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (of a database, by PGPASSWORD)",
 }
 """The variables for a server's password, which must not be in its address, as messages and logs show that."""
-
-Secret = Annotated[str, Field(json_schema_extra={"pattern": PATTERN})]
-"""A reference. Prefect's form checks the pattern; in Python `unreferenced` does, so that errors contain no secret."""
 
 
 class Missing(Refused):

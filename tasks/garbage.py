@@ -1,0 +1,25 @@
+"""Python's garbage collection in a process that begins with seconds of imports.
+
+What is imported stays, and a collection searches all of it: the import of MLflow's tracking store takes a quarter
+longer with Python's defaults, that of TensorFlow an eighth.
+"""
+
+from __future__ import annotations
+
+import gc
+
+THRESHOLD = 50_000
+"""Objects between two collections of the youngest; Python's default is 700. Libraries are also imported later, on use,
+and a compiled function is traced with many objects."""
+
+
+def pause() -> None:
+    """Collect nothing until `resume`."""
+    gc.disable()
+
+
+def resume() -> None:
+    """Leave what exists out of every later collection, and collect what is created from now on, rarely."""
+    gc.freeze()
+    gc.set_threshold(THRESHOLD)
+    gc.enable()
