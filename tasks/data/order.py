@@ -38,20 +38,30 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
         ValueError: an argument is outside of its range.
     """
     places = np.asarray(positions, dtype=np.int64)
-    if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
-        raise ValueError(f"n={n}, seed={seed}, epoch={epoch}: needs 0 < n <= 2^62 and 0 <= seed, epoch < 2^63")
+    _check(n, seed, epoch)
     if places.size and not (places.min() >= 0 and places.max() < n):
         raise ValueError(f"positions from {places.min()} to {places.max()}: must be in [0, {n})")
+    return _permuted(places, n, round_keys(seed, epoch, split)[:, None])
+
+
+def _check(n: int, seed: int, epoch: int) -> None:
+    if not 0 < n <= 2**62 or not 0 <= seed < 2**63 or not 0 <= epoch < 2**63:
+        raise ValueError(f"n={n}, seed={seed}, epoch={epoch}: needs 0 < n <= 2^62 and 0 <= seed, epoch < 2^63")
+
+
+def _permuted(places: Rows, n: int, keys: NDArray[np.uint64]) -> Rows:
+    """Return the rows at these positions, with round keys uint64 [rounds, 1], or [rounds, positions] of the flat ones.
+
+    One call for the positions of many epochs: small splits have few positions in each.
+    """
     bits = max(2, (n - 1).bit_length())
     half = np.uint64((bits + 1) // 2)
     mask = np.uint64((1 << int(half)) - 1)
-    keys = round_keys(seed, epoch, split)
-
     values = places.astype(np.uint64).ravel()
     outside = np.arange(values.size)
     while outside.size:
         left, right = values[outside] >> half, values[outside] & mask
-        for key in keys:
+        for key in keys if keys.shape[1] == 1 else keys[:, outside]:
             left, right = right, left ^ (_splitmix64(right + key) & mask)
         values[outside] = (left << half) | right
         outside = outside[values[outside] >= n]
@@ -110,10 +120,10 @@ def batch_rows(
     passes, positions = np.divmod(within, n)
     rows = positions
     if order == "shuffled":
-        rows = np.empty_like(positions)
-        for number in range(int(passes.flat[0]), int(passes.flat[-1]) + 1) if passes.size else ():
-            here = passes == number
-            rows[here] = permutation(positions[here], n, seed, epoch + number, split)
+        last = int(passes.max(initial=0))
+        _check(n, seed, epoch + last)
+        keys = np.stack([round_keys(seed, epoch + number, split) for number in range(last + 1)], axis=1)
+        rows = _permuted(positions, n, keys if last == 0 else keys[:, passes.ravel()])
     if epochs is None:
         return rows, np.ones(rows.shape, np.float32)
     return rows, (passes < epochs - epoch).astype(np.float32)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 import numpy.typing as npt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from sklearn.metrics import auc, average_precision_score, confusion_matrix, precision_recall_curve, roc_curve
 
@@ -33,7 +34,7 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "savefig.dpi": 144,
+    "figure.dpi": 144,
 }
 MANY = 20
 """With more classes than this, cells have no numbers and classes no curves of their own."""
@@ -45,8 +46,13 @@ def picture(draw: Callable[..., Figure]) -> Callable[..., bytes]:
     @wraps(draw)
     def render(*arguments: Any) -> bytes:
         with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
-            buffer = io.BytesIO()
-            draw(*arguments).savefig(buffer, format="png", metadata={"Software": None})
+            figure, buffer = draw(*arguments), io.BytesIO()
+            canvas = FigureCanvasAgg(figure)
+            # `savefig` would draw the figure a second time, without output, to compute the layout
+            if (layout := figure.get_layout_engine()) is not None:
+                layout.execute(figure)
+                figure.set_layout_engine(None)
+            canvas.print_png(buffer, metadata={"Software": None})
         return buffer.getvalue()
 
     return render

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,10 +68,12 @@ class Process:
         self.connection: Connection = parent_end
         self.log, self.threads, self.rank = log, threads, rank
         log.parent.mkdir(parents=True, exist_ok=True)
+        # TensorFlow leaves files in the folder for temporary files, and a process may be killed
+        self._temporary = tempfile.TemporaryDirectory(prefix=f"millrace-{stage}-", ignore_cleanup_errors=True)
         server = fork_server(threads, log.with_name("fork-server.log"))
         with open(log, "ab") as output:
             self._read_to = output.tell()
-            self.process = server.fork(stage, child_end.fileno(), output.fileno())
+            self.process = server.fork(stage, child_end.fileno(), output.fileno(), self._temporary.name)
         child_end.close()
 
     def kill(self) -> None:
@@ -83,12 +86,14 @@ class Process:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.connection.close()
+        self._temporary.cleanup()
 
     def close(self) -> None:
         """Close the connection and wait until the process exits; kill it after `CLOSE_SECONDS`."""
         self.connection.close()
         if self.process.wait(CLOSE_SECONDS) is None:
             self.kill()
+        self._temporary.cleanup()
 
     def lines(self) -> Iterator[str]:
         """Yield complete lines written to the log since the last call, without those of TensorFlow's C++ code."""

@@ -23,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -177,14 +178,16 @@ class ForkServer:
         """Return whether its process has ended by itself; false for a shared one, whose requests then fail."""
         return self.process is not None and self.process.poll() is not None
 
-    def fork(self, stage: str, connection: int, log: int) -> Forked:
+    def fork(self, stage: str, connection: int, log: int, temporary: str) -> Forked:
         """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
+
+        Its temporary files are in the folder `temporary`.
 
         Raises `Failed` where the fork server has ended by itself, with its last log line.
         """
         read_end, child_end = os.pipe()
         try:
-            request = {"stage": stage, "environment": environment(self.threads)}
+            request = {"stage": stage, "environment": {**environment(self.threads), "TMPDIR": temporary}}
             socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end])
         except BrokenPipeError:
             if self.process is None:
@@ -286,6 +289,7 @@ class Forker:
         os.close(log)
         os.environ.clear()
         os.environ.update(variables)
+        tempfile.tempdir = None  # derived again from the variables
         np.random.seed()  # every child would otherwise have the same state
         self._serve(Connection(connection))
 

@@ -23,7 +23,7 @@ SPAN = 1000
 
 LEDGER = "state/ledger.jsonl"
 
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 1 << 18
 """Rows that are recomputed at once at most."""
 
 
@@ -135,9 +135,9 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
 
 
 def _weighted_rows(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows with a weight above 0 of the steps [start, stop), about an epoch at a time."""
+    """Yield the rows with a weight above 0 of the steps [start, stop), about `ROWS_AT_ONCE` at a time."""
     batch, epochs = train["batch_size"], train["epochs"]
-    at_once = max(1, min(count, ROWS_AT_ONCE) // batch)
+    at_once = max(1, ROWS_AT_ONCE // batch)
     for step in range(start, stop, at_once):
         steps = min(at_once, stop - step)
         rows, weights = batch_rows(step, batch, count, seed, "train", steps=steps, epochs=epochs)
