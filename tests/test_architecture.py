@@ -32,6 +32,17 @@ def test_flows_commands_and_verbs_load_no_framework() -> None:
     assert completed.returncode == 0, completed.stderr
 
 
+def test_commands_are_listed_without_the_config_and_prefect() -> None:
+    """`--help` imports every command, and must be quick."""
+    script = (
+        "import sys, flows.commands\n"
+        "heavy = {'pydantic', 'tasks.config', 'prefect', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
+    )
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert completed.returncode == 0, completed.stderr
+
+
 def test_a_flow_is_a_list_of_assignments() -> None:
     for name in ("pipeline", "dataset", "training", "release"):
         tree = ast.parse((ROOT / "flows" / f"{name}.py").read_text())

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import psutil
 import pytest
 
 from tasks.config.load import load
-from tasks.errors import Failed
+from tasks.errors import Failed, Lost
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
 from tasks.processes.threads import available_threads
@@ -119,6 +121,13 @@ def variables_and_number(bench: Workbench) -> tuple[dict[str, str], float]:
     return dict(os.environ), float(np.random.random())
 
 
+def leave_temporary_file(bench: Workbench, killed: bool) -> str:
+    path = tempfile.mkstemp()[1]
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return path
+
+
 def test_each_process_has_the_variables_of_its_own_request_and_other_random_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +142,20 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     (first, one), (second, other) = answers
     assert "TF_FIRST" in first and "TF_SECOND" in second and "TF_FIRST" not in second
     assert one != other
+
+
+@pytest.mark.parametrize("end", ["in peace", "killed"])
+def test_temporary_files_of_a_compute_process_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """TensorFlow leaves a file there for every function that it converts."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with suppress(Lost), Crew(tmp_path / "logs", available_threads()).gang("train") as gang:
+        [folder] = tmp_path.glob("millrace-train-*")
+        work = f"{__name__}:leave_temporary_file"
+        left = gang.call(work, None, tmp_path / "journal", (end == "killed",), limits=Limits(), on_report=print)
+        assert Path(left).parent == folder and Path(left).exists() and end == "in peace"
+    assert not folder.exists()
 
 
 def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
