@@ -14,6 +14,6 @@ from tasks.snapshot import snapshot
 @flow(name="dataset", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def dataset(config: Config) -> Snapshot:
-    """Raw data to a snapshot: convert, snapshot."""
+    """Make a snapshot from raw data: convert, snapshot."""
     records = convert(config.source, config.records)
     return snapshot(records, config.snapshot)

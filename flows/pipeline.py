@@ -19,7 +19,7 @@ from tasks.train import train
 @flow(name="pipeline", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def pipeline(config: Config) -> Release:
-    """Raw data to a release: convert, snapshot, train, evaluate, compress, export, promote."""
+    """Make a release from raw data: convert, snapshot, train, evaluate, compress, export, promote."""
     records = convert(config.source, config.records)
     examples = snapshot(records, config.snapshot)
     model = train(examples, config.model, config.train, config.seed)

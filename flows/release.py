@@ -17,7 +17,7 @@ from tasks.stage.stages import chosen_model, parent_of
 @flow(name="release", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def release(config: Config) -> Release:
-    """The model `release.model` to a release: evaluate, compress, export, promote."""
+    """Release the model `release.model`: evaluate, compress, export, promote."""
     model = chosen_model(config.release)
     examples = parent_of(model, "snapshot", Snapshot)
     report = evaluate(model, examples, config.evaluate)

@@ -16,7 +16,7 @@ from tasks.train import train
 @flow(name="training", flow_run_name=run_name, on_crashed=[report_crash])
 @as_run
 def training(config: Config) -> Report:
-    """Raw data to a report: convert, snapshot, train, evaluate."""
+    """Make a model and its report from raw data: convert, snapshot, train, evaluate."""
     records = convert(config.source, config.records)
     examples = snapshot(records, config.snapshot)
     model = train(examples, config.model, config.train, config.seed)

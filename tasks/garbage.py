@@ -19,7 +19,7 @@ def pause() -> None:
 
 
 def resume() -> None:
-    """Leave what exists out of every later collection, and collect what is created from now on, rarely."""
+    """Exclude existing objects from later collections, and collect new ones every `THRESHOLD` objects."""
     gc.freeze()
     gc.set_threshold(THRESHOLD)
     gc.enable()

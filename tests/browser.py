@@ -1,4 +1,4 @@
-"""A real Chromium, as people open Prefect's and MLflow's pages with."""
+"""Headless Chromium, for the pages of Prefect and MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are killed, stopped and interrupted, in a stage or at a random moment, and what must be true afterwards."""
+"""Runs that are killed, stopped and interrupted in a stage or at a random time, and checks of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several clients of Prefect's server at a time: runs that begin, beat, log and end, and workers that look for them."""
+"""Concurrent clients of Prefect's server: flow runs with heartbeats and logs, and workers that poll."""
 
 from __future__ import annotations
 

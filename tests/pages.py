@@ -1,4 +1,4 @@
-"""The page of a run, without the run: what it would tell of artifacts made elsewhere."""
+"""The page of a run that did not take place, from given artifacts."""
 
 from __future__ import annotations
 

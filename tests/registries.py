@@ -1,4 +1,4 @@
-"""A home with a real registry, and what `promote` does there, without the stages before it."""
+"""A home with a real registry, and `promote` on it without the stages before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home whose stack is up: real servers, a real worker, and questions to Prefect."""
+"""A home with a running stack (real servers, a real worker), and requests to Prefect."""
 
 from __future__ import annotations
 

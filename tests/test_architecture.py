@@ -1,4 +1,4 @@
-"""The house stands as it is drawn: what may import what, and what a process must not load."""
+"""Import rules between packages, and modules that a process must not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backfill's spans, and the values of each."""
+"""The spans of a backfill, and the values of each."""
 
 from __future__ import annotations
 

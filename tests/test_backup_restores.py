@@ -1,4 +1,4 @@
-"""A backup is whole or absent, verified, and makes a working home at another path."""
+"""A backup is complete or absent, verified, and restores a working home at another path."""
 
 from __future__ import annotations
 

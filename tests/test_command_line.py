@@ -1,4 +1,4 @@
-"""The command line itself: whatever is typed, one line tells what is wrong with it."""
+"""The command line: invalid arguments give one line that names the fault."""
 
 from __future__ import annotations
 

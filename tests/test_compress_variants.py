@@ -1,4 +1,4 @@
-"""Variants of a model fitted to real digits: small, as good, and judged."""
+"""Variants of a model trained on digits: size, quality and verdicts."""
 
 import json
 import shutil

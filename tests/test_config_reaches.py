@@ -1,4 +1,4 @@
-"""Every setting reaches something: changed, it changes a stage's digest, or it is listed here with its reason."""
+"""Every config field, changed, changes a digest or a behaviour, or is listed here with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad config is refused in one line that names the field, the value, the rule and the remedy."""
+"""Invalid config is refused in one line that names the field, the value, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_preset_of_a_newer_version_is_refused_as_such(tmp_path: Path) -> None:
 
 def test_a_key_that_stands_twice_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "twice.yaml").write_text(DIGITS.read_text() + "seed: 3\n")
-    with pytest.raises(Refused, match=r"key seed stands twice .*line"):
+    with pytest.raises(Refused, match=r"key seed occurs twice .*line"):
         load(tmp_path / "twice.yaml")
     (tmp_path / "merged.yaml").write_text(DIGITS.read_text().replace("cosine,", "cosine, <<: {warmup: 3},"))
     assert load(tmp_path / "merged.yaml") == load(DIGITS), "a merge key is no second key"

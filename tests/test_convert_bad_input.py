@@ -1,4 +1,4 @@
-"""Bad raw data through the command: the right exit code, one clear line, nothing half-published."""
+"""Invalid raw data through the command: the exit code, one clear line, nothing published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of real digits: what is in them, and who can read them."""
+"""Records of digits: their content, and readers that understand them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What convert does about bad data, kills and sources that change."""
+"""Convert with invalid data, kills, and sources that change."""
 
 from __future__ import annotations
 

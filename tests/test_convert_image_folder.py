@@ -1,4 +1,4 @@
-"""A folder of images: kept as they are in the records, right in the snapshot, and broken ones named."""
+"""A folder of images: unchanged in the records, upright in the snapshot; damaged ones are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`records.max_age`: data that nobody renews is refused, at once and in one line."""
+"""`records.max_age`: data that is too old is refused at once and in one line."""
 
 from __future__ import annotations
 

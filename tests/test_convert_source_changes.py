@@ -1,4 +1,4 @@
-"""A source that changes between its digest and its reading publishes nothing under that digest."""
+"""A source that changes between its digest and its reading is not published under that digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of records: the same from any cut into shards, and those of numpy over everything."""
+"""Statistics of records do not depend on the shards, and equal numpy's over all records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files: which are taken, that no byte of them is lost, and what is not UTF-8 named."""
+"""Text files: which are read, that no byte is lost, and that files that are not UTF-8 are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tensorflow-datasets: prepared ones are read without it, others only on request, and nothing waits for a network."""
+"""tensorflow-datasets: prepared ones are read without the package, others only on request, no network is waited for."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_snapshot_is_made_of_them(prepared: Path, bench: Workbench, benches: C
 def test_a_feature_is_key_or_group(prepared: Path, bench: Workbench, publish: Callable) -> None:
     keys = {item.key: item.group for item in open_source(source(prepared, key="number", group="painter")).listing()}
     assert keys == {str(n): f"p{n % 6}" for n in range(50)}
-    with pytest.raises(Failed, match="a key stands twice"):
+    with pytest.raises(Failed, match="a key occurs twice"):
         records.build(bench, source(prepared, key="painter"), CONFIG)
 
 

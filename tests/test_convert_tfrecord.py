@@ -1,4 +1,4 @@
-"""TFRecord files of records, against protobuf and TensorFlow; what damage does to a reader."""
+"""TFRecord files of records compared with protobuf and TensorFlow, and damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the header of the digits preset promises, by the preset as it stands."""
+"""What the header of the digits preset says, by a run of the preset."""
 
 from __future__ import annotations
 

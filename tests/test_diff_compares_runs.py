@@ -1,4 +1,4 @@
-"""Two runs held against each other: data by key, code by commit, and what counts as more than noise."""
+"""Comparison of two runs: data by key, code by commit, and which differences exceed the noise."""
 
 from __future__ import annotations
 

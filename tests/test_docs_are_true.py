@@ -1,4 +1,4 @@
-"""The documentation is run, and made from the code where it can be."""
+"""The documentation: its commands are run, and what can be generated from the code equals it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every interval that is reported contains the truth about as often as it says, by simulation; so does each p-value."""
+"""The coverage of every interval that is reported, and the distribution of every p-value, by simulation."""
 
 from __future__ import annotations
 

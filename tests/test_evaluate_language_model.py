@@ -1,4 +1,4 @@
-"""A language model judged, compressed and exported: bits per byte of real files, whichever way they are counted."""
+"""A language model evaluated, compressed and exported: bits per byte of real files."""
 
 import gzip
 import json

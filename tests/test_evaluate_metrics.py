@@ -1,4 +1,4 @@
-"""Metrics and intervals against their definitions elsewhere."""
+"""Metrics and intervals compared with reference implementations."""
 
 import itertools
 

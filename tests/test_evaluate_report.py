@@ -1,4 +1,4 @@
-"""The report of a model fitted to real digits."""
+"""The report of a model trained on digits."""
 
 import json
 

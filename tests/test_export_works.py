@@ -1,4 +1,4 @@
-"""An export of a model fitted to real digits: repeatable, readable, and right about raw files."""
+"""An export of a model trained on digits: reproducible, readable, and correct for raw files."""
 
 import io
 import json

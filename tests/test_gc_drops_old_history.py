@@ -1,4 +1,4 @@
-"""What `gc --days` takes of MLflow's and Prefect's history, and what it leaves: by age, on real stores."""
+"""`gc --days`: what it deletes of MLflow's and Prefect's history by age, and what it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`millrace init`: raw data in, a preset out that runs as it is."""
+"""`millrace init`: the preset that it writes for raw data runs unchanged."""
 
 from __future__ import annotations
 

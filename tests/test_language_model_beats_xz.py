@@ -1,4 +1,4 @@
-"""A language model of the standard library predicts files that it never saw in fewer bits than `xz -9e` needs."""
+"""A language model of the standard library needs fewer bits for unseen files than `xz -9e`."""
 
 from __future__ import annotations
 

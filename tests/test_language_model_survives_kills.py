@@ -1,4 +1,4 @@
-"""The second preset keeps the same promise; in a file of its own, for it takes minutes beside the other's."""
+"""The language model's preset, killed and run again; apart from the digits, so that both run in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page says of numbers that prove little: few examples, imbalanced classes, groups without a score."""
+"""How a page shows uncertain numbers: few examples, imbalanced classes, groups without a score."""
 
 from __future__ import annotations
 

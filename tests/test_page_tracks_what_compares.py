@@ -1,4 +1,4 @@
-"""Of a hundred figures MLflow gets those by which runs are compared."""
+"""The metrics by which runs are compared are sent to MLflow, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack that asks who comes, and one over PostgreSQL: real servers, a real database."""
+"""A stack with a login, and one on PostgreSQL: real servers, a real database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word of runs that did not begin, and of dead ones, sent by Prefect's server to a real receiver."""
+"""Messages about runs that did not start, and dead ones, sent by Prefect's server to a real receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The platform's how-tos, every command of them run as it stands, on a real stack."""
+"""The platform's how-tos: every command is run on a real stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployments that keep a home in order, run by the worker as they are at night."""
+"""The deployments that maintain a home, run by the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefect's and MLflow's pages as people use them: in a real Chromium, on a real stack."""
+"""Prefect's and MLflow's pages in Chromium, on a real stack."""
 
 from __future__ import annotations
 

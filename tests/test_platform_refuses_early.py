@@ -1,4 +1,4 @@
-"""What could not come up is refused in one line before anything is written; no part of a password is repeated."""
+"""A stack that cannot start is refused in one line before anything is written, without any part of a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployed and ad-hoc runs under a real worker: cancelled, killed, taken up again."""
+"""Deployed and ad-hoc runs under a real worker: cancelled, killed, continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stack of `millrace up`, with real servers and a real worker: started, used, killed, restarted, stopped."""
+"""The stack of `millrace up` with real servers and a real worker: started, used, killed, restarted, stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers is what was exported: checked before its use, and fetched from the registry where the store lost it."""
+"""Predictions come from a verified export, downloaded from the registry if the store has lost it."""
 
 from __future__ import annotations
 

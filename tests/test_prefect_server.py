@@ -1,4 +1,4 @@
-"""Prefect's server under several clients at a time, on SQLite: nobody is refused and nobody waits for long."""
+"""Prefect's server with concurrent clients on SQLite: no request is refused or waits for long."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_several_clients_at_a_time_are_all_answered(tmp_path: Path) -> None:
         server.stop()
     assert len(answers) > 20
     assert [each for each in answers if not 200 <= each.status < 300] == []
-    assert max(each.seconds for each in answers) < 20  # where the loop stands still it is 60
+    assert max(each.seconds for each in answers) < 20  # where the loop is blocked it is 60
     assert "database is locked" not in (tmp_path / "log").read_text()
 
 

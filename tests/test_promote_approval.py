@@ -1,4 +1,4 @@
-"""Who makes a champion, on a real registry: by the gate, by a person, and back again."""
+"""Champions on a real registry: by the gate, by approval, and by rollback."""
 
 from __future__ import annotations
 

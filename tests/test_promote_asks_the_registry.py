@@ -1,4 +1,4 @@
-"""A registry that does not answer decides nothing: above all, it does not make a champion."""
+"""A registry that does not answer: nothing is decided, and no champion is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`millrace run` that awaits approval, and the commands that answer it, on a real run."""
+"""`millrace run` that awaits approval, and the commands that decide, on a real run."""
 
 from __future__ import annotations
 

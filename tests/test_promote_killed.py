@@ -1,4 +1,4 @@
-"""A change of the registry that is killed anywhere and run again is made once and logged once."""
+"""A change of the registry, killed anywhere and run again, is applied and logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as contract 3 writes it, on real runs."""
+"""The command of contract 3, on real runs."""
 
 from __future__ import annotations
 

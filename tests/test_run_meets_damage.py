@@ -1,4 +1,4 @@
-"""A file of the store damaged in any way: detected before use, moved away, made again; a second damage ends the run."""
+"""A damaged file of the store is detected before use, moved away, and made again; a second damage ends the run."""
 
 from __future__ import annotations
 

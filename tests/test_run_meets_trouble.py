@@ -1,4 +1,4 @@
-"""Two at once, a frozen run, a full disk, no permission: what happens to real runs."""
+"""Two runs at once, a suspended run, a full disk, missing permissions."""
 
 from __future__ import annotations
 

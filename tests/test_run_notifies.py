@@ -1,4 +1,4 @@
-"""Word of a run's end, sent to real receivers; the addresses, which are secrets, appear nowhere."""
+"""Messages about the end of a run, sent to real receivers; their addresses, which are secrets, appear nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's page and its MLflow run tell all of it: to a person, and to whoever asks MLflow's own client."""
+"""A run's page and its MLflow run show all of its results, in a browser and by MLflow's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be is refused before anything is written, or at the latest before a process computes."""
+"""Impossible configs are refused before anything is written, or at the latest before a process computes."""
 
 from __future__ import annotations
 

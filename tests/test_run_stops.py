@@ -1,4 +1,4 @@
-"""A signal saves and leaves with the right code, wherever it comes; the same command goes on."""
+"""A signal at any time: the run saves and exits with the right code, and the same command continues it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at any moment, any number of times, and run again, a preset ends with the bytes of an unbroken run."""
+"""A preset killed at any time, any number of times, and run again, makes the bytes of an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lost process is started again by itself; time-outs kill; a process gets no more than it needs."""
+"""A killed process is started again once; time-outs kill; a process gets no more variables than it needs."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     assert one != other
 
 
-@pytest.mark.parametrize("end", ["in peace", "killed"])
+@pytest.mark.parametrize("end", ["normally", "killed"])
 def test_temporary_files_of_a_compute_process_end_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
@@ -154,7 +154,7 @@ def test_temporary_files_of_a_compute_process_end_with_it(
         [folder] = tmp_path.glob("millrace-train-*")
         work = f"{__name__}:leave_temporary_file"
         left = gang.call(work, None, tmp_path / "journal", (end == "killed",), limits=Limits(), on_report=print)
-        assert Path(left).parent == folder and Path(left).exists() and end == "in peace"
+        assert Path(left).parent == folder and Path(left).exists() and end == "normally"
     assert not folder.exists()
 
 

@@ -1,4 +1,4 @@
-"""A snapshot of real digits: what is in it, and the way back to the records."""
+"""A snapshot of digits: its content, and the way back to the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot served: the same batches from any step, at any world size, by tf.data and by numpy."""
+"""Reading a snapshot: the same batches from any step, at any world size, by tf.data and by numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of records and snapshots repeat: after a kill, with other threads, in another process, and for good."""
+"""The bytes of records and snapshots are reproducible: after a kill, with other threads, in another process."""
 
 from __future__ import annotations
 

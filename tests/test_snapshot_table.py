@@ -1,4 +1,4 @@
-"""A table's numbers are standardised by the train split, and by no other."""
+"""The numbers of a table are standardised by the train split alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text as rows of tokens: lossless, every token a target once, and the way back to its document."""
+"""Text as rows of tokens: lossless, every token a target once, and traceable to its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log names the line that is not as it was written."""
+"""The audit log names a line that was changed."""
 
 from __future__ import annotations
 

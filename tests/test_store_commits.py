@@ -1,4 +1,4 @@
-"""What is published is whole, stays as it is, and whoever was superseded publishes nothing."""
+"""A published artifact is complete and is never changed, and a superseded process publishes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every file of every kind of artifact, damaged in every way: detected before its use, and named."""
+"""Every file of every kind of artifact, damaged in every way, is detected before its use, and named."""
 
 from __future__ import annotations
 

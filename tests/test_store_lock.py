@@ -1,4 +1,4 @@
-"""One writer at a time: no waiter harms a process that lives, a dead or stopped holder is replaced, tokens grow."""
+"""One writer at a time: living processes are not killed, dead and suspended holders are replaced, tokens grow."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_holder_that_beats_is_waited_for(
 
 
 def test_a_waiter_counts_only_what_it_has_watched(tmp_path: Path) -> None:
-    """After a laptop's sleep of an hour no second of silence is proven; a new beat or owner begins anew."""
+    """After a laptop's sleep of an hour no second of silence is proven; a new beat or owner begins a new count."""
     path, now = tmp_path / "l", 0.0
     path.write_bytes(b"owner a")
     os.utime(path, (0, 0))  # as old as may be: clocks of two machines are not compared

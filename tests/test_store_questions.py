@@ -1,4 +1,4 @@
-"""why, diff, gc and doctor on a home in which a pipeline has run."""
+"""why, diff, gc and doctor on a home with a finished pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal keeps the first time of every point, whatever is written again after a kill."""
+"""The journal keeps the first time of every point, also when it is written again after a kill."""
 
 from __future__ import annotations
 

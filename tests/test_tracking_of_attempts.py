@@ -1,4 +1,4 @@
-"""All attempts of a run are one MLflow run, whose curves look as if it had never been killed."""
+"""All attempts of a run are one MLflow run, with the curves of an uninterrupted run."""
 
 from __future__ import annotations
 

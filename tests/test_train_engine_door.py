@@ -1,4 +1,4 @@
-"""The loop behind whose door any engine fits: one of NumPy alone is resumed, killed and proven like TensorFlow's."""
+"""The engine interface: one of NumPy alone is resumed, killed and proved like TensorFlow's."""
 
 from __future__ import annotations
 

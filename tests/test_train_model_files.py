@@ -1,4 +1,4 @@
-"""The files of a model: repeatable bytes, readable by Keras alone, rebuilt exactly."""
+"""The files of a model: reproducible bytes, readable by Keras alone, rebuilt exactly."""
 
 import keras
 import numpy as np

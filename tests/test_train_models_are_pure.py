@@ -1,4 +1,4 @@
-"""A model is a pure function of (config, features, seed), and says in one line what does not fit."""
+"""A model is a pure function of (config, features, seed); features that do not fit are refused in one line."""
 
 import keras
 import numpy as np

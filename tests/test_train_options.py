@@ -1,4 +1,4 @@
-"""Options of a training: each has its effect, and resumes as exactly as the plain training."""
+"""Options of a training: each has its effect, and resumes as exactly as the default training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopped after any step and run again, a training gives the bytes of one that was never stopped."""
+"""A training stopped after any step and run again makes the bytes of an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A format whose model returns its inputs, and whose interface is what the fresh process of an export has."""
+"""A format whose model returns its inputs, and whose interface describes the fresh process of an export."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""An engine in NumPy alone: the proof that the loop, its checkpoints and its ledger know no framework."""
+"""An engine in NumPy alone, which shows that loop, checkpoints and ledger know no framework."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:
-    """Entry point: usage errors too are one line and exit code 2."""
+    """Run a command; usage errors too are one line and exit code 2."""
     stop_on_signals()
     try:
         sys.exit(app(standalone_mode=False))

@@ -32,7 +32,7 @@ def backfill(
 
     [bold]millrace backfill FLOW/PRESET --since DAY --until DAY --dotted.key VALUE ...[/]
 
-    In the values `{begin}` and `{end}` stand for a span's ends, in any format of strftime:
+    Values contain `{begin}` or `{end}`, the ends of a span, in any format of strftime:
     --source.glob '{begin:%Y/%m/%d}/*.jpg'. The runs are queued at once, oldest first; a span that was queued before
     with the same values is not queued again.
     """
@@ -55,7 +55,7 @@ def backfill(
         configs = [(span, filled(deployed["parameters"], flags, span)) for span in spans(since, until, every)]
         rows = []
         for span, config in configs:
-            name = f"{deployment.replace('/', '-')}-{spelled(span[0])}"
+            name = f"{deployment.replace('/', '-')}-{span_name(span[0])}"
             if not dry_run:
                 orchestration.queue(layout, deployed["id"], name, {"config": config}, tags=["backfill"])
             rows.append({"name": name, "begin": span[0].isoformat(), "end": span[1].isoformat()})
@@ -69,7 +69,7 @@ Span = tuple[datetime, datetime]
 
 
 def spans(since: str, until: str, every: str) -> list[Span]:
-    """The whole spans from one moment to another, oldest first."""
+    """Return the whole spans between two times, oldest first."""
     begin, end, length = moment("--since", since), moment("--until", until), length_of(every)
     if end > datetime.now(UTC):
         raise Refused("--until", until, "a backfill is of the past", "choose an earlier one")
@@ -118,6 +118,6 @@ def filled(parameters: dict[str, Any], flags: list[tuple[str, str]], span: Span)
     return config
 
 
-def spelled(begin: datetime) -> str:
+def span_name(begin: datetime) -> str:
     """Return the name of a span: its date, and its time unless that is midnight."""
     return f"{begin:%Y-%m-%d}" if begin.time() == datetime.min.time() else f"{begin:%Y-%m-%dT%H:%M}"

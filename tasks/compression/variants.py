@@ -53,8 +53,8 @@ def build(
     quality on the test split with intervals, the loss against Keras with 95 % bounds, the gates' verdicts, and whether
     none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written as well.
 
-    What Keras answers is read from the model's report, whatever that was configured to show of it; it runs here for
-    the probed rows only.
+    Keras' outputs are read from the model's report, whatever its configuration; Keras runs here for the probed rows
+    only.
     """
     bench.staging.reserve(model.bytes)
     network = load(model.path)

@@ -68,7 +68,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def model_follows_the_snapshot(cls, values: Any) -> Any:
-        """The default of `model`, so that the flow `dataset` can do without that section."""
+        """Set the default of `model`, so that the flow `dataset` needs no such section."""
         if isinstance(values, dict) and "model" not in values:
             snapshot = values.get("snapshot")
             if isinstance(snapshot, dict) and snapshot.get("kind") in SNAPSHOTS:

@@ -1,4 +1,4 @@
-"""Flags into a preset's values: `--a.b.c VALUE` sets one field, whatever the order in which flags are typed."""
+"""Flags into a preset's values: `--a.b.c VALUE` sets one field; the order of flags does not matter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def apply_flags(values: dict[str, Any], flags: Iterable[tuple[str, str]], say: C
 
 
 def sections(annotation: Any) -> list[type[BaseModel]]:
-    """The sections that an annotation allows."""
+    """Return the sections that an annotation allows."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [section for part in _parts(annotation) for section in sections(part)]
@@ -94,7 +94,7 @@ def _leaves(dotted: str, value: Any) -> Iterator[str]:
 
 
 def _annotations(values: Any, path: list[str]) -> list[Any]:
-    """The types that the field at this path may have; several only where its section's `kind` is not known."""
+    """Return the types that the field at this path may have; several only where its section's `kind` is not known."""
     annotations: list[Any] = [Config]
     for part in path:
         options = [option for annotation in annotations for option in sections(annotation)]
@@ -121,7 +121,7 @@ def _mappings(annotation: Any) -> list[Any]:
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; the one type that an `Annotated` is about."""
+    """Return the members of a union, or the annotated type of an `Annotated`."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return parts

@@ -46,14 +46,14 @@ MARK = re.compile(r"\[key\]|(literal|dict|tuple|list|function-\w+)\[.*\]")
 
 
 def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
-    """Defaults < preset < flags (`("train.steps", "200")`); raises `Refused` for whatever is wrong with them."""
+    """Load a config: flags (`("train.steps", "200")`) override the preset, it the defaults; raises `Refused`."""
     values = read_preset(preset)
     apply_flags(values, flags, say)
     return validate(values)
 
 
 def read_preset(preset: Path) -> dict[str, Any]:
-    """The mapping that a preset file holds."""
+    """Return the mapping in a preset file."""
     if not preset.is_file():
         known = sorted(path.as_posix() for path in Path("flows/presets").glob("*.yaml"))
         saw = "a folder" if preset.is_dir() else "no such file"
@@ -70,13 +70,13 @@ def read_preset(preset: Path) -> dict[str, Any]:
     if made_for != FORMAT:
         rule = f"this Millrace reads presets of format {FORMAT}"
         raise Refused(
-            f"{preset}: format", spell(made_for), rule, "use the Millrace that it was made for, or write it anew"
+            f"{preset}: format", quoted(made_for), rule, "use the Millrace that it was made for, or write a new one"
         )
     return values
 
 
 def validate(values: dict[str, Any]) -> Config:
-    """The config these values make; the first thing wrong is refused with its field, the rule and a remedy."""
+    """Return the config of these values; the first invalid one is refused with its field, the rule and a remedy."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -84,7 +84,7 @@ def validate(values: dict[str, Any]) -> Config:
 
 
 def explain(error: ValidationError) -> Refused:
-    """One validation error as field, value seen, rule and remedy."""
+    """Return a validation error as field, value seen, rule and remedy."""
     errors = error.errors(include_url=False)
     strange = (one for one in errors if one["type"] in ("extra_forbidden", "invalid_key"))
     fault = next(strange, errors[0])  # it may be why another key is missing
@@ -111,17 +111,17 @@ def explain(error: ValidationError) -> Refused:
         return Refused(f"{field}.{conflict.field}".lstrip("."), conflict.saw, conflict.rule, conflict.remedy)
     if kind == "invalid_key":
         where = ".".join(path[:-1]) or "the preset"
-        return Refused(where, f"a key {spell(fault['input'])}", "keys are text", "correct it, or put it in quotes")
+        return Refused(where, f"a key {quoted(fault['input'])}", "keys are text", "correct it, or put it in quotes")
     if kind in TYPES:
-        return Refused(field, spell(fault["input"]), TYPES[kind], _remedy(field, kind, fault["input"]))
+        return Refused(field, quoted(fault["input"]), TYPES[kind], _remedy(field, kind, fault["input"]))
     rule, _, remedy = SHAPES.get(kind, fault["msg"]).removeprefix("Value error, ").partition("; ")
     combined = kind == "value_error" and isinstance(fault["input"], dict | BaseModel)
-    saw = "this combination" if combined else spell(fault["input"])
+    saw = "this combination" if combined else quoted(fault["input"])
     return Refused(field, saw, rule[0].lower() + rule[1:], remedy or f"set {field} to such a value")
 
 
-def spell(value: Any) -> str:
-    """A value as a preset has it: text that could be taken for another value is in quotes."""
+def quoted(value: Any) -> str:
+    """Format a value for a preset: text that YAML would read as another type is in quotes."""
     if isinstance(value, str):
         return value if _unquoted(value) == value else json.dumps(value, ensure_ascii=False)
     return json.dumps(value, default=str, ensure_ascii=False)
@@ -136,7 +136,7 @@ def _remedy(field: str, kind: str, value: Any) -> str:
 
 
 def _unquoted(text: str) -> Any:
-    """What a text would mean without quotes."""
+    """Return the value that YAML reads from a text without quotes."""
     try:
         return read_yaml(text)
     except yaml.YAMLError:
@@ -148,7 +148,7 @@ def _depth(error: Any) -> tuple[int, bool]:
 
 
 def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str]]:
-    """The section that holds the field at this location, and the field's path without union tags."""
+    """Return the section of the field at this location, and the field's path without union tags."""
     section: type[BaseModel] | None = Config
     path: list[str] = []
     options: list[type[BaseModel]] = [Config]

@@ -32,14 +32,14 @@ class RecordsConfig(Section):
 
     duplicates: Literal["group", "drop", "keep"] = "group"
     """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,
-    `drop` keeps the first by key, `keep` splits each by its key, so that copies may stand in train and in test. With
+    `drop` keeps the first by key, `keep` splits each by its key, so that copies may be in train and in test. With
     `source.group` the group decides the split. They are counted, and named where their labels differ."""
 
     max_age: Annotated[Age | None, NOT_IDENTITY] = None
     """Refuse data whose newest file is older than this: `45m`, `36h`, `7d`. For sources of files."""
 
     def oldest(self) -> timedelta | None:
-        """`max_age` as a span of time."""
+        """Return `max_age` as a duration."""
         if self.max_age is None:
             return None
         return timedelta(**{UNITS[self.max_age[-1]]: int(self.max_age[:-1])})

@@ -54,6 +54,6 @@ class ResourcesConfig(Section):
     """The same by stage."""
 
     def limit(self, stage: str) -> tuple[str, int]:
-        """The field that limits a stage, and its seconds."""
+        """Return the field that limits a stage, and its seconds."""
         own: int | None = getattr(self.timeouts, stage)
         return ("resources.timeout", self.timeout) if own is None else (f"resources.timeouts.{stage}", own)

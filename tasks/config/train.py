@@ -194,7 +194,7 @@ class TrainConfig(Section):
     """Steps between evaluations on the validation split."""
 
     def decides(self, name: str) -> bool:
-        """Evaluations decide where the choice or the end depends on them; `continue_from` enters as a parent."""
+        """Return whether a field is part of the digest; `evaluate_every` is where evaluations select or end."""
         if name == "evaluate_every":
             return self.select == "best" or self.early_stopping is not None
         return name != "continue_from" and super().decides(name)

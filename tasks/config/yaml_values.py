@@ -12,13 +12,13 @@ class PresetLoader(yaml.SafeLoader):
     """YAML in which each key occurs once: the first of two would be ignored. `1e-3` is a number, as in 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As `SafeLoader`, but a second key of the same name is an error, with its position."""
+        """Construct a mapping as `SafeLoader` does; a repeated key is an error with its position."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} occurs twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -29,7 +29,7 @@ PresetLoader.add_implicit_resolver(
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text means; raises `yaml.YAMLError`, also for a key that occurs twice or a 13th month."""
+    """Return the value of a YAML text; raises `yaml.YAMLError`, also for a repeated key or a 13th month."""
     try:
         return yaml.load(text, PresetLoader)
     except (ValueError, RecursionError) as error:

@@ -73,7 +73,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     before = source.fingerprint()
     items = source.listing()
     if len({item.key for item in items}) < len(items):
-        raise Failed("source", "a key stands twice in the listing", "keys must be unique", "give each example its own")
+        raise Failed("source", "a key occurs twice in the listing", "keys must be unique", "give each example its own")
     features = {KEY: KEY_FEATURE, **source.features}
     duplicates = Duplicates.of(items, config.duplicates)
     shards = plan(items, config.splits, config.split_seed, config.shards, config.duplicates)

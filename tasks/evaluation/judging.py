@@ -46,7 +46,7 @@ class Split:
     transform: Path
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Keys of the (first) records that rows were made from."""
+        """Return the keys of the (first) records that rows were made from."""
         raise NotImplementedError
 
     def documents(self) -> Documents:
@@ -74,7 +74,7 @@ class SnapshotSplit(Split):
         self.arrays = self._reader.arrays(name)
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Keys of the (first) records that rows were made from."""
+        """Return the keys of the (first) records that rows were made from."""
         return [str(key) for key in self._reader.keys(self.name, rows, self._records)]
 
     def documents(self) -> Documents:

@@ -21,17 +21,17 @@ ARCHITECTURES = {
 def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
     """Build the untrained float32 model of a config.
 
-        Args:
-            config: the section `model` of the config.
-            features: a snapshot manifest's `features`: `{name: {"shape": [...], "dtype": ..., "classes": [...]}}`.
-            seed: seed of the initial weights and of dropout, each layer with its own (`layers.layer_seed`).
+    Args:
+        config: the section `model` of the config.
+        features: a snapshot manifest's `features`: `{name: {"shape": [...], "dtype": ..., "classes": [...]}}`.
+        seed: seed of the initial weights and of dropout, each layer with its own (`layers.layer_seed`).
 
-        Returns:
+    Returns:
     A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
     ([B, classes], [B, targets], or [B, T, vocabulary] of a transformer); every layer has a name.
 
-        Raises:
-            Failed: the features do not fit the architecture.
+    Raises:
+        Failed: the features do not fit the architecture.
     """
     model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
     return model

@@ -96,7 +96,7 @@ class Examples:
     both_wrong: int
 
     def lines(self, most: int) -> Iterator[str]:
-        """With the first few keys."""
+        """Yield a line for each group of examples, with its first `most` keys."""
         yield f"{self.both_right:,} right in both, {self.both_wrong:,} wrong in both"
         for what, keys in (("wrong in a, right in b", self.fixed), ("right in a, wrong in b", self.broken)):
             more = f" and {len(keys) - most:,} more" if len(keys) > most else ""

@@ -47,7 +47,7 @@ PRELOADED = (
     "tasks.models",
     CHILD,
 )
-"""What is imported once, in this order, before the first process is forked."""
+"""Modules that are imported once, in this order, before the first process is forked."""
 
 COMPUTE = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -76,7 +76,7 @@ HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The variables of a compute process with so many threads."""
+    """Return the variables of a compute process with this number of threads."""
     passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
     return {**passed_on, **COMPUTE, "OMP_NUM_THREADS": str(threads)}
 
@@ -102,17 +102,17 @@ class Forked:
         self._returncode: int | None = None
 
     def begun(self) -> int | None:
-        """Its process id, once it has begun; None if it ended before."""
+        """Wait until it has begun, and return its process id; None if it ended before."""
         while self._pid is None and self._returncode is None:
             self._read(None)
         return self._pid
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs or has not begun."""
+        """Return its exit code, negative for a signal; None while it runs or has not begun."""
         return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Its exit code, once it has ended; None if it has not within `timeout` seconds."""
+        """Wait until it has ended, and return its exit code; None after `timeout` seconds."""
         while self._returncode is None and self._read(timeout):
             pass
         return self._returncode
@@ -201,7 +201,7 @@ class ForkServer:
         return Forked(Connection(read_end, writable=False))
 
     def close(self) -> None:
-        """End it and whatever it forked."""
+        """End it and all processes that it forked."""
         self._control.close()
         if self.process is not None:
             self.process.kill()
@@ -213,7 +213,7 @@ _starting = threading.Lock()
 
 
 def fork_server(threads: int, log: Path) -> ForkServer:
-    """The fork server of this process for so many threads, started at the first call and whenever it has died."""
+    """Return this process' fork server for a number of threads; start it at the first call and after its death."""
     with _starting:
         server = _servers.get(threads)
         if server is None or server.ended():
@@ -273,7 +273,7 @@ class Forker:
         self._send_status(pid, f"pid {pid}")
 
     def _become(self, variables: dict[str, str], connection: int, log: int) -> None:
-        """What a new process does before and while it serves."""
+        """Set up the new process, and serve."""
         import numpy as np
 
         signal.set_wakeup_fd(-1)

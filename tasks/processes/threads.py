@@ -1,4 +1,4 @@
-"""How many CPU threads a compute process has: the number decides the last bits of a result."""
+"""The number of CPU threads of a compute process, which decides the last bits of a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pin(threads: int) -> None:
 
 
 def processor() -> str:
-    """The CPU's model name: another kind may compute other last bits."""
+    """Return the CPU's model name: another CPU may compute other last bits."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -35,13 +35,13 @@ def processor() -> str:
 
 
 def available_threads() -> int:
-    """The physical cores that the process's CPU affinity and its control group's CPU quota allow, at least 1."""
+    """Return the number of physical cores that CPU affinity and the control group's CPU quota allow, at least 1."""
     allowed = [len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False), quota()]
     return max(1, min(count for count in allowed if count is not None))
 
 
 def quota(cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int | None:
-    """CPUs that the control group's quota gives, rounded down, at least 1; None without a quota.
+    """Return the CPUs of the control group's quota, rounded down, at least 1; None without a quota.
 
     Reads `cpu.max` (version 2) or `cpu.cfs_quota_us` (version 1) of the process's own group and of those above it.
     """
@@ -60,7 +60,7 @@ def quota(cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup"))
 
 
 def _quota_of(folder: Path) -> float | None:
-    """CPUs of one control group's quota; None where it has none."""
+    """Return the CPUs of one control group's quota; None where it has none."""
     try:
         if (second := folder / "cpu.max").exists():
             given, period = second.read_text().split()

@@ -26,7 +26,7 @@ class ExportedModel(PythonModel):
     _skip_type_hint_validation = True  # arrays are checked by the signature; MLflow would advise other type hints
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
-        """The model's outputs for a batch: float32 logits [batch, classes] for a classifier."""
+        """Return the model's outputs for a batch: float32 logits [batch, classes] for a classifier."""
         import tensorflow as tf
 
         batch = tf.constant(np.asarray(model_input, self._dtype))

@@ -46,7 +46,7 @@ The description of each version says how it was judged, and links to the run tha
 
 @contextmanager
 def user_errors(uri: str) -> Iterator[None]:
-    """A registry that stops answering is for the user to fix: one line, and nothing is decided without it.
+    """Raise an error that names the registry where it does not answer within the block; nothing is decided without it.
 
     Raises `Lost` where it did not answer or failed in itself, `Failed` where it refused.
     """
@@ -207,8 +207,8 @@ def finish(client: MlflowClient, audit: Audit) -> bool:
         return True
     entry, change = begun
     now, meant = aliased(client, entry["model"], entry["alias"]), version(client, entry["model"], entry["version"])
-    alike = meant is not None and meant.export == entry["export"]
-    if not alike or (now.version if now else None) not in (entry["before"], entry["after"]):
+    unchanged = meant is not None and meant.export == entry["export"]
+    if not unchanged or (now.version if now else None) not in (entry["before"], entry["after"]):
         what = f"{entry['action']} {entry['model']} version {entry['version']}"
         terminal.say(f"warning: {what} was not completed, as the registry was changed meanwhile", style="yellow")
         audit.drop()

@@ -181,7 +181,7 @@ class Audit:
 
 
 def _plain(text: str) -> str:
-    """Text that UTF-8 can hold, whatever a terminal or a form gave."""
+    """Strip a text, and replace what UTF-8 cannot encode."""
     return text.encode(errors="replace").decode().strip()
 
 
@@ -194,7 +194,7 @@ def _sum(row: dict[str, Any]) -> str:
 
 
 def _entry_of(line: bytes) -> dict[str, Any] | None:
-    """A line without what binds it."""
+    """Return the content of a line without `previous` and `sum`; None if it is damaged."""
     try:
         return {name: value for name, value in json.loads(line).items() if name not in ("previous", "sum")}
     except (ValueError, AttributeError):

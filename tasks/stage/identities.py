@@ -56,14 +56,14 @@ class Identity:
     def check_sources(self, inputs: dict[str, Any]) -> None:
         """Raise `Failed` where a source has changed since the inputs were computed."""
         if self._listed() != inputs["sources"]:
-            raise Failed("source", "it changed during the run", "a source stands still", "run again")
+            raise Failed("source", "it changed during the run", "a source must not change during a run", "run again")
 
     def _listed(self) -> list[list[str]]:
         return [list(source) for source in self.sources()]
 
 
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
-    """Identity of records: the source's content, and how it is read and split; `memory` caches file hashes."""
+    """Return the identity of records: source content, reading and splits; `memory` caches file hashes."""
     from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
     from tasks.data.sources import fingerprint
 
@@ -76,7 +76,7 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
 
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
-    """Identity of a snapshot: the records and the config."""
+    """Return the identity of a snapshot: the records and the config."""
     from tasks.data.snapshots import CODE
 
     return Identity({"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]))
@@ -85,7 +85,7 @@ def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
 def model(
     examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, base: Artifact | None = None
 ) -> Identity:
-    """Identity of a model: the examples and the training's config, without its layout over devices."""
+    """Return the identity of a model: the examples and the training's config, without its layout over devices."""
     from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
 
     parents = {"snapshot": examples} if base is None else {"snapshot": examples, "base": base}
@@ -93,7 +93,7 @@ def model(
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
-    """Identity of a report: the model, the examples and the evaluation's config."""
+    """Return the identity of a report: the model, the examples and the evaluation's config."""
     from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples}
@@ -108,7 +108,7 @@ def variant(
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
-    """Identity of a variant: its method, the model, its float parent, the gates and the evaluation's config."""
+    """Return the identity of a variant: method, model, float parent, gates and the evaluation's config."""
     from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
 
     parents = {"model": trained, "snapshot": examples}
@@ -120,7 +120,7 @@ def variant(
 
 
 def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
-    """Identity of an export: the accepted variants and the config."""
+    """Return the identity of an export: the accepted variants and the config."""
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}

@@ -118,7 +118,7 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
 
 
 def check_artifact_location(name: str, location: str) -> None:
-    """An experiment that was begun in the home of another machine keeps its files there, where only that one writes.
+    """Check that the experiment's artifacts are in this home; one that was begun on another machine keeps them there.
 
     Raises:
         Failed: they would be written to a folder of the same name on this machine, and be lost to MLflow.
@@ -140,7 +140,7 @@ def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:
 
 
 def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artifact, cached: bool) -> None:
-    """What a stage handed on: its digest, who made it, and for data an MLflow input."""
+    """Record a stage's artifact: its digest, the run that made it, and for data an MLflow input."""
     manifest = artifact.manifest
     what = stage if artifact.name == artifact.kind else f"{stage}.{artifact.name}"
     tags = {f"millrace.{what}": artifact.digest[:12]}  # short enough to be seen whole
@@ -161,7 +161,7 @@ def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artif
 
 
 def log_result(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, str]], description: str) -> None:
-    """Pictures and pages, and what the run came to."""
+    """Log pictures, pages and the results of the run."""
     for path, folder in pages:
         client.log_artifact(mlflow_id, str(path), folder or None)
     viewer = f"#/experiments/{client.get_run(mlflow_id).info.experiment_id}/runs/{mlflow_id}/artifacts/page.html{MODE}"
@@ -178,7 +178,7 @@ def end(client: MlflowClient, mlflow_id: str, run: Run, pages: list[tuple[Path, 
 
 
 def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """A config's leaves by dotted name."""
+    """Return a config's values by dotted name."""
     if isinstance(values, dict) and values:
         for key, value in values.items():
             yield from flat(value, f"{path}.{key}" if path else key)
@@ -187,5 +187,5 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_flag(value: Any) -> str:
-    """A parameter as its flag would give it."""
+    """Format a parameter as the value of its flag."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,6 @@
 """From the journal to MLflow, in a thread of the parent: in batches, late if it must be, never in the way.
 
-Everything that tracking does for a run is queued here. Whatever fails is tried again, and again at the end; a
+Everything that tracking does for a run is queued here. What fails is tried again, and once more at the end; a
 run is neither slowed nor stopped by it, and the journal keeps what could not be sent for the next attempt.
 """
 

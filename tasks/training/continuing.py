@@ -10,7 +10,7 @@ from tasks.data.order import steps_of
 from tasks.errors import Refused
 
 FIELD = "train.continue_from"
-RETRAIN = f"train it anew, without {FIELD}"
+RETRAIN = f"train a new model, without {FIELD}"
 MAY_DIFFER = {"steps", "epochs", "select", "early_stopping", "evaluate_every"}
 """Settings of `train` that may differ from the base's; `check_base` checks some of them in another way."""
 

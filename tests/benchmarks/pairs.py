@@ -12,7 +12,7 @@ Way = Callable[[], None]
 def compare(
     title: str, ways: dict[str, Way], *, rounds: int = 7, clock: Callable[[], float] = time.perf_counter
 ) -> None:
-    """Print how many times faster each way is than the first; the first stands twice, and its ratio is the noise."""
+    """Print how many times faster each way is than the first; the first runs twice, and its ratio is the noise."""
     names = list(ways)
     base = names[0]
     order = [*names, f"{base} again"]

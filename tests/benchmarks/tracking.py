@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.tracking
 
-Each figure is `train/step_ms` of a whole run, in turns; the local file stands twice, and its ratio is the noise.
+Each figure is `train/step_ms` of a whole run, in turns; the local file is measured twice, and its ratio is the noise.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.whole_run
 
 In turns, on a machine with nothing else to do: the bare script, `millrace run` in an empty home, the same again with
-every stage from the store, and the commands that only look. The bare script stands twice: its ratio is the noise.
+every stage from the store, and the commands that only look. The bare script runs twice: its ratio is the noise.
 """
 
 from __future__ import annotations

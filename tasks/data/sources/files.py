@@ -142,7 +142,7 @@ class Hashes:
                         raise CancelledError
                     sha.update(chunk)
             if _stat_of(self.root / path) != stat_key:
-                raise Failed(path, "it changed while it was read", "a source stands still", "run again")
+                raise Failed(path, "it changed while it was read", "a source must not change during a run", "run again")
             return stat_key, sha.hexdigest()
 
         return _read_or_fail(path, compute)

@@ -308,5 +308,5 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         rule = "a prepared data set holds it"
         raise Refused(
-            "source.data_dir", f"{path}: {type(error).__name__}", rule, "prepare the data set anew"
+            "source.data_dir", f"{path}: {type(error).__name__}", rule, "prepare the data set again"
         ) from error
