@@ -60,7 +60,7 @@ class EmbeddedServer:
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
-            time.sleep(0.1)
+            time.sleep(0.02)
         raise TimeoutError(f"no answer; last log line: {self._last_line()}")
 
     def _last_line(self) -> str:
