@@ -9,11 +9,11 @@ import typer
 
 from flows.reply import Reply
 from flows.session import check_server, prepare, registry_of
+from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused
 from tasks.runs.audit import REASON, Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, resolve_run
-from tasks.secrets import address_in
 from tasks.store.lock import locked
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
 from infra.services import QUIET
-from tasks import garbage
+from tasks.environment import garbage
+from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
-from tasks.secrets import address_in
 from tasks.store.lock import locked
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from infra.services import Answered, Layout, ask
+from tasks.environment.secrets import REMEDY, RULE, Missing, resolve, unreferenced
 from tasks.errors import Refused
-from tasks.secrets import REMEDY, RULE, Missing, resolve, unreferenced
 
 SILENCE = 210
 """Seconds without a heartbeat (sent every 30) after which a run is marked Crashed. If the API is down for a minute, a
@@ -42,7 +42,7 @@ def address_of(reference: str) -> str:
 
     Raises:
         Refused: it is no reference, or the value is no HTTP address; the message contains neither.
-        tasks.secrets.Missing: the variable or file does not exist.
+        tasks.environment.secrets.Missing: the variable or file does not exist.
     """
     if unreferenced(reference):
         raise Refused(OPTION, "a literal address", RULE, REMEDY)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
+from tasks.environment.secrets import REMEDY, RULE, resolve, unreferenced
 from tasks.errors import Failed, Refused
-from tasks.secrets import REMEDY, RULE, resolve, unreferenced
 
 SCHEMA = "mlflow"
 """Schema of MLflow's tables; Prefect's are in `public`."""
@@ -35,7 +35,7 @@ def address_of(given: str) -> str:
 
     Raises:
         Refused: it is no valid address, or has a literal password; the message does not contain it.
-        tasks.secrets.Missing: the variable or file of the reference does not exist.
+        tasks.environment.secrets.Missing: the variable or file of the reference does not exist.
     """
     named = not unreferenced(given)
     address = resolve(given) if named else given

@@ -17,7 +17,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tasks import garbage
+from tasks.environment import garbage
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""

@@ -20,8 +20,8 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
+from tasks.environment.secrets import address_in
 from tasks.errors import Refused
-from tasks.secrets import address_in
 
 Verdict = Literal["ok", "warning", "fault"]
 

@@ -23,7 +23,7 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
-from tasks.database_templates import copy_template, keep_template
+from tasks.environment.database_templates import copy_template, keep_template
 
 if TYPE_CHECKING:
     from infra.guard import Application

@@ -11,7 +11,7 @@ import pytest
 
 from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
-from tasks.database_templates import copy_template, keep_template
+from tasks.environment.database_templates import copy_template, keep_template
 from tasks.runs.home import Home
 from tests.load import load
 

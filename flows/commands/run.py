@@ -13,7 +13,7 @@ import typer
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
 from flows.session import check_addresses, prefect_server, prepare, start_server_early, use_stack, user_error
-from tasks import garbage
+from tasks.environment import garbage
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 

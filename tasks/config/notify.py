@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, Conflict, Section
-from tasks.secrets import PATTERN, REMEDY, RULE, unreferenced
+from tasks.environment.secrets import PATTERN, REMEDY, RULE, unreferenced
 
 Secret = Annotated[str, Field(json_schema_extra={"pattern": PATTERN})]
 """A reference. Prefect's form checks the pattern; in Python `unreferenced` does, so that errors contain no secret."""

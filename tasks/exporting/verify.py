@@ -30,7 +30,7 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
-    gc.disable()  # until TensorFlow is imported; see tasks/garbage.py, which cannot be imported here
+    gc.disable()  # until TensorFlow is imported; see tasks/environment/garbage.py, which cannot be imported here
     formats = load_formats(modules)
     for module in formats.values():
         importlib.import_module(module.RUNTIME)  # seconds, while the export is still written

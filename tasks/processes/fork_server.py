@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tasks import garbage
+from tasks.environment import garbage
 from tasks.errors import Failed
 
 CHILD = "tasks.processes.child"

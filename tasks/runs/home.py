@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tasks.environment.secrets import address_in
 from tasks.errors import Refused
-from tasks.secrets import address_in
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 from tasks.config import NotifyConfig
 from tasks.display import terminal
+from tasks.environment.secrets import Missing, resolve
 from tasks.pages.description import links
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
-from tasks.secrets import Missing, resolve
 
 TIMEOUT = 10.0
 """Time-out of a receiver in seconds."""

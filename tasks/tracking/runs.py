@@ -20,7 +20,7 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag, ViewTy
 from mlflow.tracking import MlflowClient
 
 from tasks.artifacts import Artifact
-from tasks.database_templates import copy_template, keep_template
+from tasks.environment.database_templates import copy_template, keep_template
 from tasks.errors import Failed
 from tasks.pages.description import MODE, PAGE
 from tasks.runs.history import short

@@ -1,0 +1,1 @@
+"""What a process takes from its environment: secrets by reference, database templates, garbage collection."""
