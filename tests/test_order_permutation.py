@@ -91,6 +91,8 @@ def test_arguments_outside_of_their_ranges_are_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=r"positions|needs"):
             permutation(np.array(positions), n, seed, epoch)
+    with pytest.raises(ValueError, match="needs"):
+        batch_rows(0, 4, 5, -1)
 
 
 def test_vectors_of_the_docs_hold() -> None:

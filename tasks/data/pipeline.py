@@ -46,7 +46,7 @@ class SnapshotReader:
             size = file.stat().st_size if file.exists() else None
             if size != row["bytes"]:
                 saw = "missing" if size is None else f"{size} bytes"
-                raise Failed(str(file), saw, f"must have {row['bytes']} bytes", "run again: it will be made again")
+                raise Failed(str(file), saw, f"must have {row['bytes']} bytes", "run again, which makes a new one")
 
     def arrays(self, split: str) -> dict[str, Array]:
         """Return the examples in stored order by feature, [rows, ...]: read-only, memory-mapped."""
