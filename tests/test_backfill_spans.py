@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from flows.commands.backfill import filled, spans, spelled
+from flows.commands.backfill import filled, span_name, spans
 from tasks.config.load import load
 from tasks.errors import Refused
 from tests.homes import DIGITS
@@ -14,9 +14,9 @@ from tests.homes import DIGITS
 
 def test_spans_are_whole_and_in_order() -> None:
     all_spans = spans("2026-02-27", "2026-03-02", "1d")
-    assert [spelled(begin) for begin, _ in all_spans] == ["2026-02-27", "2026-02-28", "2026-03-01"]
+    assert [span_name(begin) for begin, _ in all_spans] == ["2026-02-27", "2026-02-28", "2026-03-01"]
     assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(all_spans))
-    assert [spelled(begin) for begin, _ in spans("2026-01-01T06:00", "2026-01-01T18:00", "6h")] == [
+    assert [span_name(begin) for begin, _ in spans("2026-01-01T06:00", "2026-01-01T18:00", "6h")] == [
         "2026-01-01T06:00",
         "2026-01-01T12:00",
     ]
