@@ -67,6 +67,7 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.class_weights", "{'0': true}", "train.class_weights.0", "true; must be a number"),
         ("train.class_weights", "[1]", "train.class_weights", "must be a mapping"),
         ("train", "2026-13-01", "train", "read as YAML"),
+        ("source.glob", "**/*.txt", "source.glob", "**/*.txt; unknown key of source; one of kind, name, dataset"),
         ("train.accumulate", "24", "train.batch_size", "must divide by replicas x accumulate = 24; use 48 or 72"),
     ],
 )

@@ -54,6 +54,8 @@ def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
     try:
         return read_yaml(text)
     except yaml.YAMLError:
+        if not annotations:
+            return text  # a key that the section does not have, which the config refuses
         raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or fix its brackets") from None
 
 
