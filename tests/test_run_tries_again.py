@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from tasks.config.load import load
+from tasks.environment.garbage import THRESHOLD
 from tasks.errors import Failed, Lost
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
@@ -121,6 +123,10 @@ def variables_and_number(bench: Workbench) -> tuple[dict[str, str], float]:
     return dict(os.environ), float(np.random.random())
 
 
+def collection(bench: Workbench) -> tuple[bool, int, int]:
+    return gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count()
+
+
 def leave_temporary_file(bench: Workbench, killed: bool) -> str:
     path = tempfile.mkstemp()[1]
     if killed:
@@ -142,6 +148,13 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     (first, one), (second, other) = answers
     assert "TF_FIRST" in first and "TF_SECOND" in second and "TF_FIRST" not in second
     assert one != other
+
+
+def test_a_compute_process_collects_garbage_again_after_the_imports(tmp_path: Path) -> None:
+    with Crew(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
+        work = f"{__name__}:collection"
+        enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+    assert enabled and threshold == THRESHOLD and frozen > 100_000
 
 
 @pytest.mark.parametrize("end", ["normally", "killed"])
