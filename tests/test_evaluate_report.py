@@ -1,13 +1,16 @@
 """The report of a model trained on digits."""
 
+import io
 import json
 
+import matplotlib
 import numpy as np
 from PIL import Image
 
 from tasks.artifacts import Report
 from tasks.config import EvaluateConfig
 from tasks.data import open_snapshot
+from tasks.evaluation import pictures
 from tasks.evaluation.report import build
 
 
@@ -55,3 +58,15 @@ def test_report_repeats_its_bytes(digits, benches):
     assert len(names) >= 7
     for name in names:
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+
+
+def test_a_plot_is_drawn_as_matplotlib_saves_it():
+    """It is drawn in one pass, with its layout computed before."""
+    random = np.random.default_rng(0)
+    confidence, correct = random.random(200), random.random(200) < 0.5
+    drawn = pictures.reliability(confidence, correct, 15, "title")
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **pictures.STYLE}):
+        figure = pictures.reliability.__wrapped__(confidence, correct, 15, "title")
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    assert drawn == buffer.getvalue()
