@@ -62,7 +62,7 @@ def _permuted(places: Rows, n: int, keys: NDArray[np.uint64]) -> Rows:
     while outside.size:
         left, right = values[outside] >> half, values[outside] & mask
         for key in keys if keys.shape[1] == 1 else keys[:, outside]:
-            left, right = right, left ^ (_splitmix64(right + key) & mask)
+            left, right = right, left ^ (splitmix64(right + key) & mask)
         values[outside] = (left << half) | right
         outside = outside[values[outside] >= n]
     return values.astype(np.int64).reshape(places.shape)
@@ -142,7 +142,7 @@ def replica_share(batch_size: int, replicas: int) -> int:
     raise Refused("train.batch_size", batch_size, f"must divide by the number of replicas, {replicas}", nearest)
 
 
-def _splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply `_scramble` to every element; arrays of uint64 wrap without a warning."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

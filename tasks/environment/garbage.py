@@ -1,7 +1,7 @@
 """Python's garbage collection in a process that begins with seconds of imports.
 
-What is imported stays, and a collection searches all of it: the import of MLflow's tracking store takes a quarter
-longer with Python's defaults, that of TensorFlow an eighth.
+What is imported stays, and a collection searches all of it, so that imports take longer with Python's defaults
+(docs/decisions.md, 2026-11-23).
 """
 
 from __future__ import annotations

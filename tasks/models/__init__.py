@@ -27,8 +27,8 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
         seed: seed of the initial weights and of dropout, each layer with its own (`layers.layer_seed`).
 
     Returns:
-    A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
-    ([B, classes], [B, targets], or [B, T, vocabulary] of a transformer); every layer has a name.
+        A Keras model from an input named as the feature ([B, *shape], the feature's dtype) to float32 outputs
+        ([B, classes], [B, targets], or [B, T, vocabulary] of a transformer); every layer has a name.
 
     Raises:
         Failed: the features do not fit the architecture.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.order import batch_rows
+from tasks.data.order import batch_rows, splitmix64
 from tasks.models.features import TOKENS
 
 SPAN = 1000
@@ -58,10 +58,7 @@ class Ledger:
 
 def hash_of(rows: NDArray[np.int64]) -> int:
     """Return the sum modulo 2^64 of splitmix64 of each row number, which does not depend on their order."""
-    x = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int((x ^ (x >> np.uint64(31))).sum(dtype=np.uint64))
+    return int(splitmix64(rows.astype(np.uint64)).sum(dtype=np.uint64))
 
 
 def prove(model: Path, snapshot: Path) -> dict[str, Any]:
