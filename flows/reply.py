@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import sys
 import time
 import traceback
@@ -78,16 +77,6 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
             reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
     reply.print()
     raise typer.Exit(reply.exit_code)
-
-
-def stop_on_signals() -> None:
-    """Raise `Stopped` on SIGTERM and SIGINT, until a run installs its own handlers."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise Stopped(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
 
 
 def usage_error(error: typer.TyperException, arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
+from prefect.context import FlowRunContext
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import decisions_on, state_name, suspend
@@ -37,7 +38,7 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         config = kwargs.get("config", args[0] if args else None)
         assert isinstance(config, Config)
         request = run_request.get(RunRequest())
-        deployed = runtime.deployment.id is not None
+        deployed = _is_deployed()
         if deployed:
             request.decision_on = decisions_on(str(runtime.flow_run.id))
         try:
@@ -53,6 +54,12 @@ def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
         return Completed(name=state_name(request.run), message=in_a_line(request.run), data=made)
 
     return attempt
+
+
+def _is_deployed() -> bool:
+    """Return whether the flow run is one of a deployment; unlike `prefect.runtime`, without a request."""
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
 
 
 def _ended_by(stop: Stopped, deployed: bool) -> State:

@@ -8,9 +8,9 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
@@ -46,6 +46,8 @@ def check_addresses(home: Home) -> None:
 
 def use_stack(home: Home) -> None:
     """Use the servers of `millrace up` if they run and the environment names no others."""
+    if not home.stack_file.exists():
+        return
     from infra.services import client_environment
     from infra.stack import Stack
 
@@ -61,6 +63,13 @@ def use_stack(home: Home) -> None:
         if name in living and variable not in os.environ:
             of_stack = client_environment(layout).items()
             os.environ.update({key: value for key, value in of_stack if key.startswith(prefix)})
+
+
+def choose_servers(home: Home) -> None:
+    """Check the servers' addresses in the environment, use the stack if it runs, and set Prefect's environment."""
+    check_addresses(home)
+    use_stack(home)
+    prepare(home)
 
 
 def prepare(home: Home) -> None:
@@ -90,31 +99,51 @@ def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callab
     `meanwhile` is called while the server starts.
     """
     if given := address_in("PREFECT_API_URL"):
-        meanwhile()
         check_server(given)
+        meanwhile()
         import_prefect()
         yield
         return
-    # only one run creates the database
-    with nullcontext() if started else locked(home.root / ".prefect.lock"):
-        server = started or start_server(home)
-        os.environ["PREFECT_API_URL"] = server.url
-        meanwhile()
-        import_prefect()
-        try:
-            server.wait()
-        except TimeoutError as late:
-            rule, remedy = "Prefect's server must start", "fix the cause, and run again"
-            raise Failed(str(server.log), late, rule, remedy) from None
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-
-    # that server does not check heartbeats, and a flow waits up to a second at its end for the thread that sends them
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+    with ExitStack() as settings:
+        # only one run creates the database
+        with nullcontext() if started else locked(home.root / ".prefect.lock"):
+            server = started or start_server(home)
+            os.environ["PREFECT_API_URL"] = server.url
+            meanwhile()
+            import_prefect()
+            settings.enter_context(settings_for_embedded())
+            try:
+                server.wait()
+            except TimeoutError as late:
+                rule, remedy = "Prefect's server must start", "fix the cause, and run again"
+                raise Failed(str(server.log), late, rule, remedy) from None
         yield
 
 
+def settings_for_embedded() -> AbstractContextManager[Any]:
+    """Return Prefect's settings for a server of this process."""
+    from prefect.settings import (
+        PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+        PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        temporary_settings,
+    )
+
+    return temporary_settings(
+        {
+            PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,  # no browser uses that server
+            PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED: False,  # it is of the same environment
+            # it does not check them, and a flow waits up to a second at its end for the thread that sends them
+            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+        }
+    )
+
+
 def import_prefect() -> None:
-    """Import Prefect, while the server starts."""
+    """Import Prefect with its engines, which the first call of a flow imports otherwise, while the server starts."""
+    import prefect.flow_engine
+    import prefect.task_engine  # noqa: F401
+
     import flows.running  # noqa: F401
 
     garbage.resume()

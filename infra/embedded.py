@@ -18,6 +18,7 @@ import urllib.request
 from pathlib import Path
 
 from tasks.environment import garbage
+from tasks.environment.database_templates import is_current
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -82,13 +83,17 @@ def main() -> None:
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
     garbage.pause()
+    garbage.skip_at_exit()
+    database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"
+    if current := is_current("prefect", database):
+        os.environ["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "false"  # looking for migrations takes 0.4 s
     import uvicorn
 
     from infra.prefect_server import make_database
 
     garbage.resume()
 
-    make_database()
+    make_database(database if current else None)
     uvicorn.run(
         "infra.prefect_server:application",
         factory=True,

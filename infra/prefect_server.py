@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from prefect.server.api.server import create_app
+from prefect.server.api import server
 from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.server.database.dependencies import MODELS_DEPENDENCIES, provide_database_interface
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 WAIT = 60.0
 """Seconds that a transaction waits for its turn, as long as Prefect lets SQLite wait for its lock."""
+
+FIRST = ("/admin", "/events", "/flows", "/artifacts", "/logs", "/flow_runs")
+"""Prefixes of the routers that a run uses. The first requests build routers in their order, until one matches."""
 
 _turn: ContextVar[object | None] = ContextVar("turn", default=None)
 
@@ -67,10 +70,15 @@ class InTurn(AioSqliteConfiguration):
             self._writing.release()
 
 
-def make_database() -> None:
-    """Create Prefect's SQLite file, unless it exists, as a copy of the template, which the first call creates."""
+def make_database(current: Path | None) -> None:
+    """Create Prefect's SQLite file, unless it exists, as a copy of the template, which the first call creates.
+
+    A database other than `current`, for which migrations are off, is migrated.
+    """
     database = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
     path = Path(database.database or "")
+    if current is not None and path != current:
+        asyncio.run(provide_database_interface().create_db())
     if database.get_backend_name() != "sqlite" or path.exists() or copy_template("prefect", path):
         return
     asyncio.run(provide_database_interface().create_db())
@@ -83,7 +91,9 @@ def application() -> Application:
     if address.startswith("sqlite"):
         copy_template("prefect", Path(make_url(address).database or ""))
         MODELS_DEPENDENCIES["database_config"] = InTurn(address)
-    return create_app()
+    in_order = sorted(server.API_ROUTERS, key=lambda router: router.prefix not in FIRST)
+    server.API_ROUTERS = cast(Any, tuple(in_order))
+    return server.create_app()
 
 
 def guarded() -> Application:

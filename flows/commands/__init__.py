@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from flows.commands import (
@@ -28,8 +26,6 @@ from flows.commands import (
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
 from flows.flags import SETTINGS
-from flows.reply import stop_on_signals, usage_error
-from tasks.errors import Stopped
 
 app = typer.Typer(
     name="millrace",
@@ -58,14 +54,3 @@ app.command("gc")(gc.gc)
 app.command("backup")(backup.backup)
 app.command("restore")(restore.restore)
 app.command("doctor")(doctor.doctor)
-
-
-def main() -> None:
-    """Run a command; usage errors too are one line and exit code 2."""
-    stop_on_signals()
-    try:
-        sys.exit(app(standalone_mode=False))
-    except typer.TyperException as error:
-        sys.exit(usage_error(error, sys.argv[1:]))
-    except Stopped as stop:
-        sys.exit(stop.exit_code)

@@ -12,7 +12,7 @@ import typer
 
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
-from flows.session import check_addresses, prefect_server, prepare, start_server_early, use_stack, user_error
+from flows.session import choose_servers, prefect_server, start_server_early, user_error
 from tasks.environment import garbage
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -35,10 +35,8 @@ def run(
         name, preset, flags = parse(context.args)
         garbage.pause()
         home = find_home().readable()
-        check_addresses(home)
-        use_stack(home)
-        prepare(home)
-        server = start_server_early(home)
+        choose_servers(home)
+        server = context.obj or start_server_early(home)
         from tasks.config.load import load, validate
         from tasks.display import terminal
         from tasks.stage.attempt import start_imports
@@ -50,7 +48,12 @@ def run(
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         address = os.environ.get("PREFECT_API_URL")
         terminal.wait(f"connecting to Prefect at {address}" if address else "starting Prefect")
-        with prefect_server(home, server, lambda: start_imports(home, name, config)):
+
+        def meanwhile() -> None:
+            start_imports(home, name, config)
+            importlib.import_module(f"flows.{name}")
+
+        with prefect_server(home, server, meanwhile):
             from flows.running import RunRequest, run_request
 
             flow = getattr(importlib.import_module(f"flows.{name}"), name)

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import quote
 
 
 def template_of(package: str) -> Path:
@@ -34,6 +35,19 @@ def keep_template(package: str, database: Path) -> None:
     if not template.exists():
         with contextlib.suppress(OSError, sqlite3.Error):
             _copy(database, template)
+
+
+def is_current(package: str, database: Path) -> bool:
+    """Return whether a database has the schema of the template, so that it needs no migration."""
+
+    def revision(path: Path) -> list[tuple[str]]:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as opened:
+            return opened.execute("SELECT version_num FROM alembic_version").fetchall()
+
+    try:
+        return revision(database) == revision(template_of(package))
+    except sqlite3.Error:  # one of them is missing
+        return False
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -6,6 +6,7 @@ What is imported stays, and a collection searches all of it, so that imports tak
 
 from __future__ import annotations
 
+import atexit
 import gc
 
 THRESHOLD = 50_000
@@ -16,6 +17,11 @@ and a compiled function is traced with many objects."""
 def pause() -> None:
     """Collect nothing until `resume`."""
     gc.disable()
+
+
+def skip_at_exit() -> None:
+    """Skip the collection of all objects with which Python ends; the system frees their memory."""
+    atexit.register(gc.freeze)
 
 
 def resume() -> None:

@@ -10,6 +10,14 @@ from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 from tasks.store.files import write
 
+TEMPLATE = "run_page.html.j2"
+
+
+def compile_template() -> None:
+    """Compile the template of the page ahead of its use."""
+    for name in (TEMPLATE, "style.css"):
+        templates.environment().get_template(name)
+
 
 def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     """Write `page.html`, `config.yaml` (a preset that repeats the run) and `description.md` in the run's folder.
@@ -33,7 +41,7 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
 def render(facts: Facts) -> str:
     """Return the HTML of the page."""
     return templates.page(
-        "run_page.html.j2",
+        TEMPLATE,
         facts=facts,
         record=facts.record,
         attempts=sections.attempts(facts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ from tasks.display.words import one
 
 def page(template: str, **values: Any) -> str:
     """Return the HTML of a template; values are escaped unless the template marks them as safe."""
+    return environment().get_template(template).render(**values)
+
+
+@functools.cache
+def environment() -> Environment:
+    """Return the environment of the templates; it keeps those that it has compiled."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -22,4 +29,4 @@ def page(template: str, **values: Any) -> str:
     )
     environment.filters |= {"seconds": seconds, "one": one}
     environment.globals["zip"] = zip
-    return environment.get_template(template).render(**values)
+    return environment

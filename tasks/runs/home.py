@@ -47,6 +47,11 @@ class Home:
         return self.root / "mlflow.db"
 
     @property
+    def stack_file(self) -> Path:
+        """Path of the layout and the processes of `millrace up`."""
+        return self.root / "stack.json"
+
+    @property
     def mlflow_uri(self) -> str:
         """Address of MLflow: that in the environment, or the local database."""
         return address_in("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlflow_file}"
@@ -54,7 +59,7 @@ class Home:
     def owns(self, address: str) -> bool:
         """Return whether `millrace up` started the MLflow server at an address for this home."""
         try:
-            layout = json.loads((self.root / "stack.json").read_bytes())["layout"]
+            layout = json.loads(self.stack_file.read_bytes())["layout"]
         except (OSError, ValueError, KeyError):
             return False
         host, port = urlsplit(address).hostname or "", urlsplit(address).port

@@ -127,10 +127,11 @@ def threads_of(config: Config) -> int:
 def start_imports(home: Home, flow: str, config: Config) -> None:
     """Start importing TensorFlow in the fork server; where the same run has finished before, import the tracking store.
 
-    All artifacts are in the store then, and tracking is most of the work.
+    All artifacts are in the store then, and tracking and the run's page are most of the work.
     """
     if finished_before(home, flow, config):
         import_store(home.mlflow_uri)
+        run_page.compile_template()
     else:
         fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,6 +22,9 @@ from tasks.config import (
     identity,
 )
 from tasks.errors import Failed
+
+installed = functools.cache(version)
+"""Returns the installed version of a package."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Identity:
 
     def inputs(self, kind: type[Artifact]) -> dict[str, Any]:
         """Return the inputs of the digest."""
-        libraries = {name: version(name) for name in sorted(self.code.libraries)}
+        libraries = {name: installed(name) for name in sorted(self.code.libraries)}
         return {
             "kind": kind.kind,
             "format": kind.format,

@@ -1,10 +1,14 @@
-"""Artifacts of a flow run in Prefect: tables, progress and description. Errors of the server do not fail the run."""
+"""Artifacts of a flow run in Prefect: tables, progress and description.
+
+Threads send them, so that the server does not delay the stages. Its errors do not fail the run.
+"""
 
 from __future__ import annotations
 
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -31,9 +35,11 @@ EVERY = 10.0
 LAST = 5.0
 """Seconds that the last update may take."""
 
+_sender = ThreadPoolExecutor(1, "artifacts")
+
 
 class Progress:
-    """Progress of a stage, which a thread sends to Prefect at intervals, so that the server does not delay the work."""
+    """Progress of a stage, which a thread sends to Prefect at intervals."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
@@ -112,17 +118,22 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
 
 
 def description(run: Run) -> None:
-    """Create an artifact with the description of the run."""
+    """Create an artifact with the description of the run, and wait until all artifacts of the run are sent."""
     path = run.folder / "description.md"
     if path.exists():
         text = path.read_text()
         _create("the run's description", lambda: create_markdown_artifact(text, key="run", description=run.run_id))
+    _sender.submit(lambda: None).result()
 
 
 def _create(what: str, create: Callable[[], Any]) -> None:
-    if FlowRunContext.get() is None:
-        return
-    try:
-        create()
-    except Exception as error:
-        terminal.say(f"warning: Prefect did not accept {what}: {error}", style="yellow")
+    """Create an artifact after those before it, in the context of the caller."""
+
+    def send() -> None:
+        try:
+            create()
+        except Exception as error:
+            terminal.say(f"warning: Prefect did not accept {what}: {error}", style="yellow")
+
+    if FlowRunContext.get() is not None:
+        _sender.submit(contextvars.copy_context().run, send)

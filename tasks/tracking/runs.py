@@ -53,8 +53,9 @@ def connect(uri: str) -> MlflowClient:
 
 
 def import_database_store() -> None:
-    """Import MLflow's database store and map its tables, which takes a second."""
-    from mlflow.store.tracking import sqlalchemy_store  # noqa: F401
+    """Import MLflow's database stores and map their tables, which takes a second."""
+    from mlflow.store.model_registry import sqlalchemy_workspace_store  # noqa: F401
+    from mlflow.store.tracking import sqlalchemy_workspace_store as tracking_store  # noqa: F401
     from sqlalchemy.orm import configure_mappers
 
     configure_mappers()

@@ -1,0 +1,64 @@
+"""The `millrace` command: handlers of signals and, for a run, Prefect's server first; both before the long imports."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tasks.environment import garbage
+from tasks.errors import Stopped, UserError
+
+if TYPE_CHECKING:
+    from infra.embedded import EmbeddedServer
+
+
+def main() -> None:
+    """Run a command; usage errors too are one line and exit code 2."""
+    stop_on_signals()
+    garbage.pause()
+    garbage.skip_at_exit()
+    words = sys.argv[1:]
+    try:
+        server = start_server(words)
+        import typer
+
+        from flows.commands import app
+        from flows.reply import usage_error
+
+        garbage.resume()
+        try:
+            sys.exit(app(standalone_mode=False, obj=server))
+        except typer.TyperException as error:
+            sys.exit(usage_error(error, words))
+    except Stopped as stop:
+        sys.exit(stop.exit_code)
+
+
+def stop_on_signals() -> None:
+    """Raise `Stopped` on SIGTERM and SIGINT, until a run installs its own handlers."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Stopped(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def start_server(words: list[str]) -> EmbeddedServer | None:
+    """Start Prefect's server if the command is a run that will need one; its import takes longest."""
+    if words[:1] != ["run"] or "--help" in words:
+        return None
+    from flows.session import choose_servers, start_server_early
+    from tasks.runs.home import find_home
+
+    with contextlib.suppress(UserError, OSError):  # the command checks the same, and prints what is wrong
+        home = find_home().readable()
+        choose_servers(home)
+        return start_server_early(home)
+    return None
+
+
+if __name__ == "__main__":
+    main()
