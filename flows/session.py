@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import urllib.error
@@ -93,15 +94,14 @@ def start_server_early(home: Home) -> EmbeddedServer | None:
 
 
 @contextmanager
-def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callable[[], None]) -> Iterator[None]:
+def prefect_server(home: Home, started: EmbeddedServer | None, imports: Callable[[], None]) -> Iterator[None]:
     """Use within the block the server that the environment names, or one that was or is started by this process.
 
-    `meanwhile` is called while the server starts.
+    `imports` is called while the server starts; it imports what the run needs.
     """
     if given := address_in("PREFECT_API_URL"):
+        imports()
         check_server(given)
-        meanwhile()
-        import_prefect()
         yield
         return
     with ExitStack() as settings:
@@ -109,8 +109,7 @@ def prefect_server(home: Home, started: EmbeddedServer | None, meanwhile: Callab
         with nullcontext() if started else locked(home.root / ".prefect.lock"):
             server = started or start_server(home)
             os.environ["PREFECT_API_URL"] = server.url
-            meanwhile()
-            import_prefect()
+            imports()
             settings.enter_context(settings_for_embedded())
             try:
                 server.wait()
@@ -139,13 +138,12 @@ def settings_for_embedded() -> AbstractContextManager[Any]:
     )
 
 
-def import_prefect() -> None:
-    """Import Prefect with its engines, which the first call of a flow imports otherwise, while the server starts."""
+def import_prefect(flow: str) -> None:
+    """Import a flow, and Prefect with its engines, which the first call of a flow imports otherwise."""
     import prefect.flow_engine
     import prefect.task_engine  # noqa: F401
 
-    import flows.running  # noqa: F401
-
+    importlib.import_module(f"flows.{flow}")
     garbage.resume()
 
 

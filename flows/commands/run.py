@@ -6,13 +6,14 @@ import importlib
 import os
 import shutil
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import typer
 
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
-from flows.session import choose_servers, prefect_server, start_server_early, user_error
+from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
 from tasks.environment import garbage
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -39,7 +40,7 @@ def run(
         server = context.obj or start_server_early(home)
         from tasks.config.load import load, validate
         from tasks.display import terminal
-        from tasks.stage.attempt import start_imports
+        from tasks.stage.attempt import import_tracking, start_fork_server
 
         config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
         check_release(name, config.release.model, home)
@@ -49,11 +50,13 @@ def run(
         address = os.environ.get("PREFECT_API_URL")
         terminal.wait(f"connecting to Prefect at {address}" if address else "starting Prefect")
 
-        def meanwhile() -> None:
-            start_imports(home, name, config)
-            importlib.import_module(f"flows.{name}")
+        def imports() -> None:
+            computes = start_fork_server(home, name, config)
+            import_prefect(name)
+            if not computes:
+                Thread(target=import_tracking, args=(home,), name="imports").start()
 
-        with prefect_server(home, server, meanwhile):
+        with prefect_server(home, server, imports):
             from flows.running import RunRequest, run_request
 
             flow = getattr(importlib.import_module(f"flows.{name}"), name)

@@ -124,16 +124,21 @@ def threads_of(config: Config) -> int:
     return config.resources.threads or available_threads()
 
 
-def start_imports(home: Home, flow: str, config: Config) -> None:
-    """Start importing TensorFlow in the fork server; where the same run has finished before, import the tracking store.
+def start_fork_server(home: Home, flow: str, config: Config) -> bool:
+    """Start importing TensorFlow in the fork server, and return True, unless the same run has finished before.
 
-    All artifacts are in the store then, and tracking and the run's page are most of the work.
+    All its artifacts are in the store then.
     """
     if finished_before(home, flow, config):
-        import_store(home.mlflow_uri)
-        run_page.compile_template()
-    else:
-        fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
+        return False
+    fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
+    return True
+
+
+def import_tracking(home: Home) -> None:
+    """Import the tracking store, and compile the page's template: most of the work where no stage computes."""
+    import_store(home.mlflow_uri)
+    run_page.compile_template()
 
 
 @dataclass
@@ -154,7 +159,7 @@ current: ContextVar[Attempt] = ContextVar("attempt")
 def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: RunRequest, prefect_id: str | None) -> Any:
     """Run a flow's body as an attempt, a second time after a damaged artifact, and record its end."""
     home = find_home()
-    start_imports(home, flow, config)
+    start_fork_server(home, flow, config)
     signals = Signals()
     opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
     with machine_errors("the run", home.root), signals.handled(), opened_run as run:
