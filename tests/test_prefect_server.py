@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
+import time
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
-from tasks.environment.database_templates import copy_template, keep_template
+from tasks.environment.database_templates import copy_template, is_current, keep_template
 from tasks.runs.home import Home
-from tests.load import load
+from tests.homes import DIGITS, SMALL, CommandHome
+from tests.load import Client, load
 
 
 def test_several_clients_at_a_time_are_all_answered(tmp_path: Path) -> None:
@@ -57,3 +61,55 @@ def test_an_empty_database_is_copied_only_for_the_same_version(tmp_path: Path, m
     assert copy_template("prefect", tmp_path / "new")
     with closing(sqlite3.connect(tmp_path / "new")) as new:
         assert new.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]
+
+
+def test_a_database_of_another_schema_is_not_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    home = tmp_path / "a home, 100 %?"
+    home.mkdir()
+    with closing(sqlite3.connect(home / "made")) as made, made:
+        made.executescript("CREATE TABLE alembic_version (version_num); INSERT INTO alembic_version VALUES ('a')")
+    assert not is_current("prefect", home / "made")
+    keep_template("prefect", home / "made")
+    assert is_current("prefect", home / "made")
+    assert not is_current("prefect", home / "missing")
+    with closing(sqlite3.connect(home / "made")) as made, made:
+        made.execute("UPDATE alembic_version SET version_num = 'b'")
+    assert not is_current("prefect", home / "made")
+
+
+def test_the_database_that_the_settings_name_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although that of the home is current; a router that no run uses answers as well."""
+    if not copy_template("prefect", tmp_path / "prefect/prefect.db"):
+        first = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
+        first.wait()
+        first.stop()
+    assert is_current("prefect", tmp_path / "prefect/prefect.db")
+    other = tmp_path / "other.db"
+    other.touch()
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{other}")
+    server = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
+    try:
+        server.wait()
+        ask = Client(server.url, answers := [])
+        ask("POST", "flows/", {"name": "any"})
+        ask("POST", "deployments/filter", {})
+    finally:
+        server.stop()
+    assert [answer.status for answer in answers] == [201, 200]
+    with closing(sqlite3.connect(other)) as migrated:
+        assert migrated.execute("SELECT name FROM flow").fetchall() == [("any",)]
+
+
+def test_a_run_starts_one_server_and_leaves_none(finished: CommandHome, tmp_path: Path) -> None:
+    home = replace(finished.copied_to(tmp_path / "home"), own_processes=True)
+    run, servers = home.start("run", "pipeline", DIGITS, *SMALL), set[psutil.Process]()
+    while run.poll() is None:
+        with suppress(psutil.Error):  # one that has just ended
+            children = psutil.Process(run.pid).children()
+            servers |= {child for child in children if "infra.embedded" in child.cmdline()}
+        time.sleep(0.05)
+    output = run.communicate()
+    assert run.returncode == 0, output
+    [server] = servers
+    assert not server.is_running()

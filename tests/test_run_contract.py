@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,15 @@ def test_a_runs_folder_holds_what_the_contract_names(finished: CommandHome) -> N
         "page.html",
     }
     assert json.loads((folder / "ledger.jsonl").read_text().splitlines()[-1])["to"] == 60
+
+
+def test_every_artifact_of_the_store_has_its_table_in_prefect(finished: CommandHome) -> None:
+    """A thread sends them while the stages run; none is left behind."""
+    with closing(sqlite3.connect(finished.root / "prefect/prefect.db")) as prefect:
+        keys = [key for (key,) in prefect.execute("SELECT key FROM artifact WHERE type IN ('table', 'markdown')")]
+    stages = finished.newest_run()["stages"]
+    tables = [f"{stage}-{row['name']}".replace("_", "-") for stage in STAGES[:-1] for row in stages[stage]]
+    assert sorted(keys) == sorted([*tables, "run"])
 
 
 def test_list_show_and_verify_answer(finished: CommandHome) -> None:
