@@ -38,15 +38,18 @@ def keep_template(package: str, database: Path) -> None:
 
 
 def is_current(package: str, database: Path) -> bool:
-    """Return whether a database has the schema of the template, so that it needs no migration."""
+    """Return whether a database needs no migration: it has the schema of the template, or will be a copy of it."""
+    template = template_of(package)
+    if not database.exists():
+        return template.is_file()
 
     def revision(path: Path) -> list[tuple[str]]:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as opened:
             return opened.execute("SELECT version_num FROM alembic_version").fetchall()
 
     try:
-        return revision(database) == revision(template_of(package))
-    except sqlite3.Error:  # one of them is missing
+        return revision(database) == revision(template)
+    except sqlite3.Error:  # no template, or not such a database
         return False
 
 
