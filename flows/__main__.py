@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tasks.environment import garbage
+from tasks.environment import garbage, stop_signals
 from tasks.errors import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; usage errors too are one line and exit code 2."""
-    stop_on_signals()
+    stop_signals.install(stop)
     garbage.pause()
     garbage.skip_at_exit()
     words = sys.argv[1:]
@@ -32,18 +32,16 @@ def main() -> None:
             sys.exit(app(standalone_mode=False, obj=server))
         except typer.TyperException as error:
             sys.exit(usage_error(error, words))
-    except Stopped as stop:
-        sys.exit(stop.exit_code)
+    except Stopped as stopped:  # before a command began
+        print(stopped, file=sys.stderr)
+        sys.exit(stopped.exit_code)
 
 
-def stop_on_signals() -> None:
-    """Raise `Stopped` on SIGTERM and SIGINT, until a run installs its own handlers."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise Stopped(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+def stop(number: int, frame: Any) -> None:
+    """Raise `Stopped`; the handler of stop signals until a run installs its own."""
+    if number == signal.SIGHUP:
+        stop_signals.leave_terminal()
+    raise Stopped(number)
 
 
 def start_server(words: list[str]) -> EmbeddedServer | None:

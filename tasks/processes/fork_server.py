@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.environment import garbage
+from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Failed
 
 CHILD = "tasks.processes.child"
@@ -72,7 +73,6 @@ MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -277,7 +277,7 @@ class Forker:
         import numpy as np
 
         signal.set_wakeup_fd(-1)
-        for number in (*HANDLED_SIGNALS, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):  # SIGHUP is meant for the command
             signal.signal(number, signal.SIG_DFL)
         self._control.close()
         for status in self._statuses.values():
@@ -320,7 +320,7 @@ def preload() -> Callable[[Connection], None]:
 def main() -> None:
     """Import what all compute processes need, then fork them."""
     exit_with_parent(int(sys.argv[2]))
-    for number in HANDLED_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
+    for number in STOP_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
         signal.signal(number, signal.SIG_IGN)
     Forker(socket.socket(fileno=int(sys.argv[1])), preload()).run()
 
