@@ -1,10 +1,24 @@
-"""The `millrace` command: handlers of signals and, for a run, Prefect's server first; both before the long imports."""
+"""The `millrace` command: what must be done before the long imports, and for a run, Prefect's server."""
 
 from __future__ import annotations
 
+import os
+import sys
+
+
+def leave_pythonpath() -> None:
+    """Remove the folders of `PYTHONPATH` from the import path, apart from that of Millrace itself."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if "PYTHONPATH" in os.environ:
+        given = {os.path.abspath(folder) for folder in os.environ.pop("PYTHONPATH").split(os.pathsep)}
+        sys.path[:] = [path for path in sys.path if path not in given - {root}]
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the processes of libraries
+
+
+leave_pythonpath()  # before another import, as a module in such a folder may have the same name
+
 import contextlib
 import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tasks.environment import garbage, stop_signals

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tasks.environment import garbage
 from tasks.environment.database_templates import is_current
+from tasks.environment.interpreter import PYTHON, environment
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -47,11 +48,11 @@ class EmbeddedServer:
         self.url = f"http://127.0.0.1:{self.port}/api"
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "infra.embedded", str(os.getpid()), str(self.port)],
+                [*PYTHON, "-m", "infra.embedded", str(os.getpid()), str(self.port)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)},
+                env=environment({**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)}),
                 process_group=0,
             )
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.environment import garbage
+from tasks.environment.interpreter import PYTHON, SAFE
 from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Failed
 
@@ -60,7 +61,7 @@ COMPUTE = {
 }
 
 PASSED_ON = re.compile(
-    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON(?!PATH)\w*|LD_LIBRARY_PATH|LD_PRELOAD"
     r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC)_\w+|MILLRACE_HOME"
     r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
 )
@@ -78,7 +79,7 @@ PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 def environment(threads: int) -> dict[str, str]:
     """Return the variables of a compute process with this number of threads."""
     passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    return {**passed_on, **COMPUTE, "OMP_NUM_THREADS": str(threads)}
+    return {**passed_on, **COMPUTE, **SAFE, "OMP_NUM_THREADS": str(threads)}
 
 
 def exit_with_parent(parent: int) -> None:
@@ -164,7 +165,7 @@ class ForkServer:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
+                [*PYTHON, "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
