@@ -20,6 +20,7 @@ from pathlib import Path
 from tasks.environment import garbage
 from tasks.environment.database_templates import is_current
 from tasks.environment.interpreter import PYTHON, environment
+from tasks.environment.log_part import LogPart
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -41,7 +42,7 @@ class EmbeddedServer:
 
     def __init__(self, prefect_home: Path, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = log
+        self.log = LogPart(log)
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -57,16 +58,14 @@ class EmbeddedServer:
             )
 
     def wait(self) -> None:
-        """Wait until it answers; raise `TimeoutError` with its last log line if it does not."""
+        """Wait until it answers; raise `TimeoutError` with the cause in its log if it does not."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"no answer; last log line: {self._last_line()}")
-
-    def _last_line(self) -> str:
-        return (self.log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:200]
+        saw = "its process ended" if self.process.poll() is not None else f"no answer in {PATIENCE:.0f} s"
+        raise TimeoutError(f"{saw}; it wrote: {self.log.cause()}")
 
     def stop(self) -> None:
         """Stop the server."""

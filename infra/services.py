@@ -242,6 +242,10 @@ def surroundings(own: dict[str, str]) -> dict[str, str]:
     return {**inherited, **QUIET, **SAFE, "PYTHONUNBUFFERED": "1", **own}
 
 
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Opens addresses of this machine, without the proxies of the environment."""
+
+
 class Answered(Failed):
     """A server of the stack answered with an error: HTTP status `code`, and its message in `saw`."""
 
@@ -258,7 +262,7 @@ def _answered(url: str, code: int, reason: str) -> Answered:
 def answers(url: str, timeout: float = 5.0) -> bool:
     """Return whether an address answers 200."""
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:
+        with direct.open(url, timeout=timeout) as answer:
             return bool(answer.status == 200)
     except (OSError, ValueError, HTTPException):
         return False
@@ -277,7 +281,7 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
     while True:
         request = urllib.request.Request(url, data, sent_headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
+            with direct.open(request, timeout=timeout) as answer:
                 content = answer.read()
                 break
         except urllib.error.HTTPError as error:
