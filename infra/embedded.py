@@ -21,6 +21,7 @@ from tasks.environment import garbage
 from tasks.environment.database_templates import is_current
 from tasks.environment.interpreter import PYTHON, environment
 from tasks.environment.log_part import LogPart
+from tasks.errors import Failed
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -45,6 +46,8 @@ class EmbeddedServer:
         self.log = LogPart(log)
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
+            free.listen()
+            check_loopback(free.getsockname())
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/api"
         with open(log, "ab") as output:
@@ -75,6 +78,15 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def check_loopback(address: tuple[str, int]) -> None:
+    """Raise `Failed` if this machine cannot connect to a listening address of its own."""
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except OSError as error:
+        saw, rule = error.strerror or str(error), "Prefect's server needs the loopback interface"
+        raise Failed(address[0], saw, rule, "enable it: ip link set lo up") from None
 
 
 def main() -> None:
