@@ -1,13 +1,27 @@
-"""The `millrace` command: handlers of signals and, for a run, Prefect's server first; both before the long imports."""
+"""The `millrace` command: what must be done before the long imports, and for a run, Prefect's server."""
 
 from __future__ import annotations
 
+import os
+import sys
+
+
+def leave_pythonpath() -> None:
+    """Remove the folders of `PYTHONPATH` from the import path, apart from that of Millrace itself."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if "PYTHONPATH" in os.environ:
+        given = {os.path.abspath(folder) for folder in os.environ.pop("PYTHONPATH").split(os.pathsep)}
+        sys.path[:] = [path for path in sys.path if path not in given - {root}]
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the processes of libraries
+
+
+leave_pythonpath()  # before another import, as a module in such a folder may have the same name
+
 import contextlib
 import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
-from tasks.environment import garbage
+from tasks.environment import garbage, proxies, stop_signals
 from tasks.errors import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -16,7 +30,8 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; usage errors too are one line and exit code 2."""
-    stop_on_signals()
+    stop_signals.install(stop)
+    proxies.bypass()
     garbage.pause()
     garbage.skip_at_exit()
     words = sys.argv[1:]
@@ -32,18 +47,16 @@ def main() -> None:
             sys.exit(app(standalone_mode=False, obj=server))
         except typer.TyperException as error:
             sys.exit(usage_error(error, words))
-    except Stopped as stop:
-        sys.exit(stop.exit_code)
+    except Stopped as stopped:  # before a command began
+        print(stopped, file=sys.stderr)
+        sys.exit(stopped.exit_code)
 
 
-def stop_on_signals() -> None:
-    """Raise `Stopped` on SIGTERM and SIGINT, until a run installs its own handlers."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise Stopped(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+def stop(number: int, frame: Any) -> None:
+    """Raise `Stopped`; the handler of stop signals until a run installs its own."""
+    if number == signal.SIGHUP:
+        stop_signals.leave_terminal()
+    raise Stopped(number)
 
 
 def start_server(words: list[str]) -> EmbeddedServer | None:

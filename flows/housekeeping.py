@@ -28,8 +28,8 @@ def gc(keep: Count = 10, days: Count | None = 90) -> Any:
 
 
 @flow(name="backup", flow_run_name="backup")
-def backup(folder: str = "backups", keep: Count = 7) -> Any:
-    """Back up the home into `folder` (relative to the home), and keep the newest `keep` backups."""
+def backup(folder: str = ".millrace-backups", keep: Count = 7) -> Any:
+    """Back up the home into `folder`, relative to the folder that has the home; keep its newest `keep` backups."""
     home = find_home()
-    made = back_up(home, home.root / Path(folder).expanduser(), keep)
+    made = back_up(home, home.root.parent / Path(folder).expanduser(), keep)
     return Completed(message=f"{made}, {kilobytes(size(made))}, verified")

@@ -15,11 +15,14 @@ from tasks.runs.home import Home
 
 
 def back_up(home: Home, folder: Path, keep: int | None) -> Path:
-    """Back up this home, verify the backup, and return its folder."""
+    """Back up this home, verify the backup, delete all but the newest `keep` of this home, and return its folder."""
     layout = Stack(home.root).layout
     address = databases.address_of(layout.database) if layout is not None and layout.database else None
-    made = backups.back_up(home.root, folder.expanduser().absolute(), needed_by_releases(home), address, keep)
+    into = folder.expanduser().absolute()
+    made = backups.back_up(home.root, into, needed_by_releases(home), address)
     backups.verify(made)
+    if keep is not None:
+        backups.rotate_out(home.root, into, keep)
     return made
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from infra.embedded import EmbeddedServer
 from infra.services import QUIET
-from tasks.environment import garbage
+from tasks.environment import garbage, proxies
 from tasks.environment.secrets import address_in
 from tasks.errors import Failed, Refused, UserError
 from tasks.runs.home import Home
@@ -64,6 +64,7 @@ def use_stack(home: Home) -> None:
         if name in living and variable not in os.environ:
             of_stack = client_environment(layout).items()
             os.environ.update({key: value for key, value in of_stack if key.startswith(prefix)})
+    proxies.bypass(layout.local_host)
 
 
 def choose_servers(home: Home) -> None:
@@ -115,7 +116,7 @@ def prefect_server(home: Home, started: EmbeddedServer | None, imports: Callable
                 server.wait()
             except TimeoutError as late:
                 rule, remedy = "Prefect's server must start", "fix the cause, and run again"
-                raise Failed(str(server.log), late, rule, remedy) from None
+                raise Failed(str(server.log.path), late, rule, remedy) from None
         yield
 
 

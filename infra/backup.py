@@ -33,14 +33,26 @@ TEMPORARY = {"lock", ".lock"}
 """Names of files that are not copied."""
 
 
-def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | None, keep: int | None) -> Path:
+def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | None) -> Path:
     """Copy a home, also while it is in use, and return the new folder.
 
     Args:
         artifacts: `kind/digest` of the artifacts that are copied from the store.
         address: the PostgreSQL database with the history; None if it is in files.
-        keep: how many backups stay in `into`, this one included; None for all.
+
+    Raises:
+        Refused: there is nothing to back up, or `into` is in the home.
     """
+    if into.resolve().is_relative_to(home.resolve()):
+        rule = f"a backup in the home {home} is lost with it"
+        raise Refused(str(into), "a folder in the home", rule, "use a folder outside, on another disk if possible")
+    contents = [
+        *(home / path for path in DATABASES.values()),
+        *(path for name in FOLDERS for path in files_of(home / name)),
+    ]
+    if address is None and not any(path.exists() for path in contents):
+        saw = "it has neither runs nor a registry" if home.exists() else "no such folder"
+        raise Refused(str(home), saw, "there must be something to back up", "correct MILLRACE_HOME")
     into.mkdir(parents=True, exist_ok=True)
     folder = into / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     draft = into / f".{folder.name}.partial"
@@ -64,10 +76,23 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
         file.flush()
         os.fsync(file.fileno())
     draft.rename(folder)
-    if keep is not None:
-        for old in backups_in(into)[:-keep]:
-            shutil.rmtree(old)
     return folder
+
+
+def rotate_out(home: Path, into: Path, keep: int) -> None:
+    """Delete the backups of a home, except the newest `keep` and the newest that has a registry."""
+    of_home = [backup for backup in backups_in(into) if home_of(backup) == str(home)]
+    with_registry = [backup for backup in of_home if (backup / "mlflow.db").exists() or (backup / DUMP).exists()]
+    for old in set(of_home[:-keep]) - set(with_registry[-1:]):
+        shutil.rmtree(old)
+
+
+def home_of(backup: Path) -> str | None:
+    """Return the home of which a backup was made; None if its manifest does not tell."""
+    with contextlib.suppress(ValueError):
+        home: str | None = json.loads((backup / MANIFEST).read_bytes()).get("home")
+        return home
+    return None
 
 
 def check(backup: Path, home: Path, address: str | None) -> None:

@@ -19,6 +19,9 @@ from pathlib import Path
 
 from tasks.environment import garbage
 from tasks.environment.database_templates import is_current
+from tasks.environment.interpreter import PYTHON, environment
+from tasks.environment.log_part import LogPart
+from tasks.errors import Failed
 
 PATIENCE = 120.0
 """Seconds to wait for the server; the first start may migrate the database."""
@@ -40,32 +43,32 @@ class EmbeddedServer:
 
     def __init__(self, prefect_home: Path, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = log
+        self.log = LogPart(log)
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
+            free.listen()
+            check_loopback(free.getsockname())
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/api"
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "infra.embedded", str(os.getpid()), str(self.port)],
+                [*PYTHON, "-m", "infra.embedded", str(os.getpid()), str(self.port)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)},
+                env=environment({**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)}),
                 process_group=0,
             )
 
     def wait(self) -> None:
-        """Wait until it answers; raise `TimeoutError` with its last log line if it does not."""
+        """Wait until it answers; raise `TimeoutError` with the cause in its log if it does not."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"no answer; last log line: {self._last_line()}")
-
-    def _last_line(self) -> str:
-        return (self.log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:200]
+        saw = "its process ended" if self.process.poll() is not None else f"no answer in {PATIENCE:.0f} s"
+        raise TimeoutError(f"{saw}; it wrote: {self.log.cause()}")
 
     def stop(self) -> None:
         """Stop the server."""
@@ -75,6 +78,15 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def check_loopback(address: tuple[str, int]) -> None:
+    """Raise `Failed` if this machine cannot connect to a listening address of its own."""
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except OSError as error:
+        saw, rule = error.strerror or str(error), "Prefect's server needs the loopback interface"
+        raise Failed(address[0], saw, rule, "enable it: ip link set lo up") from None
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from urllib.parse import quote
 
 from infra import automations
 from infra.services import POOL, Answered, Layout, ask, call, client_environment, surroundings
+from tasks.environment.interpreter import PYTHON
 from tasks.errors import Failed
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
@@ -48,7 +48,7 @@ def ensure_pool(layout: Layout) -> None:
 def deploy(layout: Layout) -> None:
     """Run `prefect deploy --all`."""
     done = subprocess.run(
-        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        [*PYTHON, "-m", "prefect", "--no-prompt", "deploy", "--all"],
         cwd=layout.project,
         env=surroundings(client_environment(layout)),
         stdin=subprocess.DEVNULL,

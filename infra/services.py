@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +16,7 @@ from typing import Any
 
 from infra import databases
 from infra.access import Access, loopback, names_of
+from tasks.environment.interpreter import PYTHON, SAFE
 from tasks.errors import Failed
 
 POOL = "millrace"
@@ -44,7 +44,7 @@ LATE = 60
 POLL_SECONDS = "2"
 """Seconds between two queries of the worker for scheduled runs."""
 
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV")
 """Variables that a service inherits: no other, so that no secret of a shell reaches it."""
 
 PREFIX = "MILLRACE_"
@@ -155,11 +155,9 @@ def prefect_server(layout: Layout) -> Service:
             variables["PREFECT_API_AUTH_STRING"] = layout.access.prefect  # for requests of the server to itself
         return variables
 
-    listening = ["--host", layout.host, "--port", str(layout.prefect_port)]
-    command = ["uvicorn", "--factory", "infra.prefect_server:guarded", *listening]
     return Service(
         name="prefect",
-        command=[sys.executable, "-m", *command, "--log-level", "warning", "--no-access-log"],
+        command=[*PYTHON, "-m", "infra.prefect_service", layout.host, str(layout.prefect_port)],
         environment=environment,
         port=layout.prefect_port,
         health=f"{layout.prefect_api}/health",
@@ -173,7 +171,7 @@ def mlflow_server(layout: Layout) -> Service:
         "--port": str(layout.mlflow_port),
         "--artifacts-destination": (layout.home / "mlartifacts").as_uri(),
         "--workers": "1",
-        "--uvicorn-opts": "--log-level warning",
+        "--uvicorn-opts": f"--log-level warning --app-dir {os.devnull}",  # otherwise the working directory
     }
     if not loopback(layout.host):
         names = names_of(layout.host)
@@ -198,7 +196,7 @@ def mlflow_server(layout: Layout) -> Service:
 
     return Service(
         name="mlflow",
-        command=[sys.executable, "-m", "mlflow", "server", *words(options)],
+        command=[*PYTHON, "-m", "mlflow", "server", *words(options)],
         environment=environment,
         port=layout.mlflow_port,
         health=f"{layout.mlflow_url}/health",
@@ -210,7 +208,7 @@ def worker(layout: Layout) -> Service:
     options = {"--pool": POOL, "--type": "process", "--name": f"millrace-{socket.gethostname()}"}
     return Service(
         name="worker",
-        command=[sys.executable, "-m", "prefect", "worker", "start", *words(options)],
+        command=[*PYTHON, "-m", "prefect", "worker", "start", *words(options)],
         environment=lambda: {
             **variables_for_runs(),
             **client_environment(layout),
@@ -241,7 +239,11 @@ def variables_for_runs() -> dict[str, str]:
 def surroundings(own: dict[str, str]) -> dict[str, str]:
     """Return the environment of a process of the stack, with its own variables."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return {**inherited, **QUIET, "PYTHONUNBUFFERED": "1", **own}
+    return {**inherited, **QUIET, **SAFE, "PYTHONUNBUFFERED": "1", **own}
+
+
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Opens addresses of this machine, without the proxies of the environment."""
 
 
 class Answered(Failed):
@@ -260,7 +262,7 @@ def _answered(url: str, code: int, reason: str) -> Answered:
 def answers(url: str, timeout: float = 5.0) -> bool:
     """Return whether an address answers 200."""
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:
+        with direct.open(url, timeout=timeout) as answer:
             return bool(answer.status == 200)
     except (OSError, ValueError, HTTPException):
         return False
@@ -279,7 +281,7 @@ def call(method: str, url: str, body: Any = None, headers: dict[str, str] | None
     while True:
         request = urllib.request.Request(url, data, sent_headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
+            with direct.open(request, timeout=timeout) as answer:
                 content = answer.read()
                 break
         except urllib.error.HTTPError as error:

@@ -27,6 +27,7 @@ import psutil
 
 from infra import health
 from infra.services import Layout, Service, services, surroundings
+from tasks.environment.log_part import LogPart
 from tasks.errors import Failed, Refused
 
 MARK = "MILLRACE_STACK"
@@ -80,6 +81,7 @@ class Stack:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._path = home / "stack.json"
+        self._logs: dict[str, LogPart] = {}
         stored = json.loads(self._path.read_bytes()) if self._path.exists() else {}
         self.mark: str = stored.get("mark") or secrets.token_hex(8)
         self.started = {name: Started(**row) for name, row in stored.get("started", {}).items()}
@@ -162,6 +164,7 @@ class Stack:
     def _start(self, service: Service) -> None:
         log = self.log(service.name)
         log.parent.mkdir(parents=True, exist_ok=True)
+        self._logs[service.name] = LogPart(log)
         assert self.layout is not None
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # inherited from `millrace up &` in a script
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -184,9 +187,9 @@ class Stack:
         while not service.works():
             if started.process is None or time.monotonic() > deadline:
                 saw = "its process ended" if started.process is None else f"no answer in {PATIENCE:.0f} s"
-                log = self.log(service.name)
-                last = (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1]
-                raise Failed(service.name, f"{saw}; last log line: {last}", "the service must start", f"see {log}")
+                log = self._logs.setdefault(service.name, LogPart(self.log(service.name)))
+                saw = f"{saw}; it wrote: {log.cause()}"
+                raise Failed(service.name, saw, "the service must start", f"see {log.path}")
             if time.monotonic() - reminded > 5:
                 say(f"waiting for {service.name}")
                 reminded = time.monotonic()

@@ -63,7 +63,7 @@ class Superseded(Failed):
 
 
 class Stopped(BaseException):
-    """SIGTERM or SIGINT, raised when the state is saved; no Exception, so that `except Exception` does not catch it."""
+    """A stop signal, raised when the state is saved; no Exception, so that `except Exception` does not catch it."""
 
     status = "stopped"
 

@@ -12,7 +12,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra import logs, metrics
-from infra.backup import find_backup, rewrite_database, spellings
+from infra.backup import find_backup, rewrite_database, rotate_out, spellings
 from tests.homes import CommandHome
 from tests.stacks import free_ports
 from tests.test_tracking_outages import Server
@@ -84,13 +84,54 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     assert not (tmp_path / "third").exists()
 
 
-def test_the_newest_backups_stay(finished: CommandHome, tmp_path: Path) -> None:
-    for stamp in ("20200101-000000", "20210101-000000"):
-        (tmp_path / stamp).mkdir()
-        (tmp_path / stamp / "manifest.json").write_text(json.dumps({"files": []}))
+def backup_of(home: Path, at: Path, *, registry: bool = True) -> str:
+    """An earlier backup of a home; its name."""
+    at.mkdir()
+    (at / "manifest.json").write_text(json.dumps({"home": str(home), "files": []}))
+    if registry:
+        (at / "mlflow.db").touch()
+    return at.name
+
+
+def test_the_newest_backups_of_this_home_stay_and_all_of_others(finished: CommandHome, tmp_path: Path) -> None:
+    backup_of(finished.root, tmp_path / "20200101-000000")
+    second = backup_of(finished.root, tmp_path / "20210101-000000")
+    others = [backup_of(tmp_path / "other", tmp_path / f"20220101-00000{n}") for n in range(3)]
+    (tmp_path / "20230101-000000").mkdir()
+    (tmp_path / "20230101-000000" / "manifest.json").write_text("torn")
     answer = finished("backup", tmp_path, "--keep", "2", "--json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["20210101-000000", Path(answer.json["backup"]).name]
-    assert find_backup(tmp_path) == Path(answer.json["backup"])
+    made = Path(answer.json["backup"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [second, *others, "20230101-000000", made.name]
+    assert find_backup(tmp_path) == made
+
+
+def test_the_last_backup_with_a_registry_stays(tmp_path: Path) -> None:
+    older, newer = (backup_of(tmp_path / "home", tmp_path / f"2020010{n}-000000") for n in (1, 2))
+    without = [backup_of(tmp_path / "home", tmp_path / f"2021010{n}-000000", registry=False) for n in (1, 2, 3)]
+    rotate_out(tmp_path / "home", tmp_path, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [newer, without[-1]]
+    assert not (tmp_path / older).exists()
+
+
+def test_a_missing_home_is_not_backed_up_and_deletes_nothing(finished: CommandHome, tmp_path: Path) -> None:
+    good = backup_of(finished.root, tmp_path / "20200101-000000")
+    empty = tmp_path / "empty"
+    (empty / "runs").mkdir(parents=True)
+    for home, says in ((tmp_path / "typo", "no such folder"), (empty, "it has neither runs nor a registry")):
+        answer = CommandHome(home)("backup", tmp_path, "--keep", "1")
+        assert answer.code == 2, answer.stderr
+        assert f"{home}: {says}; there must be something to back up; correct MILLRACE_HOME" in answer.stderr
+    assert not (tmp_path / "typo").exists()
+    assert (tmp_path / good).is_dir()
+
+
+def test_a_backup_into_the_home_itself_is_refused(finished: CommandHome, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(finished.root)
+    for folder in (finished.root, finished.root / "runs/backups", tmp_path / "link" / "b"):
+        answer = finished("backup", folder)
+        assert answer.code == 2, answer.stderr
+        assert "a folder in the home" in answer.stderr
+    assert not (finished.root / "runs/backups").exists()
 
 
 def test_only_whole_folder_names_are_rewritten(tmp_path: Path) -> None:

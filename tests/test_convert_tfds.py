@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 import time
@@ -62,14 +61,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of data sets in which `local` was prepared, by `download`, from a module of the user's own."""
     home = tmp_path_factory.mktemp("tfds")
     (home / "builders.py").write_text(BUILDERS)
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(home)
-    try:
-        fingerprint(TfdsSource(dataset="local", data_dir=str(home / "sets"), module="builders", download=True))
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+    module = str(home / "builders.py")
+    fingerprint(TfdsSource(dataset="local", data_dir=str(home / "sets"), module=module, download=True))
     return home / "sets"
 
 
@@ -128,6 +121,12 @@ def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> N
         (source(prepared, dataset="local:2.0.0"), "source.dataset", "not prepared"),
         (source(prepared, dataset="no such!"), "source.dataset", "must be NAME"),
         (source(prepared / "nowhere"), "source.dataset", "there: nothing"),
+        (
+            source(prepared, dataset="new", module="builders", download=True),
+            "source.module",
+            "builders; a module that is not the path of a file .py must be installed",
+        ),
+        (source(prepared, dataset="new", module="no/where.py", download=True), "source.module", "no/where.py"),
         (source(prepared, splits=["dev"]), "source.splits", "it has train, test"),
         (source(prepared, label="painter"), "source.label", r"a class label of kind \(label\), more \(unread\)"),
         (source(prepared, key="picture"), "source.key", "a text or an integer"),
@@ -138,9 +137,8 @@ def test_what_is_not_there_is_refused_at_once_with_a_remedy(prepared: Path) -> N
     assert time.monotonic() - started < 10
 
 
-def test_an_unreachable_network_is_said_soon(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(prepared.parent))
-    config = source(prepared, dataset="from_afar", module="builders", download=True)
+def test_an_unreachable_network_is_said_soon(prepared: Path) -> None:
+    config = source(prepared, dataset="from_afar", module=str(prepared.parent / "builders.py"), download=True)
     check(config)
     started = time.monotonic()
     with pytest.raises(Failed, match="from_afar.*127.0.0.1") as failed:

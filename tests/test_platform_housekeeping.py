@@ -86,14 +86,15 @@ def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any
     assert stack("gc", "--days", "90", "--json").json["dropped"] == []
 
 
-def test_backup_leaves_a_whole_copy_in_the_home(
+def test_backup_leaves_a_whole_copy_beside_the_home(
     stack: Up, running: dict[str, Any], runs: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     ended = stack.wait_for(stack.start_deployment("backup/nightly"))
     assert ended["state"]["type"] == "COMPLETED"
     made = Path(ended["state"]["message"].partition(", ")[0])
-    assert made in set((stack.root / "backups").iterdir()) and verify(made)  # perhaps beside that of the night
+    backups = stack.root.parent / ".millrace-backups"
+    assert made in set(backups.iterdir()) and verify(made)  # perhaps beside that of the night
     other = CommandHome(tmp_path / "home")
-    assert other("restore", stack.root / "backups").code == 0
+    assert other("restore", made).code == 0
     assert other("verify", "--all").code == 0
     assert other("show", runs[0]["run_id"]).code == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import subprocess
 import time
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -15,8 +17,9 @@ import pytest
 from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
 from tasks.environment.database_templates import copy_template, is_current, keep_template
+from tasks.environment.log_part import LogPart
 from tasks.runs.home import Home
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
 from tests.load import Client, load
 
 
@@ -114,3 +117,56 @@ def test_a_run_starts_one_server_and_leaves_none(finished: CommandHome, tmp_path
     assert run.returncode == 0, output
     [server] = servers
     assert not server.is_running()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql+asyncpg://127.0.0.1:9/db", "ConnectionRefusedError: [Errno 111] Connect call failed"),
+        ("nonsense", "ArgumentError: Could not parse SQLAlchemy URL"),
+    ],
+)
+def test_a_server_that_does_not_start_is_quoted_and_no_earlier_one(
+    url: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").write_text("OtherError: of an earlier run\n")
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", url)
+    server = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
+    with pytest.raises(TimeoutError, match=r"^its process ended; it wrote: ") as late:
+        server.wait()
+    assert says in str(late.value)
+    assert (tmp_path / "log").read_text().startswith("OtherError: of an earlier run\n")
+
+
+def test_a_silent_start_quotes_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("OtherError: of an earlier run\n")
+    part = LogPart(log)
+    assert part.cause() == "nothing"
+    with open(log, "a") as writer:
+        writer.write("Traceback (most recent call last):\n  x\nlib.errors.BadError: the cause\nSQL: ...\nexiting\n")
+    assert part.cause() == "lib.errors.BadError: the cause"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may leave the network")
+def test_without_loopback_the_cause_is_said_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = subprocess.run(
+        ["unshare", "--net", MILLRACE, "run", "dataset", DIGITS],
+        env={**surroundings(), "MILLRACE_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "error: 127.0.0.1: Network is unreachable; Prefect's server needs the loopback interface" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"])
+def test_no_proxy_is_asked_for_this_machine(name: str, finished: CommandHome, tmp_path: Path) -> None:
+    proxy = {name: "socks5://127.0.0.1:9" if name == "ALL_PROXY" else "http://127.0.0.1:9"}
+    given = {**proxy, "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    home = replace(finished.copied_to(tmp_path / "home"), own_processes=True, given=given)
+    answer = home("run", "dataset", DIGITS, timeout=100)
+    assert answer.code == 0, answer.stderr

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
+import select
 import signal
 import sqlite3
+import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +28,7 @@ from tasks.runs.journal import read
 from tasks.stage.attempt import RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
 from tests.kills import stop
 
 LONG = ["--train.steps", "800", "--train.checkpoint.every", "200"]
@@ -54,6 +58,50 @@ def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_pa
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 2
     assert home("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
+
+
+class Terminal:
+    """A command on a terminal of its own, as behind ssh."""
+
+    def __init__(self, folder: Path, *words: str | Path) -> None:
+        self.master, slave = os.openpty()
+        self.process = subprocess.Popen(
+            [str(word) for word in words],
+            cwd=folder,
+            env={**surroundings(), "MILLRACE_HOME": str(folder), "TERM": "xterm"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(slave)
+
+    def close_when(self, due: Callable[[], bool]) -> int:
+        """Close the terminal as soon as `due`, and return the exit code."""
+        while not due() and self.process.poll() is None:
+            if select.select([self.master], [], [], 0.01)[0]:
+                with suppress(OSError):
+                    os.read(self.master, 65536)
+        os.close(self.master)
+        return self.process.wait(120)
+
+
+def test_a_closed_terminal_saves_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, MILLRACE, "run", "training", DIGITS, *LONG)
+    assert terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))) == 75
+    saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
+    record = CommandHome(tmp_path).newest_run()
+    assert (record["status"], record["exit_code"]) == ("stopped", 75)
+    with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
+        (message,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
+    assert message.startswith(f"stopped by SIGHUP; step {max(saved)} is saved")
+
+
+@pytest.mark.slow
+def test_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "nohup", MILLRACE, "run", "training", DIGITS, *SMALL)
+    assert terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))) == 0
 
 
 def hash_a_huge_source(folder: Path) -> None:

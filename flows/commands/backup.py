@@ -18,7 +18,9 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the backups; each is a f
 
 def backup(
     folder: Folder,
-    keep: Annotated[int | None, typer.Option("--keep", min=1, help="Delete all but the newest N backups.")] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="Delete all but the newest N backups of this home.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy and verify the servers' history, the registry, the runs, and the artifacts that releases need."""

@@ -18,6 +18,7 @@ from infra.access import USER, loopback
 from infra.services import Layout
 from infra.stack import Stack, check_host, exclusive
 from tasks.display import terminal
+from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
 from tasks.store.lock import locked
@@ -169,7 +170,7 @@ def stopped(home: Path) -> Iterator[None]:
     try:
         yield
     except (Stopped, KeyboardInterrupt):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         with exclusive(home):
             Stack(home).down()

@@ -109,7 +109,7 @@ class TfdsSource(Section):
     """The feature whose value keeps examples in one split (a patient, a writer); default: none."""
 
     module: Annotated[Text | None, NOT_IDENTITY] = None
-    """A Python module that registers the builder, imported before `download` prepares it."""
+    """The Python module that registers the builder for `download`: the path of a file `.py`, or an installed one."""
 
     download: Annotated[bool, NOT_IDENTITY] = False
     """Prepare the data set if it is not there yet; only then is the network used, if its builder asks for it."""

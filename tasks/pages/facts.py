@@ -59,8 +59,14 @@ class Facts:
         self.named[artifact.digest] = artifact
 
     def one(self, kind: str) -> Artifact | None:
-        """Return the first artifact of a kind among results and ancestors."""
-        return next((artifact for artifact in self.named.values() if artifact.kind == kind), None)
+        """Return the first result of a kind, or else the nearest ancestor of the results: a model may have a base."""
+        digests = [row["digest"] for rows in self.stages.values() for row in rows]
+        while generation := [self.named[digest] for digest in digests if digest in self.named]:
+            for artifact in generation:
+                if artifact.kind == kind:
+                    return artifact
+            digests = [digest for artifact in generation for digest in artifact.manifest["parents"].values()]
+        return None
 
     @property
     def variants(self) -> list[Artifact]:

@@ -1,7 +1,8 @@
 """The child's side of a compute process: receives a request, runs the work, and sends the outcome to its parent.
 
 It ends with its parent. On SIGTERM or SIGINT, work that calls `stopping()` saves at its next step; any other work is
-interrupted at once, as its finished pieces are safe.
+interrupted at once, as its finished pieces are safe. SIGHUP is ignored: a terminal sends it to all, and the parent
+decides.
 """
 
 from __future__ import annotations

@@ -214,10 +214,10 @@ class Gang:
             process.close()
 
     def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
-        """Send a signal to all processes, and set the deadline."""
+        """Send a signal to all processes, and set the deadline. They ignore SIGHUP, which a terminal sends to all."""
         self._reason, self._deadline = reason, time.monotonic() + limits.grace
         for process in self.processes:
-            process.process.send_signal(number)
+            process.process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
 
     def _receive(self, process: Process, work: str) -> Any:
         try:
@@ -228,9 +228,9 @@ class Gang:
     def _handle(self, process: Process, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
         if kind == "stopped":
             stopped: Stopped = values[0]
-            if isinstance(self._reason, Stopped) or self._reason is None:
-                raise stopped
-            raise self._reason
+            if isinstance(self._reason, Stopped):
+                raise Stopped(self._reason.signal_number, stopped.saved)
+            raise self._reason or stopped
         if kind == "error":
             raise values[0]
         if kind == "crash":

@@ -31,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.environment import garbage
+from tasks.environment.interpreter import PYTHON, SAFE
+from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Failed
 
 CHILD = "tasks.processes.child"
@@ -59,7 +61,7 @@ COMPUTE = {
 }
 
 PASSED_ON = re.compile(
-    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON(?!PATH)\w*|LD_LIBRARY_PATH|LD_PRELOAD"
     r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC)_\w+|MILLRACE_HOME"
     r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
 )
@@ -72,13 +74,12 @@ MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def environment(threads: int) -> dict[str, str]:
     """Return the variables of a compute process with this number of threads."""
     passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    return {**passed_on, **COMPUTE, "OMP_NUM_THREADS": str(threads)}
+    return {**passed_on, **COMPUTE, **SAFE, "OMP_NUM_THREADS": str(threads)}
 
 
 def exit_with_parent(parent: int) -> None:
@@ -164,7 +165,7 @@ class ForkServer:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
+                [*PYTHON, "-m", "tasks.processes.fork_server", str(child_end.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -277,7 +278,7 @@ class Forker:
         import numpy as np
 
         signal.set_wakeup_fd(-1)
-        for number in (*HANDLED_SIGNALS, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):  # SIGHUP is meant for the command
             signal.signal(number, signal.SIG_DFL)
         self._control.close()
         for status in self._statuses.values():
@@ -320,7 +321,7 @@ def preload() -> Callable[[Connection], None]:
 def main() -> None:
     """Import what all compute processes need, then fork them."""
     exit_with_parent(int(sys.argv[2]))
-    for number in HANDLED_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
+    for number in STOP_SIGNALS:  # meant for those at work, which leave by themselves; this one ends with its parent
         signal.signal(number, signal.SIG_IGN)
     Forker(socket.socket(fileno=int(sys.argv[1])), preload()).run()
 

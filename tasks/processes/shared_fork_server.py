@@ -14,14 +14,15 @@ import socket
 import sys
 from pathlib import Path
 
-from tasks.processes.fork_server import HANDLED_SIGNALS, Forker, exit_with_parent, preload
+from tasks.environment.stop_signals import STOP_SIGNALS
+from tasks.processes.fork_server import Forker, exit_with_parent, preload
 
 
 def main() -> None:
     """Import what compute processes need, then fork a fork server for each connection."""
     folder, threads, parent = sys.argv[1:]
     exit_with_parent(int(parent))
-    for number in HANDLED_SIGNALS:
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     serve, me = preload(), os.getpid()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

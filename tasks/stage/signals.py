@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT of a run: a compute process saves and exits first, anything else is interrupted at once."""
+"""Stop signals of a run: a compute process saves and exits first, anything else is interrupted at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from tasks.environment import stop_signals
 from tasks.errors import Stopped, UserError
 
 
@@ -31,8 +32,7 @@ class Signals:
     def handled(self) -> Iterator[None]:
         """Handle signals until the block ends, or `release` is called."""
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._handle)
+            self._before = stop_signals.install(self._handle)
         try:
             yield
         finally:
@@ -56,6 +56,8 @@ class Signals:
             raise
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            stop_signals.leave_terminal()
         self.number = number  # no logging here: the interrupted code may hold the lock of Prefect's log
         if not self.working:
             raise Stopped(number)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tasks.data.features import Example, Feature, Value
 from tasks.data.sources import Item, Source, Unreadable
 from tasks.data.sources.files import Hashes
 from tasks.data.tfrecord import Parsed, RecordFile, decode
+from tasks.environment.interpreter import PYTHON, environment
 from tasks.errors import Failed, Refused
 
 INFO, SCHEMA = "dataset_info.json", "features.json"
@@ -47,7 +49,18 @@ def open(config: TfdsSource, memory: Path | None = None) -> Source:
             "without source.download nothing is prepared and the network is not used",
             "correct source.dataset or source.data_dir, or set source.download to true",
         )
+    if folder is None and config.module is not None:
+        _check_module(config.module)
     return Tfds(config, memory) if folder is None else Tfds(config, memory, Prepared(folder, config))
+
+
+def _check_module(module: str) -> None:
+    if module.endswith(".py"):
+        if not Path(module).expanduser().is_file():
+            raise Refused("source.module", module, "a module is the path of a file .py, or installed", "correct it")
+    elif not re.fullmatch(r"[A-Za-z_][\w.]*", module) or find_spec(module.partition(".")[0]) is None:
+        rule = "a module that is not the path of a file .py must be installed"
+        raise Refused("source.module", module, rule, "install it, or give the path of its file")
 
 
 def data_dir(config: TfdsSource) -> Path:
@@ -258,8 +271,10 @@ class Tfds(Source):
     @cached_property
     def _prepared(self) -> Prepared:
         """Prepare the data set, in a process that may use the network; raises `Failed` where that fails."""
-        command = [sys.executable, "-m", "tasks.data.sources.tfds_prepare", self._config.model_dump_json()]
-        process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        command = [*PYTHON, "-m", "tasks.data.sources.tfds_prepare", self._config.model_dump_json()]
+        process = subprocess.run(
+            command, env=environment(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         if process.returncode:
             sys.stderr.write(process.stderr)
             saw = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]

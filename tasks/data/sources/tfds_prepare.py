@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 from tasks.config import TfdsSource
@@ -19,6 +21,18 @@ RETRIES = 1
 TIMEOUT = (10, 60)
 """Timeouts of a download in seconds, to connect and to read: the library's ten retries without a timeout
 take minutes where there is no network."""
+
+
+def load(module: str) -> None:
+    """Import the module that registers a builder: a file, or one that is installed."""
+    if not module.endswith(".py"):
+        import_module(module)
+        return
+    path = Path(module).expanduser()
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    loaded = sys.modules[path.stem] = module_from_spec(spec)
+    spec.loader.exec_module(loaded)
 
 
 def prepare(config: TfdsSource) -> None:
@@ -38,7 +52,7 @@ def prepare(config: TfdsSource) -> None:
     HTTPAdapter.send = send_with_timeout  # type: ignore[method-assign]
     tfds.disable_progress_bar()
     if config.module:
-        import_module(config.module)
+        load(config.module)
     builder = tfds.builder(config.dataset, data_dir=config.data_dir, file_format="tfrecord")
     settings = tfds.download.DownloadConfig(try_download_gcs=False)
     builder.download_and_prepare(download_config=settings)
