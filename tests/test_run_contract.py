@@ -60,16 +60,18 @@ def test_the_flow_release_takes_a_model_of_the_store(second: CommandHome) -> Non
 
 
 def test_a_continued_run_reports_its_own_model(second: CommandHome) -> None:
-    base = second.newest_run("pipeline")["stages"]["train"][0]["digest"]
-    flags = ["--train.steps", "20", "--train.schedule.warmup", "5", "--train.continue_from", base]
-    answer = second("run", "training", DIGITS, *flags)
-    assert answer.code == 0, answer.stderr
-    run = second.newest_run("training")
-    made = run["stages"]["train"][0]["digest"]
-    assert made != base and made[:12] in answer.stdout and base[:12] not in answer.stdout
+    made = []
+    for flags in (["--train.steps", "20"], ["--train.steps", "30", "--train.continue_from"]):
+        constant = ["--train.schedule", "{kind: constant}", "--train.checkpoint.every", "10"]
+        answer = second("run", "training", DIGITS, *constant, *flags, *(row["digest"] for row in made))
+        assert answer.code == 0, answer.stderr
+        run = second.newest_run("training")
+        made += run["stages"]["train"]
+    base, model = (row["digest"][:12] for row in made)
+    assert model in answer.stdout and base not in answer.stdout
     folder = second.root / "runs" / run["run_id"]
-    assert "trained for 20 steps" in (folder / "description.md").read_text()
-    assert "trained for 20 steps" in (folder / "page.html").read_text()
+    for page in ("description.md", "page.html"):
+        assert "trained for 30 steps" in (folder / page).read_text()
 
 
 def test_a_runs_folder_holds_what_the_contract_names(finished: CommandHome) -> None:
