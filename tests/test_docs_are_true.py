@@ -11,7 +11,7 @@ import yaml
 
 from tasks.config.load import validate
 from tasks.config.reference import page
-from tests.homes import MILLRACE, ROOT
+from tests.homes import MILLRACE, ROOT, surroundings
 
 
 def blocks(document: str, language: str = "sh") -> list[str]:
@@ -43,7 +43,8 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     for block in blocks("docs/tutorial.md"):
         script = f'export PATH="{MILLRACE.parent}:$PATH"\nexport MILLRACE_HOME="{tmp_path}/home"\n{block}'
         script = script.replace("three.png", f"{tmp_path}/three.png")
-        completed = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+        words, environment = ["bash", "-e", "-c", script], surroundings()
+        completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         allowed = {0, 3} if "--model.dense" in block else {0}
         assert completed.returncode in allowed, f"{block}\n{completed.stdout}\n{completed.stderr}"
         assert "Traceback" not in completed.stderr
