@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,8 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra import automations
-from infra.services import POOL, Answered, Layout, ask, call, client_environment, surroundings
-from tasks.environment.interpreter import PYTHON
+from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
@@ -32,10 +32,12 @@ def install(layout: Layout, say: Callable[[str], None]) -> None:
 
 
 def ensure_pool(layout: Layout) -> None:
-    """Create a process work pool whose working directory is the project, to which paths in presets are relative."""
+    """Create a process work pool whose working directory is the project, and which imports nothing else from there."""
     kinds = ask(layout, "GET", "/collections/views/aggregate-worker-metadata")
     template = kinds["prefect"]["process"]["default_base_job_configuration"]
-    template["variables"]["properties"]["working_dir"]["default"] = str(layout.project)
+    defaults = {"working_dir": str(layout.project), "command": shlex.join([*FLOWS_FIRST, "-m", "prefect.engine"])}
+    for name, value in defaults.items():
+        template["variables"]["properties"][name]["default"] = value
     wanted = {"base_job_template": template}
     try:
         ask(layout, "POST", "/work_pools/", {"name": POOL, "type": "process", **wanted})
@@ -48,7 +50,7 @@ def ensure_pool(layout: Layout) -> None:
 def deploy(layout: Layout) -> None:
     """Run `prefect deploy --all`."""
     done = subprocess.run(
-        [*PYTHON, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        [*FLOWS_FIRST, "-m", "prefect", "--no-prompt", "deploy", "--all"],
         cwd=layout.project,
         env=surroundings(client_environment(layout)),
         stdin=subprocess.DEVNULL,

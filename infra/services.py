@@ -22,6 +22,9 @@ from tasks.errors import Failed
 POOL = "millrace"
 """The work pool that the deployments of prefect.yaml name."""
 
+FLOWS_FIRST = (*PYTHON, "-m", "flows.prefect_process")
+"""Begins the command line of a program of Prefect that imports flows."""
+
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -208,7 +211,7 @@ def worker(layout: Layout) -> Service:
     options = {"--pool": POOL, "--type": "process", "--name": f"millrace-{socket.gethostname()}"}
     return Service(
         name="worker",
-        command=[*PYTHON, "-m", "prefect", "worker", "start", *words(options)],
+        command=[*FLOWS_FIRST, "-m", "prefect", "worker", "start", *words(options)],
         environment=lambda: {
             **variables_for_runs(),
             **client_environment(layout),

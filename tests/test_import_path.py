@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, surroundings
+from tests.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, compute_processes, surroundings
+from tests.stacks import Up, wait
 
 PLANTED = (
     *("tasks", "infra", "json", "signal", "contextlib", "typing"),
@@ -26,11 +28,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def millrace(folder: Path, home: Path, *words: str | Path, **variables: str) -> Answer:
-    """The command in a folder that is also in `PYTHONPATH`."""
+    """The command in a folder."""
     done = subprocess.run(
         [MILLRACE, *words],
         cwd=folder,
-        env={**surroundings(), "MILLRACE_HOME": str(home), "PYTHONPATH": f"{folder}:{ROOT}:", **variables},
+        env={**surroundings(), "MILLRACE_HOME": str(home), **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -40,6 +42,24 @@ def millrace(folder: Path, home: Path, *words: str | Path, **variables: str) -> 
 
 
 def test_a_run_imports_nothing_from_where_it_is_started(folder: Path, tmp_path: Path) -> None:
-    answer = millrace(folder, tmp_path / "home", "run", "pipeline", DIGITS, *SMALL)
+    answer = millrace(folder, tmp_path / "home", "run", "pipeline", DIGITS, *SMALL, PYTHONPATH=f"{folder}:{ROOT}:")
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
     assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.slow
+def test_the_stack_imports_nothing_from_the_project(stack: Up, folder: Path, tmp_path: Path) -> None:
+    """Neither servers, worker and deployed run, nor what the worker starts after the run was killed."""
+    shutil.copy(ROOT / "prefect.yaml", folder)
+    shutil.copytree(DIGITS.parent, folder / "flows/presets")
+    (folder / "flows/__init__.py").write_text((folder / "json.py").read_text())
+    up = millrace(folder, stack.root, "up")
+    assert up.code == 0, up.stderr
+    long = {"steps": 20_000, "evaluate_every": 20_000, "checkpoint": {"every": 50}}
+    flow_run = stack.start_deployment("training/digits", {"train": long})
+    wait(lambda: any(stack.root.glob("store/.staging/model/*/checkpoints/*.npz")))
+    [working] = compute_processes(stack.root)
+    working.parents()[1].kill()  # the flow's, above the fork server
+    assert stack.wait_for(flow_run)["state"]["type"] == "CRASHED"
+    wait(lambda: stack.newest_run()["status"] == "failed")  # as the hook writes it
+    assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()

@@ -1,0 +1,31 @@
+"""`python -m flows.prefect_process -m MODULE …`, or FILE …: a program of Prefect that imports Millrace's flows first.
+
+Prefect has the working directory on the import path while it imports a flow: a `json.py` in a folder of data would be
+executed. A flow that is imported already is not looked for.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import flows.dataset
+import flows.deploying
+import flows.housekeeping
+import flows.pipeline
+import flows.release
+import flows.training  # noqa: F401
+
+
+def run(words: list[str]) -> None:
+    """Run a module or a file as Python would, with the words that follow as its arguments."""
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
