@@ -21,7 +21,7 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING, Any
 
-from tasks.environment import garbage, proxies, stop_signals
+from tasks.environment import garbage, output, proxies, stop_signals
 from tasks.errors import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run a command; usage errors too are one line and exit code 2."""
     stop_signals.install(stop)
+    output.install()
     proxies.bypass()
     garbage.pause()
     garbage.skip_at_exit()

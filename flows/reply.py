@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -10,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +33,12 @@ class Reply:
         self.exit_code = 0
         self.status: str | None = None
         self.error: dict[str, str] | None = None
-        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the process of the command began, its imports included."""
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # see proc(5)
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
     def add(self, **fields: Any) -> None:
         """Add fields to the JSON object."""
@@ -51,7 +58,7 @@ class Reply:
             "status": self.status or STATUS[self.exit_code],
             "exit_code": self.exit_code,
             "error": self.error,
-            "seconds": round(time.monotonic() - self._started, 3),
+            "seconds": round(self.seconds, 3),
         }
         print(json.dumps({**common, **self.fields}, allow_nan=False, default=str), flush=True)
 
@@ -75,7 +82,10 @@ def replying(command: str, as_json: bool) -> Iterator[Reply]:
             traceback.print_exc()
             rule, remedy = "this is a bug of ours", "report it with the lines above"
             reply.fail(Failed(command, f"{type(error).__name__}: {error}", rule, remedy))
-    reply.print()
+    try:
+        reply.print()
+    except UserError as error:
+        reply.fail(error)
     raise typer.Exit(reply.exit_code)
 
 

@@ -192,8 +192,11 @@ def registry_of(home: Home) -> Iterator[MlflowClient]:
     from tasks.tracking import shipping
 
     shipping.set_environment()
-    from tasks.registry import registry
-    from tasks.tracking.runs import connect
+    with terminal.waiting("importing MLflow"):
+        from tasks.registry import registry
+        from tasks.tracking.runs import connect
 
     with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):
-        yield connect(home.mlflow_uri)
+        with terminal.waiting(f"connecting to the registry at {home.mlflow_uri}"):
+            client = connect(home.mlflow_uri)
+        yield client

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Export, Records, Report
-from tasks.config import PromoteConfig
 from tasks.config.load import load
 from tasks.registry import registry
 from tasks.runs.audit import Audit, Decision
@@ -46,10 +45,11 @@ class RegistryHome:
         self.client: Any = connect(self.home.mlflow_uri)
         self.audit = Audit(self.home)
 
-    def run(self, number: int, required: bool = True, task: str = "classification") -> Run:
+    def run(self, number: int, required: bool = True, task: str = "classification", baseline: bool = True) -> Run:
         """A run that has made the export `number`, as it stands before `promote`."""
         approval = "required" if required else "none"
-        flags = [("seed", str(number)), ("promote.approval", approval), ("model.task", task)]
+        flags = [("seed", str(number)), ("promote.approval", approval), ("promote.baseline", str(baseline).lower())]
+        flags.append(("model.task", task))
         with opened(self.home, "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
             return run
 
@@ -75,6 +75,7 @@ class RegistryHome:
         records: str | Records = "R",
         margin: float = 0,
         workbench: Any = None,
+        baselines: dict[str, float] | None = None,
     ) -> str:
         """As `promote` does it, by its own decision, with an export that is registered; the run's last status."""
         metric = "test/" + releasing.primary_metric(run.config.model.task)[0]
@@ -83,7 +84,7 @@ class RegistryHome:
         self.register(run, number, score, records.digest, metric)
         report = self.home.root / f"report-{number}"
         report.mkdir(exist_ok=True)
-        write(report / "manifest.json", pretty({"statistics": {"metrics": {metric: score}}}))
+        write(report / "manifest.json", pretty({"statistics": {"metrics": {metric: score, **(baselines or {})}}}))
         made = releasing._decide(
             AtPromote(run, workbench),  # type: ignore[arg-type]
             self.client,
@@ -91,7 +92,7 @@ class RegistryHome:
             Export(EXPORT.format(number), self.home.root, "export"),
             Report("0" * 64, report, "report"),
             records,
-            PromoteConfig(margin=margin, approval=run.config.promote.approval),
+            run.config.promote.model_copy(update={"margin": margin}),
         )
         write(run.folder / "release.json", pretty({**vars(made)}))
         status = "awaiting_approval" if made.awaits else "completed" if made.alias == "champion" else "rejected"

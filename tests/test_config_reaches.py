@@ -46,6 +46,7 @@ LISTED = {
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "promote.margin": "decides in the registry (test_promote_approval)",
+    "promote.baseline": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",
     "release.model": "the model that the flow release begins with, a parent of all that it makes",
     "notify.events": "who gets messages (test_run_notifies)",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn import metrics as sklearn_metrics
+from sklearn.dummy import DummyRegressor
 
 from tasks.artifacts import Model, Records, Report, Snapshot
 from tasks.config import (
@@ -82,6 +83,8 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
             assert metrics[f"test/{average}_f1"] == pytest.approx(expected)
         assert metrics["test/label_accuracy"] == pytest.approx(((answers > 0) == (truth > 0.5)).mean())
         assert metrics["test/macro_f1"] > 0.9
+        every = sklearn_metrics.f1_score(truth > 0.5, truth == truth, average="macro")
+        assert metrics["test/all_labels_macro_f1"] == pytest.approx(every)
         labels = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]["classes"]
         assert [row["class"] for row in labels] == ["even", "at_least_five", "closed_loop"]
     else:
@@ -89,6 +92,8 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
         assert metrics["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, answers))
         assert metrics["test/r2"] == pytest.approx(sklearn_metrics.r2_score(truth, answers))
         assert metrics["test/r2"] > 0.25
+        mean = DummyRegressor().fit(truth, truth).predict(truth).reshape(truth.shape)
+        assert metrics["test/mean_rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, mean))
         assert metrics["test/loss"] == metrics["test/mae"], "what was minimised: absolute_error"
         assert metrics["test/loss/high"] == metrics["test/mae/high"] != metrics["test/rmse/high"]
     metric, _ = primary_metric(task)

@@ -6,6 +6,7 @@ import json
 import matplotlib
 import numpy as np
 from PIL import Image
+from sklearn.dummy import DummyClassifier
 
 from tasks.artifacts import Report
 from tasks.config import EvaluateConfig
@@ -26,6 +27,9 @@ def test_report_says_how_good_how_sure_and_where_wrong(digits, benches, publish)
         right = logits.argmax(-1) == labels
         assert logits.dtype == np.float32
         assert report.metrics[f"{split}/accuracy"] == right.mean() > 0.9
+        assert report.metrics[f"{split}/majority_accuracy"] == DummyClassifier().fit(labels, labels).score(
+            labels, labels
+        )
         assert (
             report.metrics[f"{split}/loss/low"] < report.metrics[f"{split}/loss"] < report.metrics[f"{split}/loss/high"]
         )

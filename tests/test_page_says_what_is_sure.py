@@ -41,13 +41,23 @@ def report(folder: Path, supports: list[int], slices: tuple[dict[str, Any], ...]
         {"class": f"c{number}", "precision": 0.5, "recall": 0.5, "f1": 0.5, "support": support}
         for number, support in enumerate(supports)
     ]
-    figures = {"macro_f1": 0.6125, "majority_share": max(supports) / count}
-    split = {"examples": count, "metrics": {}, "figures": figures, "classes": rows, "slices": list(slices)}
+    figures, baselines = {"macro_f1": 0.6125}, {"majority_accuracy": max(supports) / count}
+    split = {
+        "examples": count,
+        "metrics": {},
+        "figures": figures,
+        "baselines": baselines,
+        "classes": rows,
+        "slices": list(slices),
+    }
     document = {"task": "classification", "loss": "cross_entropy", "splits": {"validation": split, "test": split}}
     document["interval"] = {"level": 0.95, "method": "percentile bootstrap", "resamples": 100, "seed": 0}
     metrics = {"test/accuracy": 0.9, "test/accuracy/low": 0.8, "test/accuracy/high": 0.95}
     metrics |= {"test/calibration_error": 0.05, "test/calibration_error/expected": 0.04}
-    metrics |= {"test/calibration_error/p_value": 0.312, **{f"test/{name}": value for name, value in figures.items()}}
+    metrics |= {
+        "test/calibration_error/p_value": 0.312,
+        **{f"test/{name}": value for name, value in {**figures, **baselines}.items()},
+    }
     made: Report = artifact(Report, folder, metrics)
     (folder / "report.json").write_text(json.dumps(document))
     return made
@@ -60,10 +70,13 @@ def facts_and_page(root: Path, **made: Any) -> tuple[Facts, str]:
 
 def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> None:
     facts, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", [2, 2]))
-    assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500] (4 examples: too few for a 95 % interval)"
+    assert (
+        facts.score
+        == "test accuracy 0.9000 [0.8000, 0.9500] (4 examples: too few for a 95 % interval, majority 0.5000)"
+    )
     assert "4 examples: too few for a 95 % interval on validation. 4 examples: too few" in page
     facts, page = facts_and_page(tmp_path / "other", evaluate=report(tmp_path / "enough", [10, 10]))
-    assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500]" and "too few" not in page
+    assert facts.score == "test accuracy 0.9000 [0.8000, 0.9500] (majority 0.5000)" and "too few" not in page
 
 
 @pytest.mark.parametrize(
@@ -71,9 +84,10 @@ def test_few_examples_are_said_instead_of_a_bare_interval(tmp_path: Path) -> Non
 )
 def test_imbalanced_classes_stand_in_the_headline(supports: list[int], imbalanced: bool, tmp_path: Path) -> None:
     facts, page = facts_and_page(tmp_path / "home", evaluate=report(tmp_path / "report", supports))
-    headline = f" (macro F1 0.6125, the most frequent class alone {max(supports) / sum(supports):.4f})"
-    assert (headline in str(facts.score)) is imbalanced
-    assert "macro f1mean of the classes' F1" in page and "majority shareof the most frequent class" in page
+    majority = f"majority {max(supports) / sum(supports):.4f}"
+    assert str(facts.score).endswith(f" (macro F1 0.6125, {majority})" if imbalanced else f"0.9500] ({majority})")
+    assert "macro f1mean of the classes' F1" in page
+    assert "majority accuracyof always predicting the most frequent class" in page
 
 
 def test_the_calibration_error_has_a_test_and_no_interval(tmp_path: Path) -> None:

@@ -30,6 +30,29 @@ def test_a_gate_alone_makes_champions_and_every_move_is_a_line(registry_home: Re
     assert len(registry_home.audit_lines()) == 3, "nothing moved"
 
 
+@pytest.mark.parametrize(
+    ("task", "baseline", "value", "below", "above"),
+    [
+        ("classification", "majority_accuracy", 0.6, 0.6, 0.61),
+        ("multilabel", "all_labels_macro_f1", 0.3, 0.2, 0.31),
+        ("regression", "mean_rmse", 77.0, 77.0, 76.9),
+    ],
+)
+def test_a_model_that_is_not_better_than_a_baseline_is_no_champion(
+    task: str, baseline: str, value: float, below: float, above: float, registry_home: RegistryHome
+) -> None:
+    known = {f"test/{baseline}": value}
+    assert registry_home.promote(registry_home.run(1, task=task), 1, below, baselines=known) == "rejected"
+    assert registry_home.champion() is None
+    gate = registry_home.tags("1")["gate"]
+    assert gate.startswith("candidate only: test ") and f" {value:.4f}): not better than a baseline" in gate
+    accepts = registry_home.run(1, required=False, task=task, baseline=False)
+    assert registry_home.promote(accepts, 1, below, baselines=known) == "completed"
+    better = registry_home.run(2, required=False, task=task)
+    assert registry_home.promote(better, 2, above, baselines=known) == "completed"
+    assert registry_home.at("champion") == "2" and f" {value:.4f}) against " in registry_home.tags("2")["gate"]
+
+
 def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: RegistryHome) -> None:
     run = registry_home.run(1)
     assert registry_home.promote(run, 1, 0.8) == "awaiting_approval"

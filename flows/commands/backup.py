@@ -9,6 +9,7 @@ import typer
 
 from flows.maintenance import back_up
 from flows.reply import AsJson, replying
+from tasks.display import terminal
 from tasks.display.numbers import kilobytes
 from tasks.runs.collection import size
 from tasks.runs.home import find_home
@@ -25,7 +26,9 @@ def backup(
 ) -> None:
     """Copy and verify the servers' history, the registry, the runs, and the artifacts that releases need."""
     with replying("backup", as_json) as reply:
-        made = back_up(find_home().readable(), folder, keep)
+        home = find_home().readable()
+        with terminal.waiting(f"copying {home.root} and verifying the copy"):
+            made = back_up(home, folder, keep)
         reply.add(backup=str(made), bytes=size(made))
         if not as_json:
             typer.echo(f"{made}  {kilobytes(size(made))}, verified")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, replying
+from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 from tasks.runs.runs import resolve_run
@@ -22,15 +23,17 @@ def diff(
 ) -> None:
     """Compare data, code, config, environment and results of two runs: is the difference more than noise?"""
     with replying("diff", as_json) as reply:
-        # these import SciPy
-        from tasks.pages import comparison_page
-        from tasks.pages.comparison import Comparison
-
         if html is not None and html.is_dir():
             raise Refused("--html", html, "a folder is there", "name a file, as in --html comparison.html")
         home = find_home().readable()
-        comparison = Comparison(resolve_run(home, run_a), resolve_run(home, run_b))
-        reply.add(run_a=comparison.before.run.run_id, run_b=comparison.after.run.run_id, **comparison.as_json())
+        with terminal.waiting("comparing the runs"):
+            # these import SciPy
+            from tasks.pages import comparison_page
+            from tasks.pages.comparison import Comparison
+
+            comparison = Comparison(resolve_run(home, run_a), resolve_run(home, run_b))
+            compared = comparison.as_json()
+        reply.add(run_a=comparison.before.run.run_id, run_b=comparison.after.run.run_id, **compared)
         if html is not None:
             write(html, comparison_page.render(comparison).encode())
         if not as_json:

@@ -6,6 +6,7 @@ import typer
 
 from flows.reply import AsJson, replying
 from infra import health
+from tasks.display import terminal
 from tasks.runs.home import find_home
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
@@ -15,7 +16,8 @@ def doctor(as_json: AsJson = False) -> None:
     """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault."""
     with replying("doctor", as_json) as reply:
         home = find_home()
-        findings = health.examine(home.root)
+        with terminal.waiting("asking the servers"):
+            findings = health.examine(home.root)
         reply.add(findings=[finding.as_json() for finding in findings])
         if not as_json:
             for finding in findings:

@@ -6,6 +6,7 @@ import typer
 
 from flows.reply import AsJson, replying
 from infra.stack import Stack, exclusive
+from tasks.display import terminal
 from tasks.runs.home import find_home
 
 
@@ -13,7 +14,7 @@ def down(as_json: AsJson = False) -> None:
     """Stop the processes that [bold]millrace up[/] started, and their children."""
     with replying("down", as_json) as reply:
         home = find_home()
-        with exclusive(home.make().root):
+        with exclusive(home.make().root), terminal.waiting("stopping the services; a training saves its state"):
             stopped = Stack(home.root).down()
         reply.add(stopped=stopped)
         if not as_json:

@@ -9,6 +9,7 @@ import typer
 from flows.maintenance import collect_garbage
 from flows.reply import AsJson, replying
 from flows.session import use_stack
+from tasks.display import terminal
 from tasks.display.numbers import kilobytes
 from tasks.runs.home import find_home
 
@@ -27,7 +28,8 @@ def gc(
     with replying("gc", as_json) as reply:
         home = find_home().readable()
         use_stack(home)
-        dropped = collect_garbage(home, keep, days, dry_run)
+        with terminal.waiting("looking for what nothing needs" if dry_run else "deleting what nothing needs"):
+            dropped = collect_garbage(home, keep, days, dry_run)
         total = sum(item.bytes for item in dropped)
         reply.add(dropped=[{"what": item.what, "bytes": item.bytes} for item in dropped], bytes=total, dry_run=dry_run)
         if not as_json:

@@ -10,6 +10,7 @@ import typer
 from flows.reply import AsJson, replying
 from flows.session import use_stack
 from tasks.artifacts import Export
+from tasks.display import terminal
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.store.store import Store
@@ -26,7 +27,8 @@ def predict(
         for path in inputs:
             if not Path(path).is_file():
                 raise Refused("INPUT", path, "an input must be an existing file", "correct the path")
-        rows = _predict(home, folder_of(home, export), inputs)
+        with terminal.waiting("loading TensorFlow and the model"):
+            rows = _predict(home, folder_of(home, export), inputs)
         predictions = [row for row in rows if "error" not in row]
         reply.add(predictions=predictions)
         if not as_json:

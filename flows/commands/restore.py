@@ -11,6 +11,7 @@ from flows.reply import AsJson, replying
 from infra import backup as backups
 from infra import databases
 from infra.stack import Stack
+from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.home import find_home
 
@@ -34,7 +35,8 @@ def restore(
         address = None if database_url is None else databases.address_of(database_url)
         backup = backups.find_backup(folder.expanduser().absolute())
         backups.check(backup, home.root, address)
-        manifest = backups.restore(backup, home.root, address)
+        with terminal.waiting(f"verifying and copying {backup}"):
+            manifest = backups.restore(backup, home.root, address)
         reply.add(backup=str(backup), home=str(home.root), created=manifest["created"], files=len(manifest["files"]))
         if not as_json:
             flag = "" if database_url is None else f" --database-url {database_url}"

@@ -136,5 +136,5 @@ def summarise(reply: Reply, run: Any, as_json: bool) -> None:
         metrics=metrics_of(run),
     )
     if not as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
-        for line in lines(run, shutil.get_terminal_size((200, 24)).columns):
+        for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):
             typer.echo(line)

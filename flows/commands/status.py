@@ -8,6 +8,7 @@ from flows.reply import AsJson, Reply, replying, when
 from infra import orchestration
 from infra.services import services
 from infra.stack import Stack
+from tasks.display import terminal
 from tasks.runs.home import find_home
 
 
@@ -24,15 +25,16 @@ def status(as_json: AsJson = False) -> None:
 def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     """Fill the reply, and print it."""
     rows, deployments, late = [], [], []
-    for service in services(stack.layout) if stack.layout and stack.started else []:
-        started = stack.started.get(service.name)
-        state = "down"
-        if started is not None and started.process is not None:
-            state = "up" if service.works() else "does not answer"
-        rows.append((service.name, state, started))
-    if any(name == "prefect" and state == "up" for name, state, _ in rows):
-        assert stack.layout is not None
-        deployments, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
+    with terminal.waiting("asking the services"):
+        for service in services(stack.layout) if stack.layout and stack.started else []:
+            started = stack.started.get(service.name)
+            state = "down"
+            if started is not None and started.process is not None:
+                state = "up" if service.works() else "does not answer"
+            rows.append((service.name, state, started))
+        if any(name == "prefect" and state == "up" for name, state, _ in rows):
+            assert stack.layout is not None
+            deployments, late = orchestration.deployments(stack.layout), orchestration.late(stack.layout)
     memory = {name: started.memory for name, _, started in rows if started is not None}
     since = {name: started.since for name, state, started in rows if started is not None and state != "down"}
     reply.add(**stack.facts(), services={name: state for name, state, _ in rows}, since=since, memory=memory)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.reply import AsJson, replying
+from tasks.display import terminal
 from tasks.errors import Refused
 from tasks.runs.audit import Audit
 from tasks.runs.home import find_home
@@ -29,7 +30,9 @@ def verify(
         paths = store.published() if artifact is None else [store.resolve(artifact).path]
         damaged = []
         for path in paths:
-            name, fault = f"{path.parent.name}/{path.name}", store.verify(path)
+            name = f"{path.parent.name}/{path.name}"
+            with terminal.waiting(f"hashing {name}"):
+                fault = store.verify(path)
             if fault is not None:
                 damaged.append({"artifact": name, "file": fault[0], "what": fault[1]})
             if not as_json:

@@ -15,6 +15,10 @@ class PromoteConfig(Section):
     margin: Annotated[float, Field(ge=-1, le=1)] = 0.0
     """Minimum improvement of the test score over the champion's; negative: the largest accepted loss."""
 
+    baseline: bool = True
+    """Whether the test score must be better than the task's baselines: always predicting the most frequent class, the
+    mean or every label; for text, gzip and xz."""
+
     approval: Literal["none", "required"] = "none"
     """Whether a person must approve an export that passed the gate before it becomes champion."""
 

@@ -6,7 +6,8 @@ the objectives of an engine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tasks.config.base import Conflict, Section
 
@@ -40,8 +41,8 @@ class Task:
     """Whether outputs and the primary metric are in the targets' units: `default_quality_loss` is then a fraction of
     the float model's value."""
 
-    baselines: tuple[str, ...] = ()
-    """Values that the same examples give without a model, to compare the primary metric with; lower is better."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Values of the primary metric on the same examples without a model, `<baseline>_<metric>`, with descriptions."""
 
     figures: tuple[str, ...] = ()
     """Further figures of a split in the report, without an interval."""
@@ -54,6 +55,14 @@ class Task:
         """The name of the primary metric, and whether higher is better."""
         return self.metrics[0], self.metrics[0] in self.higher_is_better
 
+    def baselines_in(self, metrics: Mapping[str, float], split: str = "test") -> dict[str, float]:
+        """Return the baselines of a split by their short names (`majority`), from metrics by flat name."""
+        return {
+            name.removesuffix(f"_{self.metrics[0]}").replace("_", " "): metrics[f"{split}/{name}"]
+            for name in self.baselines
+            if f"{split}/{name}" in metrics
+        }
+
 
 TASKS = {
     "classification": Task(
@@ -63,7 +72,8 @@ TASKS = {
         default_quality_loss=0.02,
         target=LABEL,
         options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins"}),
-        figures=("macro_f1", "majority_share"),
+        baselines={"majority_accuracy": "of always predicting the most frequent class"},
+        figures=("macro_f1",),
     ),
     "multilabel": Task(
         losses=("binary_cross_entropy",),
@@ -72,6 +82,7 @@ TASKS = {
         default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing"}),
+        baselines={"all_labels_macro_f1": "of always predicting every label"},
     ),
     "regression": Task(
         losses=("squared_error", "absolute_error"),
@@ -81,6 +92,7 @@ TASKS = {
         target=TARGET,
         options=frozenset(),
         in_target_units=True,
+        baselines={"mean_rmse": "of always predicting the mean"},
     ),
     "language_model": Task(
         losses=("cross_entropy",),
@@ -91,7 +103,7 @@ TASKS = {
         options=frozenset(
             {"train.label_smoothing", "evaluate.sample_tokens", "evaluate.sample_temperature", "evaluate.sample_prompt"}
         ),
-        baselines=("gzip_bits_per_byte", "xz_bits_per_byte"),
+        baselines={"gzip_bits_per_byte": "of the same files by gzip -9", "xz_bits_per_byte": "by xz -9e"},
         counted="files",
     ),
 }

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ from tasks.display.numbers import seconds
 
 EVERY = 5.0
 """Seconds between progress lines where stderr is not a terminal."""
+SILENCE = 2.0
+"""Seconds after which a line says what the command waits for."""
 
 BAR = 14
 COLUMNS_BEFORE_FIGURES = BAR + 22
@@ -32,7 +34,8 @@ log = logging.getLogger("tasks.display.terminal")
 
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)
 
-_waits: list[Status] = []
+_waits: list[Callable[[], None]] = []
+"""What ends the waits that are shown."""
 
 
 def say(text: str, style: str = "dim") -> None:
@@ -47,17 +50,42 @@ def show(text: str, style: str = "dim") -> None:
 
 
 def wait(text: str) -> None:
-    """Show a text with a spinner until the next stage or `settle`."""
+    """Show what the command waits for until the next stage, wait or `settle`.
+
+    On a terminal it is a line with a spinner; elsewhere a line after `SILENCE` seconds, and others every `EVERY`.
+    """
     settle()
     if is_live():
-        _waits.append(Status(Text(text, style="dim"), console=terminal, spinner_style="cyan"))
-        _waits[-1].start()
+        status = Status(Text(text, style="dim"), console=terminal, spinner_style="cyan")
+        status.start()
+        _waits.append(status.stop)
+    else:
+        over = threading.Event()
+        threading.Thread(target=_wait, args=(text, over), daemon=True).start()
+        _waits.append(over.set)
+
+
+def _wait(text: str, over: threading.Event) -> None:
+    started, pause = time.monotonic(), SILENCE
+    while not over.wait(pause):
+        show(f"  … {text}, {time.monotonic() - started:.0f} s")
+        pause = EVERY
 
 
 def settle() -> None:
-    """Remove the spinners of `wait`."""
+    """End the waits."""
     while _waits:
-        _waits.pop().stop()
+        _waits.pop()()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show what the command waits for within the block."""
+    wait(text)
+    try:
+        yield
+    finally:
+        settle()
 
 
 def is_live() -> bool:

@@ -53,7 +53,8 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "model":
         return f"{counts['parameters']:,} weights after {counts['steps']:,} steps"
     if artifact.kind == "report":
-        return f"test {score(metrics, f'test/{primary_of(metrics)}')}"
+        beside = baselines(metrics)
+        return f"test {score(metrics, f'test/{primary_of(metrics)}')}{f' ({beside})' if beside else ''}"
     if artifact.kind == "variant":
         return describe_variant(artifact.name, metrics, manifest)
     if artifact.kind == "export":
@@ -95,10 +96,9 @@ def primary_of(metrics: dict[str, float], prefix: str = "") -> str:
 
 
 def baselines(metrics: dict[str, float]) -> str:
-    """Return the baselines of the test split as text, ` (gzip 1.90, xz 1.56)`; empty for a task without any."""
-    names = [name for task in TASKS.values() for name in task.baselines if f"test/{name}" in metrics]
-    values = ", ".join(f"{name.partition('_')[0]} {metrics[f'test/{name}']:.4f}" for name in names)
-    return f" ({values})" if values else ""
+    """Return the baselines of the test split as text (`gzip 1.9000, xz 1.5600`); empty where there are none."""
+    rows = [row for task in TASKS.values() for row in task.baselines_in(metrics).items()]
+    return ", ".join(f"{name} {value:.4f}" for name, value in rows)
 
 
 def score(metrics: dict[str, float], name: str) -> str:

@@ -86,7 +86,6 @@ class Judge:
 
     metrics = METRICS
     saved = "logits"
-    baselines: dict[str, float] = {}
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -95,6 +94,11 @@ class Judge:
         self.labels = np.asarray(split.arrays[LABEL])
         self.examples = len(self.labels)
         self.outputs = len(self.names)
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Accuracy of always predicting the most frequent label of these examples."""
+        return {"majority_accuracy": float(np.bincount(self.labels).max() / len(self.labels))}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the logits."""
@@ -109,7 +113,7 @@ class Judge:
         return kept["logits"].argmax(axis=-1)
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
-        """Return the macro-F1, the share of the most frequent label, and the calibration test."""
+        """Return the macro-F1 and the calibration test."""
         labels, predicted = predictions.labels, predictions.predicted
         present = np.union1d(labels, predicted)
         calibration = consistency_test(
@@ -117,7 +121,6 @@ class Judge:
         )
         return {
             "macro_f1": float(f1_score(labels, predicted, labels=present, average="macro", zero_division=0)),
-            "majority_share": float(np.bincount(labels).max() / len(labels)),
             "calibration_error/expected": calibration.expected,
             "calibration_error/p_value": calibration.p_value,
         }

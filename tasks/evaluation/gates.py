@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
@@ -101,12 +102,26 @@ class Promotion:
     """Whether the champion has a score by the same metric on the same records."""
 
 
-def promotion(metric: str, score: float, champion: Champion | None, margin: float, higher_is_better: bool) -> Promotion:
+def promotion(
+    metric: str,
+    score: float,
+    champion: Champion | None,
+    margin: float,
+    higher_is_better: bool,
+    baselines: Mapping[str, float] | None = None,
+) -> Promotion:
     """Pass where a version's score is better than the champion's by at least `margin`, by the same metric.
 
-    A score by another metric, or a NaN, is not comparable and does not pass.
+    It also must be better than each of `baselines`, if any are given, which are by short name. A score by another
+    metric, or a NaN, is not comparable and does not pass.
     """
     spoken = f"{metric.replace('/', ' ').replace('_', ' ')} {score:.4f}"
+    if baselines:
+        beside = ", ".join(f"{name} {value:.4f}" for name, value in baselines.items())
+        spoken += f" ({beside})"
+        if not all(score > value if higher_is_better else score < value for value in baselines.values()):
+            text = f"{spoken}: not better than a baseline, which promote.baseline false would accept"
+            return Promotion(False, text, champion.version if champion else None, champion.score if champion else None)
     if champion is None:
         return Promotion(True, f"{spoken}; there was none before", None, None)
     against, before = champion.version, champion.score

@@ -107,7 +107,7 @@ class Judge(Protocol):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Values of the same examples without a model, by the names of `Task.baselines`."""
+        """Values of the primary metric on the same examples without a model, by the names of `Task.baselines`."""
         ...
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:

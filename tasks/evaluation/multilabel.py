@@ -76,7 +76,6 @@ class Judge:
 
     metrics = METRICS
     saved = "logits"
-    baselines: dict[str, float] = {}
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
@@ -84,6 +83,12 @@ class Judge:
         self.inputs = input_array(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Macro F1 of always predicting every label, which is the best constant prediction."""
+        every = Predictions(np.ones(self.truth.shape), self.truth)
+        return {"all_labels_macro_f1": METRICS["macro_f1"](every)}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the logits."""

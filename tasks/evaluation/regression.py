@@ -67,7 +67,6 @@ class Judge:
     """Implements `tasks.evaluation.judging.Judge`."""
 
     saved = "outputs"
-    baselines: dict[str, float] = {}
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -76,6 +75,11 @@ class Judge:
         self.inputs = input_array(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
         self.examples, self.outputs = self.truth.shape
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Root mean squared error of always predicting the mean of these examples."""
+        return {"mean_rmse": float(np.sqrt(self.truth.var(axis=0).mean()))}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the outputs."""

@@ -55,7 +55,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
             "slices": _slices(judge, task, predictions, config.resamples),
-            **({"baselines": judge.baselines} if judge.baselines else {}),
+            "baselines": judge.baselines,
             **details,
         }
         besides = {**judge.baselines, **figures}

@@ -134,8 +134,9 @@ class Facts:
         if name not in self.metrics:
             return None
         count = self.report["splits"]["test"]["examples"] if self.report else MIN_EXAMPLES
-        few = f" ({self.few(count)})" if count < MIN_EXAMPLES else ""
-        return f"test {score(self.metrics, name)}{few}{self.balance}{baselines(self.metrics)}"
+        few = self.few(count) if count < MIN_EXAMPLES else ""
+        beside = ", ".join(filter(None, (few, self.balance, baselines(self.metrics))))
+        return f"test {score(self.metrics, name)}" + (f" ({beside})" if beside else "")
 
     def few(self, count: int) -> str:
         """Return why there is no 95 % interval for so few examples."""
@@ -145,15 +146,14 @@ class Facts:
 
     @property
     def balance(self) -> str:
-        """Macro F1 and the share of the most frequent class as text; empty if the test split is balanced."""
+        """Macro F1 as text; empty if the classes of the test split are balanced."""
         test = self.report["splits"]["test"] if self.report else {}
-        if "majority_share" not in test.get("figures", {}):
+        if "macro_f1" not in test.get("figures", {}):
             return ""
         supports = [row["support"] for row in test["classes"] if row["support"]]
-        share = test["figures"]["majority_share"]
-        if share < 1 / len(supports) + UNEVEN and max(supports) < TIMES * min(supports):
+        if max(supports) / sum(supports) < 1 / len(supports) + UNEVEN and max(supports) < TIMES * min(supports):
             return ""
-        return f" (macro F1 {test['figures']['macro_f1']:.4f}, the most frequent class alone {share:.4f})"
+        return f"macro F1 {test['figures']['macro_f1']:.4f}"
 
     @property
     def made(self) -> list[StageResult]:

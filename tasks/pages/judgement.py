@@ -29,7 +29,7 @@ PICTURES = {
     "labels": "Predicted probability of each label, for examples with and without it.",
     "predicted": "Predictions against targets, and the distribution of the errors.",
 }
-FIGURES = {"macro_f1": "mean of the classes' F1, higher is better", "majority_share": "of the most frequent class"}
+FIGURES = {"macro_f1": "mean of the classes' F1, higher is better"}
 """Descriptions of figures that are no metrics."""
 
 CLASSES = 40
@@ -56,7 +56,8 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
         values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
         if any(values):
             better = "higher is better" if name in task.higher_is_better else "lower is better"
-            rows.append({"name": name.replace("_", " "), "better": FIGURES.get(name, better), "values": values})
+            described = {**FIGURES, **task.baselines}.get(name, better)
+            rows.append({"name": name.replace("_", " "), "better": described, "values": values})
     return rows
 
 

@@ -28,14 +28,15 @@ def in_a_line(run: Run) -> str:
     return f"nothing new: {last}" if all(row.cached for row in facts.results) else last
 
 
-def lines(run: Run, width: int = 200) -> Iterator[str]:
-    """Yield the lines of the summary, at most `width` columns wide except for paths."""
+def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
+    """Yield the lines of the summary, at most `width` columns wide except for paths; the command `took` seconds."""
     facts = Facts(run)
-    spent = seconds(sum(row.seconds for row in facts.results))
+    worked = seconds(sum(row.seconds for row in facts.results))
     cached = sum(row.cached for row in facts.results)
     yield ""
     stored = f", {cached} of {len(facts.results)} results from the store" if cached else ""
-    yield f"{facts.record['flow']} {facts.record['status'].replace('_', ' ')}: {spent} of work{stored}"
+    status = facts.record["status"].replace("_", " ")
+    yield f"{facts.record['flow']} {status}: {seconds(took)} in all, {worked} in the stages{stored}"
     yield ""
     if facts.score:
         yield f"  quality   {facts.score}"

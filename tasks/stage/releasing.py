@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import PromoteConfig
+from tasks.config.task import TASKS
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary_metric
@@ -117,7 +118,8 @@ def _decide(
         registered = registry.version(client, name, number)
         assert registered is not None
     current_champion = _champion_on(attempt, client, champion, records, metric) if champion else None
-    gate = promotion(metric, score, current_champion, config.margin, higher_is_better)
+    baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
+    gate = promotion(metric, score, current_champion, config.margin, higher_is_better, baselines)
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
     assert run.lock is not None
