@@ -62,7 +62,7 @@ def stop(number: int, frame: Any) -> None:
 
 def start_server(words: list[str]) -> EmbeddedServer | None:
     """Start Prefect's server if the command is a run that will need one; its import takes longest."""
-    if words[:1] != ["run"] or "--help" in words:
+    if words[:1] != ["run"] or {"-h", "--help"} & set(words):
         return None
     from flows.session import choose_servers, start_server_early
     from tasks.runs.home import find_home

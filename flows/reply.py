@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -103,6 +104,7 @@ def usage_error(error: typer.TyperException, arguments: list[str]) -> int:
     return reply.exit_code
 
 
-def when(moment: str) -> str:
-    """Format an ISO 8601 time in the local time zone."""
-    return datetime.fromisoformat(moment).astimezone().strftime("%a %d %b %H:%M")
+def when(moment: str, zone: str | None = None) -> str:
+    """Format an ISO 8601 time with its time zone: `zone`, or that of this machine."""
+    local = datetime.fromisoformat(moment).astimezone(ZoneInfo(zone) if zone else None)
+    return local.strftime("%a %Y-%m-%d %H:%M %Z")

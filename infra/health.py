@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -20,6 +19,8 @@ from typing import Literal
 import psutil
 from packaging.requirements import Requirement
 
+from infra.ports import holder, port_in_use
+from infra.stack import Stack
 from tasks.environment.secrets import address_in
 from tasks.errors import Refused
 
@@ -29,7 +30,8 @@ MIN_DISK = 5 << 30
 """Bytes of free disk space that a run needs."""
 MIN_MEMORY = 4 << 30
 """Bytes of available memory that a run needs."""
-PORTS = {"PREFECT_SERVER_API_PORT": ("Prefect", 4200), "MLFLOW_PORT": ("MLflow", 5000)}
+PORTS = {"prefect": ("PREFECT_SERVER_API_PORT", "Prefect", 4200), "mlflow": ("MLFLOW_PORT", "MLflow", 5000)}
+"""By service of the stack: variable, name and default of the port."""
 NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "lustre"}
 
 
@@ -57,7 +59,7 @@ def examine(home: Path) -> list[Finding]:
         memory(),
         accelerators(),
         clock(home),
-        *ports(),
+        *ports(home),
         *servers(),
     ]
 
@@ -167,33 +169,26 @@ def clock(home: Path) -> Finding:
     return Finding("clock", "ok", f"the disk's clock agrees within {max(abs(difference), 0.1):.1f} s")
 
 
-def ports() -> Iterator[Finding]:
-    """Check whether the servers' ports are free."""
-    for variable, (name, default) in PORTS.items():
-        value = os.environ.get(variable, str(default))
+def ports(home: Path) -> Iterator[Finding]:
+    """Check that the ports of the home's stack are free, or used by it."""
+    stack = Stack(home)
+    layout, living = stack.layout, stack.living()
+    for service, (variable, name, default) in PORTS.items():
+        last = getattr(layout, f"{service}_port") if layout else default
+        value = os.environ.get(variable, str(last))
+        if service in living:
+            yield Finding(f"port {last}", "ok", f"{name} of this home")
+            continue
         if not value.isdecimal() or not 0 < int(value) < 1 << 16:
             yield Finding(variable, "fault", value, "set it to a number from 1 to 65535, or unset it")
             continue
         port = int(value)
-        with socket.socket() as probe:
-            in_use = probe.connect_ex(("127.0.0.1", port)) == 0
-        if not in_use:
+        if not port_in_use("127.0.0.1", port):
             yield Finding(f"port {port}", "ok", f"free for {name}")
             continue
         yield Finding(
             f"port {port}", "warning", f"in use by {holder(port)}", f"set {variable} to another port for {name}"
         )
-
-
-def holder(port: int) -> str:
-    """Return which process listens on a port."""
-    try:
-        for connection in psutil.net_connections("tcp"):
-            if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
-                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
-    except (psutil.Error, OSError):
-        pass
-    return "a process of another user"
 
 
 def servers() -> Iterator[Finding]:

@@ -65,11 +65,12 @@ def deploy(layout: Layout) -> None:
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
-    """Return for each deployment `name`, `schedule`, `next` (ISO 8601) and the state of its `last` run."""
+    """Return for each deployment `name`, `schedule`, `timezone`, `next` (ISO 8601), and the state of its `last` run."""
     rows = []
     for name, deployment in _named(layout):
         active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
         row = {"name": name, "schedule": ", ".join(map(_schedule_text, active)) or None, "next": None, "last": None}
+        row["timezone"] = next((schedule.get("timezone") for schedule in active), None)
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
         if active and not deployment["paused"]:
             planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from infra import health
+from infra.ports import holder, port_in_use
 from infra.services import Layout, Service, services, surroundings
 from tasks.environment.log_part import LogPart
 from tasks.errors import Failed, Refused
@@ -123,9 +123,7 @@ class Stack:
             if service.port is not None and port_in_use(layout.host, service.port):
                 variable = "PREFECT_SERVER_API_PORT" if service.name == "prefect" else "MLFLOW_PORT"
                 remedy = f"stop that process, or choose another port with --{service.name}-port or {variable}"
-                raise Failed(
-                    f"port {service.port}", f"in use by {health.holder(service.port)}", "it must be free", remedy
-                )
+                raise Failed(f"port {service.port}", f"in use by {holder(service.port)}", "it must be free", remedy)
         if layout != self.layout:
             self.layout = layout
             self._save()
@@ -282,14 +280,3 @@ def check_host(host: str) -> None:
         raise Refused(
             "--host", saw, rule, "use --host 127.0.0.1, or --host 0.0.0.0 with --auth for all addresses"
         ) from None
-
-
-def port_in_use(host: str, port: int) -> bool:
-    """Return whether a process listens on a port."""
-    with (
-        socket.socket() as probe,
-        contextlib.suppress(socket.gaierror),
-    ):  # an unknown name: starting the server reports it
-        probe.settimeout(2)
-        return probe.connect_ex(("127.0.0.1" if host == "0.0.0.0" else host, port)) == 0
-    return False

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from infra.ports import port_in_use
 from infra.services import call
-from infra.stack import Stack, port_in_use
+from infra.stack import Stack
 from tests.homes import CommandHome
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")

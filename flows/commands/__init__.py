@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version as installed
+from typing import Annotated
+
 import typer
 
 from flows.commands import (
@@ -27,14 +30,36 @@ from flows.commands import init as init_command
 from flows.commands import list_ as list_command
 from flows.flags import SETTINGS
 
+LIBRARIES = ("tensorflow", "keras", "prefect", "mlflow")
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version of Millrace and of the libraries that decide what it can do, and exit."""
+    if wanted:
+        typer.echo(f"millrace {installed('millrace')}")
+        typer.echo(", ".join(f"{name} {installed(name)}" for name in LIBRARIES))
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="millrace",
-    help="Raw data to a trained, compressed, verified TensorFlow/Keras 3 model: exact, resumable, honest.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def millrace(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Show the versions, and exit.")
+    ] = False,
+) -> None:
+    """Raw data to a trained, compressed, verified TensorFlow/Keras 3 model: exact, resumable, honest."""
+
+
 app.command("run", context_settings=SETTINGS)(run.run)
 app.command("predict")(predict.predict)
 app.command("init")(init_command.init)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
+from flows.references import resolved
 from flows.reply import AsJson, replying
-from flows.session import use_stack
 from tasks.artifacts import Export
 from tasks.display import terminal
 from tasks.errors import Failed, Refused
@@ -17,7 +19,7 @@ from tasks.store.store import Store
 
 
 def predict(
-    export: Annotated[str, typer.Argument(help="A digest, a folder, or NAME@ALIAS.")],
+    export: Annotated[str, typer.Argument(help="A digest, a folder, NAME@ALIAS or NAME@VERSION.")],
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Raw files.")],
     as_json: AsJson = False,
 ) -> None:
@@ -57,44 +59,25 @@ def folder_of(home: Home, export: str) -> Path:
         return Path(export)
     store = Store(home.store)
     if "@" in export:
-        return _released(home, store, export)
+        with resolved(home, export) as reference:
+            return reference.fetch(store).path
     artifact = store.find(Export, store.resolve(export, "export").digest, "export")
     assert artifact is not None
     return artifact.path
 
 
-def _released(home: Home, store: Store, reference: str) -> Path:
-    """Return the export of NAME@ALIAS, from the store or else from the registry."""
-    use_stack(home)
-    name, _, alias = reference.partition("@")
-    unknown = Refused(reference, "no such version", "NAME@ALIAS names a registered model", "see the MLflow registry")
-    if not name or not alias or not home.has_registry():
-        raise unknown
-    from tasks.tracking import shipping
-
-    shipping.set_environment()
-    from tasks.registry import registry
-    from tasks.tracking.runs import connect
-
-    with registry.user_errors(home.mlflow_uri):
-        client = connect(home.mlflow_uri)
-        version = registry.aliased(client, name, alias)
-        if version is None:
-            raise unknown
-        return registry.fetch(client, store, name, version).path
-
-
 def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:
-    """Predict in a compute process."""
+    """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
     from tasks.processes.crew import Crew, Limits
 
-    logs = home.root / "logs"
-    with Crew(logs, threads=1).gang("predict") as gang:
-        return gang.call(
-            "tasks.exporting.predict:predict_in_child",
-            None,
-            logs / "predict.jsonl",
-            (folder, inputs),
-            limits=Limits("INPUT", 600),
-            on_report=lambda *report: None,
-        )
+    with TemporaryDirectory(prefix="millrace-predict-") as temporary:
+        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
+        with Crew(logs, threads=1).gang("predict") as gang:
+            return gang.call(
+                "tasks.exporting.predict:predict_in_child",
+                None,
+                logs / "predict.jsonl",
+                (folder, inputs),
+                limits=Limits("INPUT", 600),
+                on_report=lambda *report: None,
+            )

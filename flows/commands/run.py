@@ -11,12 +11,13 @@ from typing import Any
 
 import typer
 
+from flows import preflight
 from flows.flags import from_flags, read_flags
 from flows.reply import AsJson, Reply, replying
 from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
 from tasks.environment import garbage
 from tasks.errors import Refused
-from tasks.runs.home import Home, find_home
+from tasks.runs.home import find_home
 
 FLOWS = ("pipeline", "dataset", "training", "release")
 
@@ -43,8 +44,7 @@ def run(
         from tasks.stage.attempt import import_tracking, start_fork_server
 
         config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
-        check_release(name, config.release.model, home)
-        check_source(name, config)
+        preflight.check(name, config, home)
         home.make()
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
         address = os.environ.get("PREFECT_API_URL")
@@ -90,35 +90,6 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
                 "PRESET ends in .yaml",
             )
     return name, preset, read_flags(rest)
-
-
-def check_release(name: str, model: str | None, home: Home) -> None:
-    """Check that `release.model` is given for the flow `release` alone, and is in the store."""
-    from tasks.store.store import Store
-
-    if name != "release" and model is not None:
-        raise Refused(
-            "release.model", model, f"the flow {name} does not use it", "leave it out, or run the flow release"
-        )
-    if name == "release":
-        if model is None:
-            rule = "the flow release needs a model in the store"
-            raise Refused("release.model", "not set", rule, "add --release.model DIGEST; see `millrace list model`")
-        Store(home.store).resolve(model, "model")
-
-
-def check_source(name: str, config: Any) -> None:
-    """Check source, snapshot and task by file names alone, before anything is written."""
-    from tasks.data import needs
-    from tasks.data.sources import check, check_age
-
-    if name == "release" or (source_features := check(config.source)) is None:
-        return
-    check_age(config.source, config.records.oldest())
-    features = {name: feature.as_json() for name, feature in source_features.items()}
-    needs.check_snapshot(features, config.snapshot.kind)
-    if name != "dataset":
-        needs.check_task(features, config.model.task, config.train)
 
 
 def summarise(reply: Reply, run: Any, as_json: bool) -> None:

@@ -8,40 +8,77 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.reply import AsJson, replying
+from flows.references import resolved
+from flows.reply import AsJson, Reply, replying, when
 from tasks.artifacts import STAGES, Artifact
 from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
-from tasks.runs.home import find_home
+from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
 
 
 def show(
-    what: Annotated[str, typer.Argument(metavar="ARTIFACT|RUN", help="kind/digest, a digest prefix, or a run id.")],
+    what: Annotated[
+        str, typer.Argument(metavar="ARTIFACT|RUN|MODEL", help="kind/digest, a digest prefix, a run id, or NAME@ALIAS.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Show manifest, size and lineage of an artifact, from source to releases; or stages and ledger of a run."""
+    """Show an artifact with its lineage, from source to releases; a run with its ledger; or a registered version."""
     with replying("show", as_json) as reply:
         home = find_home().readable()
-        store = Store(home.store)
-        try:
-            artifact = store.resolve(what)
-        except Refused as unknown:
-            try:
-                run = resolve_run(home, what)
-            except Refused:
-                raise unknown from None
-            reply.add(run=run.record, ledger=_ledger(run))
-            text = _run_lines(run)
-        else:
-            up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
-            releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
-            reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
-            text = _artifact_lines(artifact, up, down, releases)
-        if not as_json:
-            for line in text:
+        for line in _shown(reply, home, what):
+            if not as_json:
                 typer.echo(line)
+
+
+def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
+    """Fill the reply, and yield the lines."""
+    store = Store(home.store)
+    if "@" in what:
+        version = _version(home, what)
+        reply.add(version=version)
+        yield from _version_lines(version)
+        if not (store.path("export", version["export"]) / "manifest.json").exists():
+            yield f"  export    {version['export'][:12]}, not in the store: `millrace predict` downloads it"
+            return
+        what = f"export/{version['export']}"
+    try:
+        artifact = store.resolve(what)
+    except Refused as unknown:
+        try:
+            run = resolve_run(home, what)
+        except Refused:
+            raise unknown from None
+        reply.add(run=run.record, ledger=_ledger(run))
+        yield from _run_lines(run)
+        return
+    up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
+    releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
+    reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
+    yield from _artifact_lines(artifact, up, down, releases)
+
+
+def _version(home: Home, reference: str) -> dict[str, Any]:
+    with resolved(home, reference) as match:
+        registered = match.registered
+        return {
+            "name": match.name,
+            "version": registered.version,
+            "aliases": sorted(match.aliases),
+            "gate": registered.gate,
+            "approval": registered.approval,
+            "export": registered.export,
+            "run": registered.tags.get("millrace.run"),
+        }
+
+
+def _version_lines(version: dict[str, Any]) -> Iterator[str]:
+    yield f"{version['name']} version {version['version']}: {', '.join(version['aliases']) or 'no alias'}"
+    yield f"  gate      {version['gate']}"
+    if version["approval"]:
+        yield f"  approval  {version['approval']}"
+    yield f"  run       {version['run']}"
 
 
 def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], releases: list[str]) -> Iterator[str]:
@@ -51,7 +88,7 @@ def _artifact_lines(artifact: Artifact, up: dict[str, Any], down: list[str], rel
     yield f"{artifact}"
     yield f"  what      {describe(artifact)}"
     yield f"  path      {artifact.path}"
-    yield f"  made      {manifest['created']} by {manifest['produced_by']['run']}"
+    yield f"  made      {when(manifest['created'])} by {manifest['produced_by']['run']}"
     yield f"  config    {json.dumps(manifest['inputs']['config'], sort_keys=True)}"
     yield f"  counts    {', '.join(f'{name} {count:,}' for name, count in manifest['counts'].items())}"
     yield f"  files     {len(manifest['files'])}, {kilobytes(sum(file['bytes'] for file in manifest['files']))}"
@@ -97,7 +134,8 @@ def _run_lines(run: Run) -> Iterator[str]:
     record = run.record
     yield f"{run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
     for attempt in record["attempts"]:
-        yield f"  attempt {attempt['attempt']}   {attempt['started']} to {attempt.get('ended', '…')}"
+        ended = f"to {when(attempt['ended'])}, {attempt['status']}" if "ended" in attempt else "and has not ended"
+        yield f"  attempt {attempt['attempt']} from {when(attempt['started'])} {ended}"
     for stage in (stage for stage in STAGES if stage in record["stages"]):
         for row in record["stages"][stage]:
             where = "from the store" if row["cached"] else "made"

@@ -83,7 +83,7 @@ def up(
                 typer.echo(f"login    {USER}, passwords in {layout.access.folder}/prefect and /mlflow")
             for row in deployments:
                 if row["next"]:
-                    typer.echo(f"next     {row['name']} at {when(row['next'])} ({row['schedule']})")
+                    typer.echo(f"next     {row['name']} at {when(row['next'], row['timezone'])} ({row['schedule']})")
             typer.echo("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)

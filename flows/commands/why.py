@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows import preflight
 from flows.flags import read_flags
 from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tasks.config import Config
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
+OF_DATASET = ("convert", "snapshot")
+"""Stages that the flow `dataset` runs as well, which does not need a model's task."""
 MOST = 20
 """Differences that are printed, at most; `--json` has all."""
 
@@ -39,7 +42,9 @@ def why(
         from tasks.display import terminal
 
         config = load(preset, read_flags(context.args), terminal.say)
-        store = Store(find_home().readable().store)
+        home = find_home().readable()
+        preflight.check("dataset" if stage in OF_DATASET else "pipeline", config, home)
+        store = Store(home.store)
         answers = []
         for wanted in plan(store, config)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()

@@ -98,12 +98,14 @@ class Comparison:
         row = next((row for row in self.results if row.name == name), None)
         if row is None:
             return "The runs have no common metric."
+        metric = name.replace("/", " ").replace("_", " ")
         if row.difference == 0:
-            how = "as good as a"
-        else:
-            better = (row.difference > 0) == row.higher_is_better
-            how = f"{'better' if better else 'worse'} than a by {figure(abs(row.difference))}"
-        return f"b is {how} in {name.replace('/', ' ').replace('_', ' ')}: {row.verdict}."
+            return f"b is as good as a in {metric}: {row.verdict}."
+        better = (row.difference > 0) == row.higher_is_better
+        how, by = "better" if better else "worse", figure(abs(row.difference))
+        if row.more_than_noise:
+            return f"b is {how} than a by {by} in {metric}: {row.verdict}."
+        return f"b is not shown to differ from a in {metric}, {how} by {by}: {row.verdict or 'not compared'}."
 
     def as_json(self) -> dict[str, Any]:
         """Return the whole comparison."""

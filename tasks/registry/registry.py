@@ -150,6 +150,25 @@ def versions(client: MlflowClient, name: str) -> list[Registered]:
     return [Registered.of(each) for each in all_pages]
 
 
+def models(client: MlflowClient) -> list[str]:
+    """Return the names of all registered models."""
+    names: list[str] = []
+    token = None
+    while token is None or token:
+        page = client.search_registered_models(order_by=["name ASC"], page_token=token)
+        names += [model.name for model in page]
+        token = page.token or ""
+    return names
+
+
+def aliases(client: MlflowClient, name: str) -> dict[str, list[str]]:
+    """Return the aliases of a model's versions, by version."""
+    of_version: dict[str, list[str]] = {}
+    for alias, number in client.get_registered_model(name).aliases.items():
+        of_version.setdefault(str(number), []).append(alias)
+    return of_version
+
+
 class Pyfunc:
     """MLflow's pyfunc flavour without its test request, which would import TensorFlow in the process of the flow."""
 

@@ -145,9 +145,8 @@ class Shipper:
         left = sum(len(point.metrics) for point in read(self.journal, state["offset"]))
         if state["late"]:
             self.run.measure("tracking/late_points", state["late"])
-            terminal.say(
-                f"  tracking: {state['late']:,} of {state['points']:,} points reached MLflow late", style="yellow"
-            )
+        if self._warned and not left:
+            terminal.say(f"  tracking: MLflow has all {state['points']:,} points; {state['late']:,} of them waited")
         if left or self._thread.is_alive() or not self._ready.is_set():
             cause = f" ({reason(self.fault)})" if self.fault and not self._warned else ""
             terminal.say(

@@ -1,0 +1,42 @@
+"""What a run refuses before anything is written; `millrace why` refuses the same."""
+
+from __future__ import annotations
+
+from tasks.config import Config
+from tasks.errors import Refused
+from tasks.runs.home import Home
+
+
+def check(flow: str, config: Config, home: Home) -> None:
+    """Check that a flow can run with this config; raises `Refused`."""
+    check_release(flow, config.release.model, home)
+    check_source(flow, config)
+
+
+def check_release(flow: str, model: str | None, home: Home) -> None:
+    """Check that `release.model` is given for the flow `release` alone, and is in the store."""
+    from tasks.store.store import Store
+
+    if flow != "release" and model is not None:
+        raise Refused(
+            "release.model", model, f"the flow {flow} does not use it", "leave it out, or run the flow release"
+        )
+    if flow == "release":
+        if model is None:
+            rule = "the flow release needs a model in the store"
+            raise Refused("release.model", "not set", rule, "add --release.model DIGEST; see `millrace list model`")
+        Store(home.store).resolve(model, "model")
+
+
+def check_source(flow: str, config: Config) -> None:
+    """Check source, snapshot and task by file names alone."""
+    from tasks.data import needs
+    from tasks.data.sources import check, check_age
+
+    if flow == "release" or (source_features := check(config.source)) is None:
+        return
+    check_age(config.source, config.records.oldest())
+    features = {name: feature.as_json() for name, feature in source_features.items()}
+    needs.check_snapshot(features, config.snapshot.kind)
+    if flow != "dataset":
+        needs.check_task(features, config.model.task, config.train)
