@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tasks.errors import Refused
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -33,12 +31,3 @@ def read_flags(words: list[str]) -> list[tuple[str, str]]:
             raise Refused(f"--{dotted}", f"{dict(flags)[dotted]} and {value}", rule, "remove one")
         flags.append((dotted, value))
     return flags
-
-
-def from_flags(flags: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return the values of a config without a preset."""
-    from tasks.config.flags import apply_flags
-
-    values: dict[str, Any] = {}
-    apply_flags(values, flags, lambda line: None)
-    return values

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tasks.config import Config
+from typing import TYPE_CHECKING
+
 from tasks.errors import Refused
 from tasks.runs.home import Home
+
+if TYPE_CHECKING:
+    from tasks.config import Config
 
 
 def check(flow: str, config: Config, home: Home) -> None:

@@ -154,10 +154,39 @@ def test_a_text_field_takes_the_text_as_typed() -> None:
         DIGITS, [("source", "{kind: text_files, path: ., name: texts}"), ("source.glob", "**/*.txt"), ("name", "yes")]
     )
     assert (config.source.glob, config.name) == ("**/*.txt", "yes")  # type: ignore[union-attr]
-    files = {"source.kind": "text_files", "source.glob": "[ab]*.py", "source.path": "{x}: y # z"}
+    files = {"source.kind": "text_files", "source.glob": "[ab]*.py", "source.path": "/{x}: y # z"}
     source = load(DIGITS, files.items()).source
-    assert (source.glob, source.path) == ("[ab]*.py", "{x}: y # z")  # type: ignore[union-attr]
+    assert (source.glob, source.path) == ("[ab]*.py", "/{x}: y # z")  # type: ignore[union-attr]
     assert load(DIGITS, [("source.kind", "tfds"), ("source.dataset", "x"), ("source.key", "null")]).source.key is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("digest", ["14e930", "0e99999", "12345678"])
+def test_a_digest_that_could_be_a_number_is_text(digest: str, tmp_path: Path) -> None:
+    assert load(DIGITS, [("train.continue_from", digest)]).train.continue_from == digest
+    preset = tmp_path / "preset.yaml"
+    preset.write_text(DIGITS.read_text() + "release: {model: 14e930}\n")
+    assert load(preset).release.model == "14e930"
+
+
+def test_a_path_is_relative_to_the_preset_and_in_a_flag_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "presets").mkdir()
+    preset = tmp_path / "presets/preset.yaml"
+    head = "name: x\ntrain: {steps: 1, batch_size: 1}\n"
+    preset.write_text(head + "source: {kind: text_files, path: ../texts}\n")
+    monkeypatch.chdir(tmp_path / "presets")
+    for given in (preset, Path("preset.yaml")):
+        assert load(given).source.path == f"{tmp_path}/presets/../texts"  # type: ignore[union-attr]
+    monkeypatch.chdir(tmp_path)
+    flagged = load(Path("presets/preset.yaml"), [("source.path", "texts")])
+    assert flagged.source.path == f"{tmp_path}/texts"  # type: ignore[union-attr]
+    for stays in ("stdlib:", "~/texts", "/texts"):
+        assert load(preset, [("source.path", stays)]).source.path == stays  # type: ignore[union-attr]
+    preset.write_text(head + "source: {kind: tfds, dataset: x, data_dir: data, module: builder.py}\n")
+    source = load(preset).source
+    assert (source.data_dir, source.module) == tuple(f"{tmp_path}/presets/{name}" for name in ("data", "builder.py"))  # type: ignore[union-attr]
+    assert load(preset, [("source.module", "package.builder")]).source.module == "package.builder"  # type: ignore[union-attr]
 
 
 def test_a_mapping_replaces_the_presets_and_a_dotted_key_sets_one_entry() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from flows import preflight
-from flows.flags import from_flags, read_flags
+from flows.flags import read_flags
 from flows.reply import AsJson, Reply, replying
 from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
 from tasks.environment import garbage
@@ -39,11 +39,11 @@ def run(
         home = find_home().readable()
         choose_servers(home)
         server = context.obj or start_server_early(home)
-        from tasks.config.load import load, validate
+        from tasks.config.load import load
         from tasks.display import terminal
         from tasks.stage.attempt import import_tracking, start_fork_server
 
-        config = load(preset, flags, terminal.say) if preset else validate(from_flags(flags))
+        config = load(preset, flags, terminal.say)
         preflight.check(name, config, home)
         home.make()
         terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")

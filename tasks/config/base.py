@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
@@ -66,6 +67,14 @@ class NotIdentity:
 
 class Later:
     """Marks a field that was added later: with its default it is not part of digests."""
+
+
+@dataclass(frozen=True)
+class IsPath:
+    """Marks a field with the path of a file or folder, relative to the preset."""
+
+    suffix: str = ""
+    """Suffix of the values that are paths; others are names."""
 
 
 NOT_IDENTITY = NotIdentity()

@@ -70,7 +70,7 @@ def _put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], s
             raise Refused(".".join(path), section, f"{parent} is a value, not a section", "set the section first")
     if last == "kind":
         options = [option for annotation in _annotations(values, parents) for option in sections(annotation)]
-        of_kind = [option for option in options if _kind(option) == value]
+        of_kind = [option for option in options if kind_of(option) == value]
         if of_kind:
             _drop(section, of_kind[0], ".".join(parents), value, typed, say)
     section[last] = value
@@ -101,7 +101,7 @@ def _annotations(values: Any, path: list[str]) -> list[Any]:
     for part in path:
         options = [option for annotation in annotations for option in sections(annotation)]
         kind = values.get("kind") if isinstance(values, dict) else None
-        options = [option for option in options if _kind(option) == kind] or options
+        options = [option for option in options if kind_of(option) == kind] or options
         fields = [option.model_fields[part] for option in options if part in option.model_fields]
         entries = [typing.get_args(mapping)[1] for annotation in annotations for mapping in _mappings(annotation)]
         annotations = [*(field.annotation for field in fields), *entries]
@@ -130,6 +130,7 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
     return parts[:1] if origin is typing.Annotated else ()
 
 
-def _kind(section: type[BaseModel]) -> Any:
+def kind_of(section: type[BaseModel]) -> Any:
+    """Return the `kind` of a section; None if it has none."""
     field = section.model_fields.get("kind")
     return field.default if field else None

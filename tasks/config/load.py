@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.config import Config
 from tasks.config.base import Conflict
 from tasks.config.flags import apply_flags, sections
+from tasks.config.paths import make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -45,10 +46,16 @@ MARK = re.compile(r"\[key\]|(literal|dict|tuple|list|function-\w+)\[.*\]")
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
-def load(preset: Path, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None) -> Config:
+def load(
+    preset: Path | None, flags: Iterable[tuple[str, str]] = (), say: Callable[[str], None] = lambda line: None
+) -> Config:
     """Load a config: flags (`("train.steps", "200")`) override the preset, it the defaults; raises `Refused`."""
-    values = read_preset(preset)
+    values: dict[str, Any] = {}
+    if preset is not None:
+        values = read_preset(preset)
+        make_absolute(values, [Config], preset.parent)
     apply_flags(values, flags, say)
+    make_absolute(values, [Config], Path.cwd())
     return validate(values)
 
 

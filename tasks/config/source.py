@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Name, Section
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, IsPath, Name, Section
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -43,8 +43,9 @@ class TextFilesSource(Section):
     name: Name = "text"
     """Names the records' files."""
 
-    path: Annotated[Text, NOT_IDENTITY]
-    """The folder; `stdlib:` is Python's own standard library. The content enters digests, the path does not."""
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder, relative to the preset; `stdlib:` is Python's own standard library. The content enters digests, the
+    path does not."""
 
     glob: Text = "**/*.txt"
     """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
@@ -68,8 +69,9 @@ class ImageFolderSource(Section):
     name: Name = "images"
     """Names the records' files."""
 
-    path: Annotated[Text, NOT_IDENTITY]
-    """The folder that holds the class folders; the content enters digests, the path does not."""
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder that holds the class folders, relative to the preset; the content enters digests, the path does
+    not."""
 
     glob: Text = "**/*"
     """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""
@@ -93,8 +95,9 @@ class TfdsSource(Section):
     dataset: Text
     """`NAME`, `NAME/CONFIG` or `NAME/CONFIG:VERSION`; the newest prepared version where none is named."""
 
-    data_dir: Annotated[Text | None, NOT_IDENTITY] = None
-    """The folder of prepared data sets, or of this one; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets."""
+    data_dir: Annotated[Text | None, NOT_IDENTITY, IsPath()] = None
+    """The folder of prepared data sets, or of this one, relative to the preset; default: $TFDS_DATA_DIR, else
+    ~/tensorflow_datasets."""
 
     splits: Annotated[tuple[Text, ...], LISTED, Field(min_length=1)] | None = None
     """Which of its splits are read; all examples are then split again, by `records.splits`. Default: all of them."""
@@ -108,8 +111,9 @@ class TfdsSource(Section):
     group: Text | None = None
     """The feature whose value keeps examples in one split (a patient, a writer); default: none."""
 
-    module: Annotated[Text | None, NOT_IDENTITY] = None
-    """The Python module that registers the builder for `download`: the path of a file `.py`, or an installed one."""
+    module: Annotated[Text | None, NOT_IDENTITY, IsPath(".py")] = None
+    """The Python module that registers the builder for `download`: the path of a file `.py`, relative to the preset, or
+    an installed one."""
 
     download: Annotated[bool, NOT_IDENTITY] = False
     """Prepare the data set if it is not there yet; only then is the network used, if its builder asks for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import Any
 
 import yaml
@@ -22,10 +23,16 @@ class PresetLoader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Construct a float; a number that is too large for one is text: `14e930` is the beginning of a digest."""
+        number = self.construct_yaml_float(node)
+        return node.value if isinf(number) and "inf" not in node.value.lower() else number
+
 
 PresetLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )
+PresetLoader.add_constructor("tag:yaml.org,2002:float", PresetLoader.construct_number)
 
 
 def read_yaml(text: str) -> Any:

@@ -1,0 +1,32 @@
+"""Paths in a config: in a preset relative to its folder, in a flag to the working directory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from tasks.config.base import IsPath
+from tasks.config.flags import kind_of, sections
+
+
+def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> None:
+    """Make the relative paths in the values of a section absolute, in place; `options` are its classes."""
+    if not isinstance(values, dict):
+        return
+    of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
+    for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
+        value = values.get(name)
+        for mark in field.metadata:
+            if isinstance(mark, IsPath) and isinstance(value, str) and value.endswith(mark.suffix):
+                values[name] = located(value, folder)
+        make_absolute(value, sections(field.annotation), folder)
+
+
+def located(path: str, folder: Path) -> str:
+    """Return a path as absolute; `~` and names such as `stdlib:` stay."""
+    if not path or path.startswith("~") or re.match(r"[a-z]+:", path):
+        return path
+    return str(folder.absolute() / path)
