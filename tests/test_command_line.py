@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from flows.session import check_server
 from tasks.errors import Failed
-from tests.homes import DIGITS, PLAIN, CommandHome
+from tests.homes import DIGITS, MILLRACE, PLAIN, CommandHome
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "MILLRACE_HOME": str(home)}
 
 
 def test_without_a_command_the_help_comes_and_an_error_that_says_why(tmp_path: Path) -> None:
@@ -23,6 +31,42 @@ def test_an_option_before_the_command_does_not_become_its_name(tmp_path: Path) -
     assert answer.code == 2
     assert answer.json["command"] == "list"
     assert answer.json["status"] == "refused"
+
+
+def test_the_version_names_the_libraries_too(tmp_path: Path) -> None:
+    lines = CommandHome(tmp_path / "home")("--version").stdout.splitlines()
+    assert lines[0] == f"millrace {version('millrace')}"
+    assert f"tensorflow {version('tensorflow')}" in lines[1] and f"mlflow {version('mlflow')}" in lines[1]
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("list",)])
+def test_h_is_help(words: tuple[str, ...], tmp_path: Path) -> None:
+    answer = CommandHome(tmp_path / "home")(*words, "-h")
+    assert answer.code == 0 and "Usage: millrace" in answer.stdout
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--json")])
+def test_a_full_disk_behind_the_output_is_not_blamed_on_the_home(words: tuple[str, ...], tmp_path: Path) -> None:
+    command = f"{MILLRACE} {' '.join(words)} > /dev/full"
+    done = subprocess.run(["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 1
+    says = "error: standard output: No space left on device; the command must be able to write its output; write it to"
+    assert done.stderr.startswith(says) and done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(finished: CommandHome) -> None:
+    """Of `verify` both streams end early; the command still ends with its own exit code."""
+    command = f"set -o pipefail; {{ {MILLRACE} verify --all; echo $? >&3; }} 2>&1 | true"
+    with tempfile.TemporaryFile("w+") as code:
+        done = subprocess.run(
+            ["bash", "-c", f"exec 3>&{code.fileno()}; {command}"],
+            env=environment(finished.root),
+            capture_output=True,
+            text=True,
+            pass_fds=[code.fileno()],
+        )
+        code.seek(0)
+        assert (done.stdout, done.stderr, code.read()) == ("", "", "0\n")
 
 
 @pytest.mark.parametrize("words", [("show", ""), ("show", "**"), ("diff", "", ""), ("verify", "*")])

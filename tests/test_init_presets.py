@@ -169,6 +169,31 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
     assert len(open_source(load(tmp_path / "again.yaml").source).listing()) == 24
 
 
+def test_of_two_kinds_of_files_one_is_asked_for_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+    both = texts(pictures(tmp_path / "both"))
+    asks = r"24 images, 12 .md; a preset reads one kind of files; add --suffix .jpg, or --suffix .md"
+    answer = init(both, tmp_path)
+    assert answer.code == 2 and asks in answer.stderr, answer.stderr
+    assert guess_source(both, ".png").left_out == {".md": 12, ".csv": 1}
+    answer = init(both, tmp_path, "--suffix", ".md")
+    assert answer.code == 0 and "left out: .png 16, .JPG 8, .csv 1\n" in answer.stdout
+    with pytest.raises(Refused, match=r"--suffix: .rst; .*choose one of images, .md"):
+        guess_source(both, ".rst")
+    few = pictures(tmp_path / "few")
+    (few / "readme.md").write_text("# Shapes\n")
+    assert (guess_source(few).what, guess_source(few).left_out) == ("images", {".md": 1})
+
+
+def test_of_two_data_sets_one_is_asked_for(tmp_path: Path) -> None:
+    for name in ("shapes", "flowers"):
+        pictures(tmp_path / "all" / name)
+    with pytest.raises(
+        Refused, match=r"flowers, shapes, each with folders of images: flowers/round, square; .* init flowers"
+    ):
+        guess_source(tmp_path / "all")
+    assert guess_source(tmp_path / "all/shapes").classes == ["round", "square"]
+
+
 def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "tables").mkdir()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.homes import Answer, CommandHome, move_registry
+from tests.homes import PLAIN, Answer, CommandHome, move_registry
 
 MODEL = "litert/model.tflite"
 
@@ -70,6 +70,23 @@ def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: Comma
     assert answer.code == 1
     assert f"digits version 1: {MODEL}: has sha256" in answer.stderr and answer.stderr.count("\n") == 1
     assert not list((home.root / "store/export").iterdir())
+
+
+def test_a_home_that_cannot_be_written_predicts(home: CommandHome, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
+    expected = home("predict", "digits@1", picture, "--json").json["predictions"]
+    paths = [home.root, *home.root.rglob("*")]
+    for path in paths:
+        path.chmod(path.stat().st_mode & ~0o222)
+    try:
+        for name in (folder_of(home).name[:12], "digits@champion"):
+            answer = CommandHome(home.root, PLAIN)("predict", name, picture, "--json")
+            assert answer.code == 0, answer.stderr
+            assert answer.json["predictions"] == expected
+    finally:
+        for path in paths:
+            path.chmod(path.stat().st_mode | 0o200)
 
 
 @pytest.mark.parametrize("name", ["digits@nobody", "nobody@champion", "@champion", "digits@"])

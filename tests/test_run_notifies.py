@@ -104,6 +104,14 @@ def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
         assert f"notify.webhook ({reference}) failed: {saw}" in output and "T0PS3CRET" not in output
 
 
+def test_a_receiver_that_is_not_set_is_named_when_the_run_begins(tmp_path: Path) -> None:
+    answer = CommandHome(tmp_path / "home")("run", "dataset", DIGITS, "--notify.webhook", "env:NO_SUCH")
+    assert answer.code == 0, answer.stderr
+    assert answer.stderr.index("warning: notify.webhook (env:NO_SUCH): empty or not set") < answer.stderr.index(
+        "+ convert"
+    )
+
+
 class Banner(socketserver.StreamRequestHandler):
     """Another program's port: it answers, and not as the web does."""
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
+from infra.health import ports
+from infra.services import Layout
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
 from tests.homes import DIGITS, SMALL, CommandHome
+from tests.stacks import free_ports
 from tests.test_run_page import Loads
 
 
@@ -33,6 +39,40 @@ def test_why_names_the_field_also_of_an_earlier_stage(finished: CommandHome) -> 
     assert "train.clip_norm: 1.0 → 0.5" in answer.stdout
     assert "snapshot.height: 8 → 9" in answer.stdout
     assert len(answer.stdout.splitlines()) == 3
+
+
+def test_why_refuses_what_a_run_refuses(finished: CommandHome) -> None:
+    flags = ("--snapshot.kind", "tokens", "--model.kind", "transformer", "--model.task", "language_model")
+    refused, why = finished("run", "pipeline", DIGITS, *flags), finished("why", "train", DIGITS, *flags)
+    assert refused.code == why.code == 2
+    assert refused.stderr == why.stderr and "snapshot.kind" in why.stderr
+
+
+def test_runs_and_models_are_listed_and_a_version_is_shown_by_number_and_alias(finished: CommandHome) -> None:
+    [run] = finished("list", "runs", "--json").json["runs"]
+    assert (run["flow"], run["status"], run["alias"]) == ("pipeline", "completed", "champion")
+    assert run["score"].startswith("test accuracy 0.9") and "(majority 0.1" in run["score"]
+    line = finished("list", "runs").stdout
+    assert run["run_id"] in line and run["score"] in line and " UTC  champion" in line
+    [version] = finished("list", "models", "--json").json["models"]
+    assert (version["name"], version["version"], version["aliases"]) == ("digits", "1", ["champion"])
+    assert version["run"] == run["run_id"] and f"test accuracy {version['score']:.4f}" in run["score"] + line
+    assert finished("list", "models").stdout.startswith("digits@1         champion   test accuracy 0.9")
+    shown = finished("show", "digits@champion").stdout
+    assert shown == finished("show", "digits@1").stdout
+    assert shown.startswith("digits version 1: champion\n") and f"\nexport/{version['export']}\n" in shown
+    assert "see `millrace list models`" in finished("show", "digits@2").stderr
+
+
+def test_an_empty_list_names_the_home_and_of_an_empty_home_the_next_command(
+    finished: CommandHome, tmp_path: Path
+) -> None:
+    assert CommandHome(tmp_path)("list").stdout == (
+        f"no artifact in {tmp_path}; next: millrace run pipeline flows/presets/digits.yaml\n"
+    )
+    (tmp_path / "runs/20260101-000000-digits-0000").mkdir(parents=True)
+    (tmp_path / "runs/20260101-000000-digits-0000/run.json").write_text("{}")
+    assert CommandHome(tmp_path)("list", "export").stdout == f"no export in {tmp_path}\n"
 
 
 def test_why_of_an_empty_store_says_so(tmp_path: Path) -> None:
@@ -109,6 +149,23 @@ def test_doctor_finds_this_machine_fit(tmp_path: Path) -> None:
     findings = {finding["what"]: finding for finding in answer.json["findings"]}
     assert findings["python"]["verdict"] == findings["packages"]["verdict"] == findings["home"]["verdict"] == "ok"
     assert answer.code == (1 if any(all_values["verdict"] == "fault" for all_values in findings.values()) else 0)
+
+
+def test_doctor_asks_for_the_ports_of_this_stack(tmp_path: Path) -> None:
+    free, used = map(int, free_ports())
+    with socket.create_server(("127.0.0.1", used)):
+        layout = Layout(tmp_path, tmp_path, prefect_port=used, mlflow_port=free)
+        document = {"mark": "x", "layout": {**vars(layout), "home": str(tmp_path), "project": str(tmp_path)}}
+        (tmp_path / "stack.json").write_text(json.dumps(document))
+        [prefect, mlflow] = ports(tmp_path)
+        assert (prefect.what, prefect.verdict) == (f"port {used}", "warning")
+        assert (mlflow.what, mlflow.saw) == (f"port {free}", "free for MLflow")
+        me = psutil.Process()
+        document["started"] = {"prefect": {"pid": me.pid, "created": me.create_time()}}
+        (tmp_path / "stack.json").write_text(json.dumps(document))
+        assert next(ports(tmp_path)).as_json() == {
+            "what": f"port {used}", "verdict": "ok", "saw": "Prefect of this home", "remedy": ""
+        }  # fmt: skip
 
 
 def test_doctor_refuses_a_home_that_cannot_be_one() -> None:

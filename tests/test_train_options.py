@@ -380,13 +380,19 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     """`train/step_ms` is one number, in the curves and in the measurements."""
     meter, measured = Meter(), {}
     plan = Plan(30, 8, 100, None, 0.1, Schedule(), (10,))
-    progress = Progress(plan, lambda *_, **__: None, measured.__setitem__, began=time.monotonic() - 3600)
+    reports: list[dict[str, Any]] = []
+    progress = Progress(
+        plan, lambda *_, **figures: reports.append(figures), measured.__setitem__, began=time.monotonic() - 3600
+    )
+    progress.begin()
     journal = Pages()
     for step, seconds in ((10, 60.0), (20, 1.0), (30, 2.0)):
         meter.add(sums(10, seconds))
         progress(step, meter, None)  # type: ignore[arg-type]
         progress.began = time.monotonic() - 3600  # an hour of validation
     progress.end()
+    assert reports[0] == {"now": "building the model, compiling its first step"}
+    assert [*reports[1]] == ["loss"], "after the call that compiles"
     Log(10, journal, 8)(30, meter, None)  # type: ignore[arg-type]
     (_, point), *_ = journal.points
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)

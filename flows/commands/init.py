@@ -47,13 +47,14 @@ COLUMN = 40
 
 def init(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of raw data, or its dataset_info.json.")],
+    suffix: Annotated[str | None, typer.Option(help="Which of several kinds of files, as in --suffix .md.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Inspect raw data, and write a preset with comments into the working directory."""
     with replying("init", as_json) as reply:
         from tasks.data.guess import guess_source
 
-        guess = guess_source(path)
+        guess = guess_source(path, suffix)
         preset = Path(f"{guess.name}.yaml")
         text = preset_of(guess, preset)
         try:
@@ -64,9 +65,11 @@ def init(
         except OSError as error:
             rule, remedy = "init writes into the working directory", "change the directory"
             raise Refused(str(preset), error.strerror, rule, remedy) from None
-        reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts)
+        reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts, left_out=guess.left_out)
         if not as_json:
             typer.echo(f"{_description(guess)}: {_counted(guess.counts)}")
+            if guess.left_out:
+                typer.echo(f"left out: {_counted(guess.left_out)}")
             typer.echo(f"wrote {preset}; next: millrace run {preset}")
 
 

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tasks.config import TextFilesSource, TfdsSource
+from tasks.config import TfdsSource
+from tasks.data.file_kinds import IMAGES, NO_TEXT, by_suffix, choose_kind, is_text, kinds_of, suffix_of
 from tasks.data.images import BROKEN
 from tasks.data.sources import Item
 from tasks.data.sources.files import find
@@ -32,16 +33,10 @@ SUPPORTED = (
     "that tensorflow-datasets has prepared as tfrecord"
 )
 ARCHIVES = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
-NO_TEXT = {".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".toml", ".ini", ".svg", ".log", ".lock"}
-"""Suffixes of files that are UTF-8 but not texts to learn from."""
-
-EXCLUDED = set(TextFilesSource.model_fields["exclude"].default)
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
 
 SAMPLED_IMAGES = 200
 """Number of images whose size is read."""
-SAMPLED_FILES, SAMPLED_BYTES = 8, 1 << 16
-"""Number of files of a suffix, and bytes of each, that decide whether they are text."""
 SIDES = (8, 64)
 """Smallest and largest side of the snapshot's images, in pixels."""
 SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
@@ -76,6 +71,8 @@ class Guess:
     classes: list[str] = field(default_factory=list)
     bytes: int = 0
     """Size of all texts."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Number of files that the source does not read, by suffix."""
 
     @property
     def examples(self) -> int:
@@ -83,36 +80,37 @@ class Guess:
         return sum(self.counts.values())
 
 
-def guess_source(path: Path) -> Guess:
-    """Guess the source of a path.
+def guess_source(path: Path, suffix: str | None = None) -> Guess:
+    """Guess the source of a path; `suffix` selects one of several kinds of files.
 
     Raises:
-        Refused: it is not a supported source, or cannot be read.
+        Refused: it is not a supported source, has several, or cannot be read.
     """
     try:
-        return _guess(path)
+        return _guess(path, suffix)
     except OSError as error:
         saw = f"{error.filename or path}: {error.strerror}"
         raise Refused("PATH", saw, "init reads what it looks at", "fix its permissions or name another") from None
 
 
-def _guess(path: Path) -> Guess:
+def _guess(path: Path, suffix: str | None) -> Guess:
     if not path.exists():
         raise Refused("PATH", path, "no such file or folder", "correct it")
     root = (path.parent if path.name == INFO else path).resolve()
     if not root.is_dir():
         raise _refuse_file(path)
-    if prepared := _find_prepared(root):
-        return _guess_tfds(prepared)
     names = _files(root)
-    images = [name for name in names if is_image(name)]
-    texts = _text_files(root, [name for name in names if not is_image(name) and not EXCLUDED & set(name.split("/"))])
-    if images and len(images) >= len(texts):
-        return _guess_images(root, images)
-    if texts:
-        return _guess_text(root, texts, len(names))
-    kinds = ", ".join(f"{count} {suffix}" for suffix, count in Counter(map(_suffix, names)).most_common(5))
-    raise _refuse(path, kinds or "no files")
+    if suffix is None and (prepared := _find_prepared(root)):
+        outside = [name for name in names if not (root / name).is_relative_to(prepared)]
+        return replace(_guess_tfds(prepared), left_out=by_suffix(outside))
+    kinds = kinds_of(root, names)
+    if not kinds:
+        seen = ", ".join(f"{count} {suffix}" for suffix, count in Counter(map(suffix_of, names)).most_common(5))
+        raise _refuse(path, seen or "no files")
+    kind = choose_kind(path, kinds, suffix)
+    read = kinds[kind]
+    guess = _guess_images(root, read) if kind == IMAGES else _guess_text(root, read, len(names))
+    return replace(guess, left_out=by_suffix(set(names) - set(read)))
 
 
 def _guess_images(root: Path, names: list[str]) -> Guess:
@@ -128,6 +126,7 @@ def _guess_images(root: Path, names: list[str]) -> Guess:
     if set(classes) <= SPLITS:
         rule = "Millrace splits by itself; a class is a folder"
         raise Refused("PATH", f"{root}: classes {', '.join(classes)}", rule, "name the folder that holds the classes")
+    _refuse_data_sets(root, names)
     sample = [names[int(place)] for place in np.linspace(0, len(names) - 1, min(SAMPLED_IMAGES, len(names)))]
     shape, sizes = _shape((root / name).read_bytes() for name in sample)
     name = _name(root)
@@ -138,10 +137,23 @@ def _guess_images(root: Path, names: list[str]) -> Guess:
     return Guess("images", name, source, counts, description, shares, seed, shape, sizes, sorted(classes))
 
 
+def _refuse_data_sets(root: Path, names: list[str]) -> None:
+    """Raise `Refused` where every folder has folders with images, as several data sets side by side have."""
+    folders: dict[str, set[str]] = {}
+    for name in names:
+        top, *below, _ = name.split("/")
+        folders.setdefault(top, set()).add(below[0] if below else "")
+    if all(len(below) > 1 and "" not in below for below in folders.values()):
+        tops, top = sorted(folders), min(folders)
+        saw = f"{root}: {', '.join(tops[:8])}, each with folders of images: {top}/{', '.join(sorted(folders[top])[:4])}"
+        rule, remedy = "a class is a folder with images", f"name one data set: millrace init {shlex.quote(tops[0])}"
+        raise Refused("PATH", saw, rule, f"{remedy}; where these folders are the classes, write a preset by hand")
+
+
 def _guess_text(root: Path, names: list[str], among: int) -> Guess:
-    suffix = _suffix(names[0])
+    suffix = suffix_of(names[0])
     sizes = {name: (root / name).stat().st_size for name in names}
-    kept = [name for name, size in sizes.items() if size and (len(names) >= FEW_EXAMPLES or _is_text(root / name))]
+    kept = [name for name, size in sizes.items() if size and (len(names) >= FEW_EXAMPLES or is_text(root / name))]
     size = sum(sizes.values())
     shares, seed = _choose_splits(_items(root, kept), _shares_of_text(size, len(kept)), _split_command(f"FILE{suffix}"))
     name = _name(root)
@@ -236,28 +248,6 @@ def _choose_splits(
     raise Refused("PATH", f"{len(items)} examples", "train, validation and test need one each", remedy)
 
 
-def _text_files(root: Path, names: list[str]) -> list[str]:
-    """Return the files of the most frequent suffix that is text."""
-    for suffix, _ in Counter(map(_suffix, names)).most_common():
-        same_suffix = [name for name in names if _suffix(name) == suffix]
-        if suffix and suffix not in NO_TEXT:
-            sampled = [_is_text(root / name) for name in same_suffix[:SAMPLED_FILES]]
-            if 2 * sum(sampled) > len(sampled):  # a few may have another encoding
-                return same_suffix
-    return []
-
-
-def _is_text(path: Path) -> bool:
-    with open(path, "rb") as file:
-        head = file.read(SAMPLED_BYTES)
-    try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 3:  # otherwise the sample ends within a character
-            return False
-    return b"\0" not in head
-
-
 def _files(root: Path) -> list[str]:
     try:
         return find(root, "**/*", ("__pycache__", "site-packages", "dist-packages"))
@@ -282,10 +272,6 @@ def _info_name(folder: Path) -> str:
     return str(json.loads((folder / INFO).read_bytes())["name"])
 
 
-def _suffix(name: str) -> str:
-    return Path(name).suffix
-
-
 def _name(path: Path) -> str:
     """Return a folder's name as a valid `source.name`."""
     plain = re.sub(r"[^a-z0-9]+", "_", path.name.lower()).strip("_")
@@ -304,7 +290,7 @@ def _refuse_file(path: Path) -> Refused:
     if is_image(path.name):
         rule = "a classifier learns from a folder of images for each class"
         return Refused("PATH", f"{path}: one image", rule, "name the folder that holds the class folders")
-    if path.suffix not in NO_TEXT and path.stat().st_size and _is_text(path):
+    if path.suffix not in NO_TEXT and path.stat().st_size and is_text(path):
         rule = "texts are split by file, so there must be several"
         return Refused("PATH", f"{path}: one text", rule, _split_command(path.name))
     return _refuse(path, "a single file")
@@ -312,7 +298,7 @@ def _refuse_file(path: Path) -> Refused:
 
 def _split_command(name: str) -> str:
     """Return the remedy that splits one text into several."""
-    suffix = _suffix(name) or ".txt"
+    suffix = suffix_of(name) or ".txt"
     command = f"mkdir parts && split -n l/{TEXT_PARTS} --additional-suffix={suffix} {shlex.quote(name)} parts/"
     return f"name a folder of several, or cut it up: {command}"
 

@@ -157,11 +157,13 @@ class Stage:
 
 
 def figures_in_words(figures: dict[str, Any]) -> list[str]:
-    """Format figures by their names: `examples/s`, `step_ms`, `input_share`, losses."""
+    """Format figures by their names: `examples/s`, `step_ms`, `input_share`, losses; `now` is a text."""
     words = []
     for name, value in sorted(figures.items(), key=lambda item: item[0] != "seconds_left"):
         if name == "seconds_left":
             words.append(f"{seconds(value)} left")
+        elif name == "now":
+            words.append(value)
         elif name == "step_ms":
             words.append(f"{value:.1f} ms/step")
         elif name.endswith("_share"):

@@ -160,6 +160,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
     """Run a flow's body as an attempt, a second time after a damaged artifact, and record its end."""
     home = find_home()
     start_fork_server(home, flow, config)
+    notifications.check(config.notify)
     signals = Signals()
     opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
     with machine_errors("the run", home.root), signals.handled(), opened_run as run:

@@ -20,12 +20,28 @@ TIMEOUT = 10.0
 """Time-out of a receiver in seconds."""
 
 
+RECEIVERS = ("webhook", "mail_server")
+"""The fields of `notify` that have a reference to an address."""
+
+
+def check(config: NotifyConfig) -> None:
+    """Print a warning for each receiver whose reference cannot be resolved, while there is time to correct it."""
+    for name in RECEIVERS:
+        reference = getattr(config, name)
+        try:
+            if reference is not None:
+                resolve(reference)
+        except Missing as missing:
+            saw = f"notify.{name} ({reference}): {missing.saw}; no message can be sent at the end of the run"
+            terminal.say(f"warning: {saw}; {missing.remedy}", style="yellow")
+
+
 def notify(run: Run) -> None:
     """Send the messages of `notify`, if its events include this end; an error is a warning."""
     config, event = run.config.notify, event_of(run)
     if event not in config.events:
         return
-    for name, send in (("webhook", post), ("mail_server", mail)):
+    for name, send in zip(RECEIVERS, (post, mail), strict=True):
         reference = getattr(config, name)
         if reference is None:
             continue

@@ -126,6 +126,7 @@ class Progress:
         if self.first is None:  # the first call compiles and is not counted
             self.first, self.began, self.waited, self.stepping = step, now, 0.0, 0.0
             self.measure("train/first_call_seconds", last.seconds)
+            self.report(step, self.plan.steps, "step", loss=self.loss)
             return
         taken = step - self.first
         self.speed = speed = {
@@ -145,6 +146,10 @@ class Progress:
             "seconds_left": left,
         }
         self.report(step, self.plan.steps, "step", **figures)
+
+    def begin(self) -> None:
+        """Report what is done before the first step ends."""
+        self.report(0, self.plan.steps, "step", now="building the model, compiling its first step")
 
     def end(self) -> None:
         """Measure the speed of a training that has ended, at its last step or early."""

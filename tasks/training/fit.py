@@ -44,6 +44,8 @@ def fit(
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
+    progress = Progress(plan, bench.progress, bench.measure)
+    progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed)
 
     best = BestWeights(config)
@@ -54,7 +56,6 @@ def fit(
         bench.staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout
     )
     meter = Meter()
-    progress = Progress(plan, bench.progress, bench.measure)
     actions: list[Action] = [
         Guard(),
         progress,
