@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tasks.exporting.run import Runner
 
-EXPORT_VERSION = 2
+EXPORT_VERSION = 3
 """Incremented when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
@@ -40,13 +40,13 @@ class Format(Protocol):
     """The format that it is converted from; None for the Keras model itself."""
 
     RUNTIME: str
-    """The package that runs it."""
+    """The module that runs it."""
+
+    PACKAGE: str
+    """The package of that module."""
 
     README: str
-    """Section of an export's README that runs a variant on the golden inputs, with the fields that `readme` fills."""
-
-    TEXT_README: str
-    """Section that continues a text; empty where the format is not meant for that."""
+    """Code of an export's README that loads a file and defines `predict`, with the fields that `readme` fills."""
 
     def write(self, model: keras.Model, parent: Path | None, target: Path) -> None:
         """Write the float model to `target`, from Keras or from the parent's file."""

@@ -24,7 +24,7 @@ from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
-from tasks.exporting.transform import TASK
+from tasks.exporting.transform import TASK, read_transform
 from tasks.models.features import TOKENS, input_array, model_input, targets
 from tasks.models.forward import predict
 from tasks.models.keras_file import ZIP_DATE, architecture, load
@@ -56,7 +56,6 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
         rule = "an export holds the float SavedModel"
         raise Failed("variants", ", ".join(names) or "none", rule, "see the warnings of compress")
     bench.staging.reserve(sum(variant.bytes for variant in variants))
-    feature = model_input(snapshot.manifest["features"])
     inputs = golden_inputs(snapshot, config.golden)
     with fresh_process(bench.staging.root, bench.staging.scratch("working_folder")) as verify_export:
         for variant in variants:
@@ -84,11 +83,11 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     text = readme.write(
         descriptions,
         verified,
-        feature,
-        snapshot.manifest["features"],
+        read_transform(bench.staging.root),
+        model_input(snapshot.manifest["features"]),
         inputs.shape,
         max(1.0, largest) * verdicts[SAVED_MODEL].limit,
-        {package: version(package) for package in ("tensorflow", "ai-edge-litert")},
+        {package: version(package) for package in {format_of(name).PACKAGE for name in FORMATS}},
     )
     bench.staging.put("README.md", text.encode())
     metrics = {

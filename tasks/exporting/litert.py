@@ -8,6 +8,7 @@ from typing import Any
 FILE = "model.tflite"
 PARENT = "saved_model"
 RUNTIME = "ai_edge_litert.interpreter"
+PACKAGE = "ai-edge-litert"
 SIGNATURE = "serving_default"
 
 
@@ -61,57 +62,18 @@ class LiteRT:
 
 
 README = """\
-## {variant}
-
-`pip install ai-edge-litert=={litert} numpy`
-
-```python
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-golden = np.load("golden.npz")
-inputs = golden["inputs"]
-model = Interpreter("{file}", num_threads=1)
-entry = model.get_input_details()[0]["index"]  # {input}
-result = model.get_output_details()[0]["index"]  # {output}
-model.resize_tensor_input(entry, inputs.shape)
-model.allocate_tensors()
-model.set_tensor(entry, inputs)
-model.invoke()
-logits = model.get_tensor(result)
-
-print(logits.argmax(axis=-1))
-assert np.abs(logits - golden["outputs"]).max() <= {tolerance:.1g}
-```
-"""
-
-TEXT_README = """\
-## Text in, text out
-
-`pip install ai-edge-litert=={litert} numpy tokenizers`
-
-```python
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-from tokenizers import Tokenizer
-
-tokenizer = Tokenizer.from_file("transform/tokenizer.json")
-model = Interpreter("{file}", num_threads=1)
+model = Interpreter("$file", num_threads=1)
 entry, result = model.get_input_details()[0]["index"], model.get_output_details()[0]["index"]
-random = np.random.default_rng(0)
 
-tokens = [{bos}] + tokenizer.encode("import ", add_special_tokens=False).ids  # a document begins with {bos}
-for _ in range(30):
-    model.resize_tensor_input(entry, (1, len(tokens)))
+
+def predict(inputs):
+    model.resize_tensor_input(entry, inputs.shape)
     model.allocate_tensors()
-    model.set_tensor(entry, np.array([tokens], np.int32))
+    model.set_tensor(entry, inputs)
     model.invoke()
-    logits = model.get_tensor(result)[0, -1] / 0.8  # the temperature
-    chances = np.exp(logits.astype("f8") - logits.max())
-    tokens.append(int(random.choice(len(chances), p=chances / chances.sum())))
-    if tokens[-1] == {bos}:
-        break
+    return model.get_tensor(result)
 
-print(tokenizer.decode([token for token in tokens if token != {bos}]))
-```
 """

@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
+from string import Template
 from typing import Any
 
-from tasks.config.task import TARGET
 from tasks.evaluation import gates
-from tasks.exporting import format_of
+from tasks.exporting import Format, format_of
+from tasks.exporting.answers import ANSWERS
+from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.saved_model import OUTPUT
-from tasks.models.features import TOKENS, Input, classes, targets
+from tasks.exporting.transform import KINDS, TASK
+from tasks.models.features import Input
 
 HEAD = """\
 # Model export
 
-{about}
+$outputs
 
-| variant | file | bytes | test {metric} (95 % interval) | largest difference from Keras |
+$inputs
+
+| variant | file | bytes | test $metric (95 % interval) | largest difference from Keras |
 | --- | --- | ---: | --- | ---: |
-{rows}
+$rows
 
-`golden.npz` holds {golden} and the trained model's outputs for them. The code below runs in this folder,
+`golden.npz` holds $golden and the trained model's outputs for them. The code below runs in this folder,
 with the packages it imports and nothing else.
 """
 
-CLASSES = """\
-{classes} classes: {names}.
+VARIANT = """\
+## $variant
 
-Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {classes}], a logit per class, whose
-softmax are the probabilities. Raw files become inputs as `transform/` says."""
+`pip install $packages`
 
-NUMBERS = """\
-{targets} {what}: {names}.
+```python
+$imports$code
+golden = np.load("golden.npz")
+outputs = predict(golden["inputs"])
+assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
 
-Input `{input}`: {dtype} [batch, {shape}]. Output `{output}`: float32 [batch, {targets}], {meaning}.
-Raw rows become inputs as `transform/` says: they are standardised inside of the model."""
+$answer```
+"""
 
-TEXT = """\
-A language model of {vocabulary} tokens, the last of which, {bos}, begins a document.
+RAW = """\
+## $title
 
-Input `{input}`: int32 [batch, length], any length; it was trained on {block} tokens at a time. Output `{output}`:
-float32 [batch, length, {vocabulary}], at each place the logits of the token that comes next. Text becomes tokens by
-`transform/tokenizer.json`, a file of the package `tokenizers`, byte for byte and without special tokens."""
+By `$variant`.
+
+`pip install $packages`
+
+```python
+$imports$code
+$raw```
+"""
+
+MODES = {1: ("grey", "L"), 3: ("RGB", "RGB")}
+"""Colour and Pillow mode by the number of channels."""
 
 
 def write(
     variants: list[dict[str, Any]],
     verified: dict[str, Any],
+    transform: dict[str, Any],
     source: Input,
-    features: dict[str, Any],
     golden: tuple[int, ...],
     tolerance: float,
     versions: dict[str, str],
@@ -57,60 +72,79 @@ def write(
     Args:
         variants: contents of their `variant.json`.
         verified: the results of `verify`, by variant name.
+        transform: the transform of the export, as `read_transform` returns it.
         source: the model's input.
-        features: the features of the snapshot.
         golden: shape of the golden inputs.
         tolerance: largest difference of a float variant's outputs; of lower precision, three times the measured one.
-        versions: of the packages `tensorflow` and `ai-edge-litert`.
+        versions: of the packages that run the formats.
     """
-    text = TOKENS in features
-    rows = [_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants]
-    head = HEAD.format(
-        about=_about(source, features, variants[0]["against_float"]["metric"]),
-        metric=variants[0]["against_float"]["metric"].replace("_", " "),
-        rows="\n".join(rows),
-        golden=f"{golden[0]} rows of {golden[1]} test tokens" if text else f"{golden[0]} test inputs",
+    fields = _fields(transform, source)
+    answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
+    metric = variants[0]["against_float"]["metric"]
+    head = Template(HEAD).substitute(
+        outputs=Template(answers.about).substitute(fields),
+        inputs=Template(raw.about).substitute(fields),
+        metric=metric.replace("_", " "),
+        rows="\n".join(_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants),
+        golden=raw.golden.format(*golden),
     )
     sections = [
-        format_of(variant["format"]).README.format(
+        Template(VARIANT).substitute(
             variant=variant["name"],
-            file=f"{variant['name']}/{variant['file']}",
-            input=source.name,
-            output=OUTPUT,
-            tolerance=max(tolerance, 3 * verified[variant["name"]]["max_abs_difference"]),
-            tensorflow=versions["tensorflow"],
-            litert=versions["ai-edge-litert"],
+            packages=_packages(format_of(variant["format"]), versions),
+            imports=_imports(answers.imports),
+            code=_code(variant, fields),
+            tolerance=f"{max(tolerance, 3 * verified[variant['name']]['max_abs_difference']):.1g}",
+            answer=Template(answers.code).substitute(fields),
         )
         for variant in variants
     ]
-    continuing = [variant for variant in variants if format_of(variant["format"]).TEXT_README]
-    if text and continuing:
-        smallest = continuing[-1]
-        file = f"{smallest['name']}/{smallest['file']}"
-        code = format_of(smallest["format"]).TEXT_README
-        sections.append(code.format(file=file, bos=features[TOKENS]["bos"], litert=versions["ai-edge-litert"]))
+    last = variants[-1]
+    sections.append(
+        Template(RAW).substitute(
+            title=raw.title,
+            variant=last["name"],
+            packages=_packages(format_of(last["format"]), versions, raw.packages),
+            imports=_imports(raw.imports, answers.imports if answers.row else ()),
+            code=_code(last, fields),
+            raw=Template(raw.code + (f"\n{answers.code}" if answers.row else "")).substitute(fields),
+        )
+    )
     return "\n".join([head, *sections])
 
 
-def _about(source: Input, features: dict[str, Any], metric: str) -> str:
-    """Describe input and output."""
-    interface = {
+def _fields(transform: dict[str, Any], source: Input) -> dict[str, Any]:
+    """Return the fields of the descriptions and of the code."""
+    names = transform.get("targets") or transform.get("classes") or []
+    colour, mode = MODES.get(transform.get("channels", 0), ("", ""))
+    return {
+        **transform,
         "input": source.name,
         "output": OUTPUT,
-        "dtype": source.dtype,
         "shape": ", ".join(map(str, source.shape)),
+        "count": len(names),
+        "names": ", ".join(names),
+        "columns": ", ".join(transform.get("columns", [])),
+        "file": f"transform/{TASK if 'targets' in transform else KINDS[transform['kind']]}",
+        "colour": colour,
+        "mode": mode,
     }
-    if TOKENS in features:
-        tokens = features[TOKENS]
-        return TEXT.format(vocabulary=tokens["vocabulary"], bos=tokens["bos"], block=source.shape[0], **interface)
-    if TARGET in features:
-        names = targets(features)
-        number = metric == "rmse"
-        what = "number to predict" if number and len(names) == 1 else "numbers to predict" if number else "labels"
-        meaning = "the numbers themselves" if number else "a logit per label, whose sigmoid is its probability"
-        return NUMBERS.format(targets=len(names), what=what, names=", ".join(names), meaning=meaning, **interface)
-    names = classes(features)
-    return CLASSES.format(classes=len(names), names=", ".join(names), **interface)
+
+
+def _packages(form: Format, versions: dict[str, str], *others: str) -> str:
+    """Return the packages of a section as words for `pip install`."""
+    return " ".join([f"{form.PACKAGE}=={versions[form.PACKAGE]}", "numpy", *filter(None, others)])
+
+
+def _imports(*groups: tuple[str, ...]) -> str:
+    lines = sorted({line for group in groups for line in group}, key=lambda line: (line.startswith("from"), line))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _code(variant: dict[str, Any], fields: dict[str, Any]) -> str:
+    """Return the code that defines `predict` for a variant."""
+    file = f"{variant['name']}/{variant['file']}"
+    return Template(format_of(variant["format"]).README).substitute({**fields, "file": file})
 
 
 def _row(variant: dict[str, Any], difference: float) -> str:

@@ -56,7 +56,9 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
     examples = list(reader.iterate(split))
     if transform["kind"] == "tokens":
         keys = [bytes(example["key"][0]).decode() for example in examples]
-        return "language_model", TextSplit(export, transform, keys, [bytes(example["text"][0]) for example in examples])
+        return transform["task"], TextSplit(
+            export, transform, keys, [bytes(example["text"][0]) for example in examples]
+        )
     if transform["kind"] == "table":
         inputs = np.stack([np.asarray(example["numbers"], np.float32) for example in examples])
         features: dict[str, Any] = {"numbers": {"dtype": "float32", "shape": list(inputs.shape[1:])}}
@@ -65,7 +67,7 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         images = [prepare(bytes(example["image"][0]), transform, str(reader.path)) for example in examples]
         arrays = {"image": np.stack(images)}
         features = {"image": {"dtype": "uint8", "shape": list(arrays["image"].shape[1:])}}
-    task = transform.get("task", "classification")
+    task = transform["task"]
     if TASKS[task].target == TARGET:
         arrays[TARGET] = np.stack([np.asarray(example[TARGET], np.float32) for example in examples])
         features[TARGET] = {"dtype": "float32", "shape": [len(transform["targets"])], "names": transform["targets"]}

@@ -12,12 +12,15 @@ from tasks.errors import Failed
 TASK = "task.json"
 """Task, loss and target names, of models with targets."""
 
+TASKS = {"tokens": "language_model"}
+"""The task of a transform without `task.json`, by kind; of all others classification."""
+
 KINDS = {"image": "image.json", "tokens": "tokens.json", "table": "table.json"}
 """The file in `transform/` of each kind of snapshot."""
 
 
 def read_transform(export: Path) -> dict[str, Any]:
-    """Read the transform of an export: the one file of `KINDS` that it has (always with `kind`), and `task.json`.
+    """Read the transform of an export: the one file of `KINDS` that it has, and `task.json`; with `kind` and `task`.
 
     Raises:
         Failed: the folder has none of them, or it is not JSON.
@@ -30,7 +33,8 @@ def read_transform(export: Path) -> dict[str, Any]:
             except ValueError as error:
                 raise Failed(str(path), "not JSON", "an export holds it whole", "export again") from error
             task_file = export / "transform" / TASK
-            return {**transform, **json.loads(task_file.read_bytes())} if task_file.is_file() else transform
+            of_task = json.loads(task_file.read_bytes()) if task_file.is_file() else {}
+            return {"task": TASKS.get(transform["kind"], "classification"), **transform, **of_task}
     rule = f"an export holds one of transform/{', '.join(KINDS.values())}"
     raise Failed(str(export), "not an export", rule, "see `millrace list export`")
 

@@ -1,0 +1,258 @@
+"""The code of an export's README, pasted into its folder: for every task, kind of input and format."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.special import expit, softmax
+
+from tasks.artifacts import Model, Records, Snapshot
+from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, TokensSnapshot, TransformerModel
+from tasks.config.task import TARGET, TASKS
+from tasks.data import records, snapshots
+from tasks.data.features import Feature
+from tasks.data.sources import Item, Source
+from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
+from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays
+from tasks.exporting.predict import predict
+from tasks.exporting.transform import TASK, read_transform
+from tasks.models import build as build_model
+from tasks.models.features import model_input
+from tasks.models.forward import predict as forward
+from tasks.models.keras_file import save
+from tasks.store.files import pretty
+
+CLASSES, LABELS, NUMBERS = ("cat", "dog", "owl"), ("stripes", "spots"), ("weight", "age")
+RUN = """
+import contextlib, io, json, os, sys
+outputs = []
+for folder, blocks in json.load(open(sys.argv[1])).items():
+    os.chdir(folder)
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block, folder, "exec"), {"__name__": "__main__"})
+        outputs.append(printed.getvalue())
+print(json.dumps(outputs))
+"""
+"""Pastes the blocks of all exports into one interpreter, each with names of its own: TensorFlow is imported once."""
+
+
+class Zoo(Source):
+    """Examples with an input of one kind and what a task predicts."""
+
+    def __init__(self, kind: str, task: str) -> None:
+        self.kind, self.task = kind, task
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        of_kind = {
+            "image": {"image": Feature("image", "uint8", (-1, -1, 3))},
+            "table": {"numbers": Feature("number", "float32", (3,), classes=("length", "height", "legs"))},
+            "tokens": {"text": Feature("bytes", "string")},
+        }
+        of_task = {
+            "classification": {"label": Feature("label", "int64", classes=CLASSES)},
+            "multilabel": {TARGET: Feature("number", "float32", (2,), classes=LABELS)},
+            "regression": {TARGET: Feature("number", "float32", (2,), classes=NUMBERS)},
+            "language_model": {},
+        }
+        return {**of_kind[self.kind], **of_task[self.task]}
+
+    def listing(self) -> list[Item]:
+        return [Item(f"{number:02d}", f"{number:064d}") for number in range(24)]
+
+    def read(self, item: Item) -> dict[str, Any]:
+        number = int(item.key)
+        random = np.random.default_rng(number)
+        picture = io.BytesIO()
+        Image.fromarray(random.integers(0, 256, (8, 6, 3), np.uint8)).save(picture, "PNG")
+        example = {
+            "image": picture.getvalue(),
+            "numbers": random.normal(size=3).astype(np.float32),
+            "text": b"import this, import that " * 8,
+            "label": number % 3,
+            TARGET: random.integers(0, 2, 2).astype(np.float32),
+        }
+        return {name: example[name] for name in self.features}
+
+
+@dataclass(frozen=True)
+class Job:
+    """An export, and the blocks of its README with what they printed."""
+
+    export: Path
+    kind: str
+    task: str
+    blocks: list[str]
+    printed: list[str]
+
+    @property
+    def outputs(self) -> np.ndarray:
+        with np.load(self.export / GOLDEN) as golden:
+            return golden["outputs"].astype(np.float64)
+
+
+KINDS = [("image", "classification"), ("image", "multilabel"), ("image", "regression")]
+KINDS += [("table", "classification"), ("table", "multilabel"), ("table", "regression"), ("tokens", "language_model")]
+SNAPSHOTS = {
+    "image": ImageSnapshot(height=8, width=6, channels=3),
+    "table": TableSnapshot(),
+    "tokens": TokensSnapshot(vocabulary=300, block=16),
+}
+TEXT_MODEL = TransformerModel(task="language_model", width=16, layers=1, heads=2, hidden=16)
+
+
+def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any], publish: Any) -> Path:
+    """The export of a model with its first weights, in both formats."""
+    bench = workbench(root / "records")
+    shares = {"train": 0.5, "validation": 0.25, "test": 0.25}
+    made = publish(Records, bench, records.convert(bench, "zoo", Zoo(kind, task), RecordsConfig(splits=shares)))
+    bench = workbench(root / "snapshot")
+    snapshot = publish(Snapshot, bench, snapshots.build(bench, made, SNAPSHOTS[kind]))
+    bench = workbench(root / "model")
+    config = TEXT_MODEL if kind == "tokens" else MlpModel(task=task, units=(8,))  # type: ignore[arg-type]
+    network = build_model(config, snapshot.manifest["features"], seed=1)
+    also = save(network, bench.staging, config, snapshot.manifest["features"], 1, TASKS[task].losses[0])
+    (bench.staging.root / "manifest.json").write_bytes(pretty({"files": [], **also}))
+    model = Model("0" * 64, bench.staging.root, "model")
+
+    export = root / "export"
+    shutil.copytree(snapshot.path / "transform", export / "transform")
+    if TARGET in snapshot.manifest["features"]:
+        (export / "transform" / TASK).write_bytes(pretty(task_of(model, snapshot)))
+    inputs = golden_inputs(snapshot, 8)
+    write_arrays(export / GOLDEN, {"inputs": inputs, "outputs": forward(network, inputs)})
+    metric = TASKS[task].metrics[0]
+    measured = {"metrics": {metric: {"value": 0.5, "low": 0.4, "high": 0.6}}}
+    variants = []
+    for name in (SAVED_MODEL, LITERT):
+        form = format_of(name)
+        parent = export / SAVED_MODEL / format_of(SAVED_MODEL).FILE if form.PARENT else None
+        (export / name).mkdir()
+        form.write(network, parent, export / name / form.FILE)
+        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "gates": []}
+        variants.append({**described, "against_float": {"metric": metric}, "quality": measured})
+    text = readme.write(
+        variants,
+        {name: {"max_abs_difference": 1e-6} for name in (SAVED_MODEL, LITERT)},
+        read_transform(export),
+        model_input(snapshot.manifest["features"]),
+        inputs.shape,
+        1e-3,
+        {format_of(name).PACKAGE: "1.2.3" for name in FORMATS},
+    )
+    (export / "README.md").write_text(text)
+    write_example(export, kind, inputs)
+    return export
+
+
+def write_example(export: Path, kind: str, inputs: np.ndarray) -> None:
+    """Write the raw file that the README names: the first golden input."""
+    if kind == "image":
+        Image.fromarray(inputs[0]).save(export / "example.png")
+    elif kind == "table":
+        rows = [["legs", "length", "height"], *([row[2], row[0], row[1]] for row in inputs[:2].tolist())]
+        (export / "example.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+
+
+@pytest.fixture(scope="module")
+def jobs(tf: Any, tmp_path_factory: Any, workbench_at: Any, publish: Any) -> dict[tuple[str, str], Job]:
+    root = tmp_path_factory.mktemp("zoo")
+    exports = {
+        (kind, task): exported(root / f"{kind}-{task}", kind, task, workbench_at, publish) for kind, task in KINDS
+    }
+    blocks = {
+        job: re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(), re.DOTALL)
+        for job, export in exports.items()
+    }
+    (root / "blocks.json").write_text(json.dumps({str(exports[job]): blocks[job] for job in KINDS}))
+    command = [sys.executable, "-I", "-c", RUN, str(root / "blocks.json")]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    printed = iter(json.loads(done.stdout.splitlines()[-1]))
+    return {job: Job(exports[job], *job, blocks[job], [next(printed) for _ in blocks[job]]) for job in KINDS}
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
+def job(request: Any, jobs: dict[tuple[str, str], Job]) -> Job:
+    return jobs[request.param]
+
+
+def line(task: str, outputs: np.ndarray) -> str:
+    """The line for an example."""
+    if task == "classification":
+        return f"{CLASSES[outputs.argmax()]}: {softmax(outputs).max():.3f}"
+    if task == "multilabel":
+        chances = dict(zip(LABELS, expit(outputs), strict=True))
+        predicted = [name for name, chance in chances.items() if chance > 0.5]
+        return ", ".join(f"{name}: {chance:.3f}" for name, chance in chances.items()) + f" predicted: {predicted}"
+    return ", ".join(f"{name}: {value:.6g}" for name, value in zip(NUMBERS, outputs, strict=True))
+
+
+def same(first: str, second: str) -> bool:
+    """Whether two texts are equal but for the last digits of their numbers."""
+    number = r"-?\d+\.?\d*(?:e-?\d+)?"
+    numbers = [[float(text) for text in re.findall(number, each)] for each in (first, second)]
+    return re.sub(number, "#", first) == re.sub(number, "#", second) and np.allclose(*numbers, rtol=1e-3, atol=2e-3)
+
+
+def test_each_format_prints_what_its_outputs_mean(job: Job) -> None:
+    assert len(job.blocks) == 3, "two formats, and a raw file"
+    for block, printed in list(zip(job.blocks, job.printed, strict=True))[:2]:
+        if job.task == "language_model":
+            assert printed.strip("[]\n").split() == [str(token) for token in job.outputs[:, -1].argmax(axis=-1)]
+            continue
+        expected = "\n".join(line(job.task, outputs) for outputs in job.outputs)
+        assert same(printed.strip(), expected), (printed, expected)
+        assert ("argmax" in block) is (job.task == "classification")
+
+
+def test_a_raw_file_is_answered_as_millrace_answers_it(job: Job) -> None:
+    printed = job.printed[2]
+    if job.kind == "tokens":
+        assert printed.startswith("import ")
+        return
+    [name] = job.export.glob("example.*")
+    expected = "\n".join(line(job.task, outputs) for outputs in job.outputs[: 2 if job.kind == "table" else 1])
+    assert same(printed.strip(), expected), (printed, expected)
+    rows = predict(job.export, [str(name)])
+    shown = {"classification": "class", "multilabel": "labels", "regression": "values"}[job.task]
+    assert len(rows) == len(printed.strip().splitlines())
+    for row, text in zip(rows, printed.strip().splitlines(), strict=True):
+        named = [row[shown]] if shown == "class" else list(row[shown])
+        assert all(f"{name}: " in text for name in named)
+
+
+def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
+    text = (job.export / "README.md").read_text()
+    says = {
+        "image": ("uint8 [batch, 8, 6, 3]", "An image file", "converted to RGB", "From image files"),
+        "table": ("float32 [batch, 3], the columns length, height, legs", "From a CSV file"),
+        "tokens": ("int32 [batch, length]", "transform/tokenizer.json", "From text to text"),
+        "classification": ("3 classes: cat, dog, owl", "float32 [batch, 3], a logit for each class", "softmax"),
+        "multilabel": (
+            "2 labels: stripes, spots",
+            "float32 [batch, 2], a logit for each label",
+            "sigmoid",
+            "above 0.5",
+        ),
+        "regression": ("Predicted: weight, age", "float32 [batch, 2], the numbers themselves"),
+        "language_model": ("A language model of", "the logits of the next token"),
+    }
+    for word in (*says[job.kind], *says[job.task]):
+        assert word in text, word
+    assert "$" not in text and "`pip install tensorflow==1.2.3 numpy" in text
+    for other in {"image", "table", "tokens"} - {job.kind}:
+        assert says[other][-1] not in text
