@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
+import struct
+import threading
+import time
+import zlib
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +20,14 @@ from PIL import Image
 
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SklearnSource
-from tasks.data.features import Example
+from tasks.data import records
+from tasks.data.ahead import examined
+from tasks.data.features import Example, Feature
 from tasks.data.reading import RecordsReader
 from tasks.data.records import build, convert
 from tasks.data.sources import Item, fingerprint
 from tasks.data.sources.sklearn import Digits
+from tasks.data.statistics import ShardStatistics
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import checksums
@@ -184,8 +193,91 @@ def test_the_fingerprint_lists_every_key_and_content_sorted() -> None:
     assert listed == fingerprint(SklearnSource())
 
 
-def test_a_shard_over_the_budget_leaves_no_piece(bench: Workbench, rows_source: Callable) -> None:
-    with pytest.raises(Failed):
-        convert(bench, "rows", rows_source(many() | {"row/0003": (None, 0)}), CONFIG)
-    notes = [bench.staging.adopt(name) or {} for name in bench.staging.pieces("rows-")]
-    assert all(note["bad"] == [] for note in notes)
+def test_ten_broken_examples_are_named_the_others_counted_and_what_is_written_is_kept(
+    bench: Workbench, rows_source: Callable
+) -> None:
+    broken = {f"row/{number:04d}": (None, 0) for number in range(0, 65, 5)}
+    with pytest.raises(Failed) as failed:
+        convert(bench, "rows", rows_source(many() | broken), CONFIG)
+    names = "; ".join(f"{key} (no payload)" for key in sorted(broken)[:10])
+    assert failed.value.saw == f"unreadable: {names} and 3 more"
+    written = {name: (bench.staging.root / name).stat().st_mtime_ns for name in bench.staging.pieces("rows-")}
+    outcome = convert(bench, "rows", rows_source(many() | broken), CONFIG.model_copy(update={"bad_budget": 13}))
+    assert outcome.counts["bad"] == 13
+    assert written == {name: (bench.staging.root / name).stat().st_mtime_ns for name in written} and len(written) > 3
+
+
+def test_a_source_of_which_all_is_broken_is_not_read_to_its_end(
+    bench: Workbench, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "HOPELESS", 15)
+    with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* were not looked at; at most 0"):
+        convert(bench, "rows", rows_source({key: (key.encode(), 0) for key in many()}), CONFIG)
+
+
+def photos(count: int) -> dict[str, tuple[bytes | None, int]]:
+    """Images that threads decode, every fifth of which is cut off."""
+    random = np.random.default_rng(0)
+    rows: dict[str, tuple[bytes | None, int]] = {}
+    for number in range(count):
+        buffer = io.BytesIO()
+        Image.fromarray(random.integers(0, 256, (300, 250 + number), np.uint8)).save(buffer, "PNG")
+        content = buffer.getvalue()
+        rows[f"row/{number:04d}"] = (content[: len(content) // (1 + (number % 5 == 4))], number % 2)
+    return rows
+
+
+def test_records_do_not_depend_on_the_threads_that_decode(benches: Callable, rows_source: Callable) -> None:
+    lenient = RecordsConfig(bad_budget=5, splits={"train": 0.4, "validation": 0.3, "test": 0.3})
+    folders, outcomes = [], []
+    for threads in (1, 4):
+        bench = dataclasses.replace(benches(f"threads{threads}"), threads=threads)
+        outcomes.append(convert(bench, "rows", rows_source(photos(25)), lenient))
+        folders.append(bench.staging.root)
+    assert outcomes[0] == outcomes[1] and outcomes[0].counts["bad"] == 5
+    for path in sorted(folders[0].rglob("*.tfrecord-*")):
+        assert path.read_bytes() == (folders[1] / path.relative_to(folders[0])).read_bytes()
+
+
+class Counting(ShardStatistics):
+    """Counts the pixels that are examined at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__({"image": Feature("image", "uint8", (-1, -1, -1))})
+        self.now = self.most = self.threads = 0
+        self.mutex = threading.Lock()
+
+    def examine(self, example: Any) -> Any:
+        with self.mutex:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.02)
+        with self.mutex:
+            self.now -= 1
+        return super().examine(example)
+
+
+@pytest.mark.parametrize(("max_pixels", "most"), [(10**9, 4), (2 * 300 * 260, 2), (1, 1)])
+def test_so_many_pixels_are_decoded_at_the_same_time(max_pixels: int, most: int) -> None:
+    statistics, rows = Counting(), photos(12)
+    items = [Item(key, key) for key in rows]
+    order = [
+        item.key for item, _ in examined(items, lambda item: {"image": rows[item.key][0]}, statistics, 4, max_pixels)
+    ]
+    assert order == list(rows) and statistics.most == most
+
+
+def test_an_image_of_too_many_pixels_is_unreadable_before_it_is_decoded(
+    bench: Workbench, benches: Callable, rows_source: Callable
+) -> None:
+    small = many()["row/0001"][0]
+    assert small is not None
+    header = struct.pack(">II", 30_000, 20_000) + small[24:29]  # of the same file, of another size
+    bomb = small[:16] + header + struct.pack(">I", zlib.crc32(b"IHDR" + header)) + small[33:]
+    with pytest.raises(Failed) as failed:
+        convert(bench, "rows", rows_source(many() | {"row/0003": (bomb, 0)}), CONFIG)
+    saw = "30,000 x 20,000 = 600,000,000 pixels; records.max_pixels is 64,000,000"
+    assert failed.value.saw == f"unreadable: row/0003 (image: {saw})"
+    with pytest.raises(Failed, match="not a whole image"):
+        large = CONFIG.model_copy(update={"max_pixels": 10**9})
+        convert(benches("large"), "rows", rows_source(many() | {"row/0003": (bomb, 0)}), large)

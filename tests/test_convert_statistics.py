@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tasks.data.features import KEY, KEY_FEATURE, Example, Feature
+from tasks.data.pixels import sums
 from tasks.data.sources import Unreadable
 from tasks.data.statistics import ShardStatistics, merged, summary
 
@@ -63,6 +64,24 @@ def test_a_summary_is_numpys() -> None:
     assert summarised["scores"]["std"] == pytest.approx(scores.std())
     assert summarised["weight"]["mean"] == pytest.approx(9.5)
     assert (summarised["weight"]["min"], summarised["weight"]["max"]) == (0, 19)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
+def test_sums_of_pixels_are_numpys(mode: str) -> None:
+    random = np.random.default_rng(1)
+    if mode == "I;16":
+        image = Image.fromarray(random.integers(0, 2**16, (700, 1600), np.uint16))
+    else:
+        image = Image.fromarray(random.integers(0, 256, (70, 90, 4), np.uint8)).convert("RGB").convert(mode)
+        if mode in ("LA", "RGBA"):
+            image.putalpha(Image.fromarray(random.integers(0, 256, (70, 90), np.uint8)))
+    payload = io.BytesIO()
+    image.save(payload, format="TIFF" if mode == "CMYK" else "PNG")
+    decoded = np.asarray(image.convert("RGB") if mode in ("1", "P", "CMYK") else image).astype(object)
+    expected = decoded.reshape(-1, decoded.shape[2] if decoded.ndim == 3 else 1)
+    result = sums("image", payload.getvalue(), None)
+    assert result.shape == (image.height, image.width, expected.shape[1])
+    assert (result.sums, result.squares) == (expected.sum(axis=0).tolist(), (expected**2).sum(axis=0).tolist())
 
 
 @settings(max_examples=25, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig
 from tasks.data import tfds
+from tasks.data.ahead import examined
 from tasks.data.duplicates import Copy, Duplicates
 from tasks.data.duplicates import summary as summarize
-from tasks.data.features import KEY, KEY_FEATURE, Feature
-from tasks.data.sources import Skipped, Source, Unreadable, open_source
+from tasks.data.features import KEY, KEY_FEATURE, Example, Feature
+from tasks.data.sources import Item, Skipped, Source, Unreadable, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.tfrecord import Offsets, RecordFile, RecordWriter, encode
@@ -30,11 +33,14 @@ if TYPE_CHECKING:
 RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")
 
-MAX_NAMED = 5
+MAX_NAMED = 10
 """Number of bad examples in an error; the manifest lists all of them."""
 
-REPORT_EVERY = 256
-"""Examples between progress reports."""
+HOPELESS = 1000
+"""Number of bad examples over the budget after which no more are looked for."""
+
+REPORT_EVERY = 0.5
+"""Seconds between progress reports."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """Convert an open source; `name` is the prefix of the files."""
+    Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
     bench.staging.reserve(source.size())
     before = source.fingerprint()
     items = source.listing()
@@ -86,10 +93,13 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         result = _adopted(bench, name, shard, duplicates)
         if result is None:
             report = partial(_report, bench, done, len(items), len(bad))
-            result = _write(bench, name, shard, source, features, duplicates, config.bad_budget, bad, report)
+            result = _write(bench, name, shard, source, features, duplicates, config.max_pixels, report)
         written.append(result)
         bad, done = bad + result.bad, done + len(shard.items)
         bench.progress(done, len(items), "examples", bad=len(bad))
+        if len(bad) > config.bad_budget + HOPELESS:
+            break
+    _refuse_bad(bad, config.bad_budget, len(items) - done)
 
     _refuse_changed(before, source.fingerprint())
     splits = {
@@ -127,8 +137,8 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     )
 
 
-def _report(bench: Workbench, before: int, total: int, bad: int, number: int) -> None:
-    bench.progress(before + number, total, "examples", bad=bad)
+def _report(bench: Workbench, before: int, total: int, bad_before: int, number: int, bad: int) -> None:
+    bench.progress(before + number, total, "examples", bad=bad_before + bad)
 
 
 def shard_name(name: str, shard: Shard) -> str:
@@ -155,24 +165,27 @@ def _write(
     source: Source,
     features: dict[str, Feature],
     duplicates: Duplicates,
-    budget: int,
-    bad_before: list[list[str]],
-    progress: Callable[[int], None],
+    max_pixels: int,
+    progress: Callable[[int, int], None],
 ) -> WrittenShard:
     path = shard_name(name, shard)
-    statistics = ShardStatistics(features)
+    statistics = ShardStatistics(features, max_pixels)
     bad: list[list[str]] = []
     skipped: list[list[str]] = []
     copies: list[Copy] = []
+    reported = time.monotonic()
+
+    def read(item: Item) -> Example:
+        return {KEY: item.key.encode(), **source.read(item)}
+
     with bench.staging.piece(path) as piece:
         with RecordWriter(piece.path) as writer:
-            for number, item in enumerate(shard.items, start=1):
+            examples = examined(shard.items, read, statistics, bench.threads, max_pixels)
+            for number, (item, result) in enumerate(examples, start=1):
                 try:
-                    example = {KEY: item.key.encode(), **source.read(item)}
-                    if duplicates.drops(item):
-                        ShardStatistics(features).add(example)  # raises for an unreadable one, which counts as bad
-                    else:
-                        statistics.add(example)
+                    example, states = result()
+                    if not duplicates.drops(item):
+                        statistics.merge(states)
                         writer.write(encode(example))
                     if copy := duplicates.copy(item, shard.split, example, features):
                         copies.append(copy)
@@ -180,14 +193,14 @@ def _write(
                     skipped.append([item.key, str(reason)])
                 except Unreadable as reason:
                     bad.append([item.key, str(reason)])
-                    _refuse_bad(bad_before + bad, budget)
-                if number % REPORT_EVERY == 0:
-                    progress(number)
+                if time.monotonic() - reported > REPORT_EVERY:
+                    reported = time.monotonic()
+                    progress(number, len(bad))
         size = len(writer.offsets) - 1, int(writer.offsets[-1])
-        result = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
-        piece.note.update(vars(result))
+        written = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
+        piece.note.update(vars(written))
     _write_index(bench, path, writer.offsets, shard)
-    return result
+    return written
 
 
 def _plan_digest(shard: Shard, duplicates: Duplicates) -> str:
@@ -213,12 +226,15 @@ def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]], c
             )
 
 
-def _refuse_bad(bad: list[list[str]], budget: int) -> None:
+def _refuse_bad(bad: list[list[str]], budget: int, unseen: int) -> None:
+    """Raise `Failed` for more unreadable examples than the budget; `unseen` were not looked at."""
     if len(bad) > budget:
-        named = "; ".join(f"{key} ({reason})" for key, reason in bad[:MAX_NAMED])
+        named = "; ".join(f"{key} ({reason})" for key, reason in sorted(bad)[:MAX_NAMED])
+        more = f" and {len(bad) - MAX_NAMED:,} more" if len(bad) > MAX_NAMED else ""
+        rest = f", and {unseen:,} were not looked at" if unseen else ""
         raise Failed(
             "records.bad_budget",
-            f"unreadable: {named}",
+            f"unreadable: {named}{more}{rest}",
             f"at most {budget} examples may be unreadable",
             "fix or remove them, or raise records.bad_budget",
         )

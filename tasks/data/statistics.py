@@ -6,57 +6,70 @@ does not depend on which attempt wrote which shard.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from tasks.data.features import Example, Feature, Value
+from tasks.data.pixels import number_of_pixels, sums
 from tasks.data.sources import Unreadable
-
-PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
-"""Pillow modes whose values are pixels, unlike a palette's."""
 
 State = dict[str, Any]
 """The state of a feature; JSON."""
+
+States = dict[str, State]
+"""The state of each feature, by name."""
 
 
 class ShardStatistics:
     """Accumulates the statistics of a shard; `state` is the input of `merged` and `summary`."""
 
-    def __init__(self, features: Mapping[str, Feature]) -> None:
-        self._features = features
-        self.state: dict[str, State] = {}
+    def __init__(self, features: Mapping[str, Feature], max_pixels: int | None = None) -> None:
+        self._features, self._max_pixels = features, max_pixels
+        self.state: States = {}
 
-    def add(self, example: Example) -> None:
-        """Add an example; raises `Unreadable`, and adds nothing, where a value does not fit its feature."""
-        states = {name: _state_of(feature, name, example[name]) for name, feature in self._features.items()}
+    def pixels(self, example: Example) -> int:
+        """Return the number of pixels of an example's images, as their headers name it."""
+        images = (name for name, feature in self._features.items() if feature.kind == "image")
+        return sum(number_of_pixels(example[name]) for name in images)
+
+    def examine(self, example: Example) -> States:
+        """Return the states of an example; raises `Unreadable` where a value does not fit its feature."""
+        return {
+            name: _state_of(feature, name, example[name], self._max_pixels) for name, feature in self._features.items()
+        }
+
+    def merge(self, states: States) -> None:
+        """Add the states of an example."""
         for name, state in states.items():
             self.state[name] = _merge(self.state[name], state) if name in self.state else state
 
+    def add(self, example: Example) -> None:
+        """Add an example; raises `Unreadable`, and adds nothing, where a value does not fit its feature."""
+        self.merge(self.examine(example))
 
-def merged(states: Iterable[dict[str, State]]) -> dict[str, State]:
+
+def merged(states: Iterable[States]) -> States:
     """Merge the states of shards."""
-    total: dict[str, State] = {}
+    total: States = {}
     for features in states:
         for name, state in features.items():
             total[name] = _merge(total[name], state) if name in total else state
     return total
 
 
-def summary(features: Mapping[str, Feature], state: dict[str, State]) -> dict[str, Any]:
+def summary(features: Mapping[str, Feature], state: States) -> dict[str, Any]:
     """Convert a state for the manifest: means and standard deviations in place of sums, classes by name."""
     return {name: _summary(feature, state[name]) for name, feature in features.items() if name in state}
 
 
-def _state_of(feature: Feature, name: str, value: Value) -> State:
+def _state_of(feature: Feature, name: str, value: Value, max_pixels: int | None) -> State:
     """Return the state of a single value."""
     match feature.kind:
         case "image":
-            return _image(feature, name, value)
+            return _image(feature, name, value, max_pixels)
         case "label":
             return _label(feature, name, value)
         case "number":
@@ -65,30 +78,16 @@ def _state_of(feature: Feature, name: str, value: Value) -> State:
             return {"count": 1, "bytes": _bytes(name, value)}
 
 
-def _image(feature: Feature, name: str, value: Value) -> State:
-    size = _bytes(name, value)
-    try:
-        with Image.open(io.BytesIO(value if isinstance(value, bytes) else b"")) as image:
-            colours = "RGBA" if image.has_transparency_data else "RGB"
-            pixels = np.asarray(image if image.mode in PIXEL_MODES else image.convert(colours))
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        saw = "not an image" if isinstance(error, UnidentifiedImageError) else f"not a whole image: {error}"
-        raise Unreadable(f"{name}: {saw}") from error
-    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+def _image(feature: Feature, name: str, value: Value, max_pixels: int | None) -> State:
+    size, pixels = _bytes(name, value), sums(name, value, max_pixels)
     if any(declared not in (-1, result) for declared, result in zip(feature.shape, pixels.shape, strict=True)):
         raise Unreadable(f"{name}: shape {pixels.shape}, not {feature.shape}")
-    flat = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
+    height, width, channels = pixels.shape
     return {
         "count": 1,
         "bytes": size,
         "shapes": {"x".join(map(str, pixels.shape)): 1},
-        "pixels": {
-            str(flat.shape[1]): {
-                "count": len(flat),
-                "sum": flat.sum(axis=0).tolist(),
-                "squares": (flat * flat).sum(axis=0).tolist(),
-            }
-        },
+        "pixels": {str(channels): {"count": height * width, "sum": pixels.sums, "squares": pixels.squares}},
     }
 
 

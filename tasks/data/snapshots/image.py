@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 BATCH = 64
-"""Records read by a Python call, and examples of a write."""
+"""Records read by a Python call, and examples of a write, at most."""
+READ_BYTES = 8 << 20
+"""Bytes of records read by a Python call, at most, or one record; several copies are held."""
+PIXELS = 64_000_000
+"""Pixels of images that are decoded at the same time, at most."""
 BATCH_BYTES = 32 << 20
 """Bytes of a write, at most."""
 
@@ -132,27 +136,27 @@ def preprocessed(
 
     errors: list[Failed] = []  # TensorFlow passes on only the text of an exception
 
-    def read(first: np.int64) -> NDArray[np.object_]:
+    def read(start: np.int64, stop: np.int64) -> NDArray[np.object_]:
         try:
-            rows = range(int(first), min(int(first) + BATCH, part.stop))
-            return np.array([reader.raw(part.split, row) for row in rows], dtype=object)
+            return np.array([reader.raw(part.split, row) for row in range(start, stop)], dtype=object)
         except Failed as error:
             errors.append(error)
             raise
 
-    def fetch(first: tf.Tensor) -> tf.Tensor:
-        payloads = tf.numpy_function(read, [first], tf.string, stateful=False)
+    def fetch(group: tf.Tensor) -> tf.Tensor:
+        payloads = tf.numpy_function(read, [group[0], group[1]], tf.string, stateful=False)
         payloads.set_shape([None])
         return payloads
 
     traced = tf.autograph.experimental.do_not_convert  # half of the time of a small part
+    parallel = decoders(reader, part.split, threads)
     size = max(1, min(BATCH, BATCH_BYTES // sum(int(np.prod(column.shape)) for column in columns.values())))
     dataset = (
-        tf.data.Dataset.range(part.start, part.stop, BATCH)
+        tf.data.Dataset.from_tensor_slices(groups_of(reader.sizes(part.split), part))
         .map(traced(fetch))
         .map(traced(lambda payloads: _normalize(_parse(payloads, columns))))
         .unbatch()
-        .map(traced(lambda example: _example(example, config)), num_parallel_calls=threads, deterministic=True)
+        .map(traced(lambda example: _example(example, config)), num_parallel_calls=parallel, deterministic=True)
         .batch(size)
         .prefetch(1)
     )
@@ -166,6 +170,24 @@ def preprocessed(
             done += len(next(iter(batch.values())))
     except tf.errors.OpError as error:
         raise (errors[0] if errors else _first_bad_example(reader, columns, config, part, done, error)) from error
+
+
+def groups_of(sizes: NDArray[np.int64], part: Part) -> NDArray[np.int64]:
+    """Return the rows [start, stop) of each group of records that are read together, int64 [groups, 2]."""
+    groups, start = [], part.start
+    while start < part.stop:
+        read = np.cumsum(sizes[start : min(start + BATCH, part.stop)])
+        stop = start + max(1, int(np.searchsorted(read, READ_BYTES, side="right")))
+        groups.append((start, stop))
+        start = stop
+    return np.array(groups, np.int64).reshape(-1, 2)
+
+
+def decoders(reader: RecordsReader, split: str, threads: int) -> int:
+    """Return the number of images that are decoded at the same time: at most `threads`, and `PIXELS` or one image."""
+    shapes = reader.manifest["statistics"]["splits"].get(split, {}).get("image", {}).get("shapes", {})
+    largest = max((int(np.prod([int(size) for size in shape.split("x")[:2]])) for shape in shapes), default=1)
+    return max(1, min(threads, PIXELS // largest))
 
 
 def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tensor]:
