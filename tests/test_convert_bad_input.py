@@ -56,6 +56,6 @@ def test_text_that_is_not_utf8_fails_by_name_and_byte(tmp_path: Path) -> None:
     (folder / "part1/latin.md").write_bytes("déjà vu".encode("latin-1"))
     source = f'{{kind: text_files, path: {folder}, glob: "**/*.md"}}'
     config = preset(tmp_path, source, "{kind: tokens, vocabulary: 300, block: 16}")
-    refusal(home, home("run", "dataset", config, "--json"), 1, "part1/latin.md: byte 1 (0xe9) is not UTF-8")
+    refusal(home, home("run", "dataset", config, "--json"), 1, "part1/latin.md (byte 1 (0xe9) is not UTF-8)")
     skipped = home("run", "dataset", config, "--source.undecodable", "skip", "--json")
     assert skipped.code == 0, skipped.stderr

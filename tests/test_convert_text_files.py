@@ -67,8 +67,18 @@ def test_a_file_that_is_not_utf8_ends_the_run_by_name_and_byte(folder: Path, ben
     (folder / "shelf1/latin.txt").write_bytes("café".encode("latin-1"))
     with pytest.raises(Failed) as failed:
         records.build(bench, source(folder), CONFIG)
-    assert str(failed.value).startswith("shelf1/latin.txt: byte 3 (0xe9) is not UTF-8; text must be UTF-8;")
+    saw = "shelf1/latin.txt (byte 3 (0xe9) is not UTF-8)"
+    assert str(failed.value).startswith(f"source.undecodable: {saw}; text must be UTF-8; convert them,")
     assert failed.value.exit_code == 1
+
+
+def test_of_many_that_are_not_utf8_ten_are_named_and_the_others_counted(folder: Path, bench: Workbench) -> None:
+    for number in range(14):
+        (folder / f"shelf0/latin{number:02d}.txt").write_bytes(f"café {number}".encode("latin-1"))
+    with pytest.raises(Failed) as failed:
+        records.build(bench, source(folder), CONFIG)
+    names = "; ".join(f"shelf0/latin{number:02d}.txt (byte 3 (0xe9) is not UTF-8)" for number in range(10))
+    assert failed.value.saw == f"{names} and 4 more"
 
 
 def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None:

@@ -14,25 +14,25 @@ from tasks.store.store import Store
 from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
-    "convert/records": "abd2b7c89e7977eb",
-    "snapshot/snapshot": "452bfe280006bc6d",
-    "train/model": "b2ca78ee2f4c9f9f",
-    "evaluate/report": "9902d72a1816e2a4",
-    "compress/saved_model": "31dce1a20eee2960",
-    "compress/litert": "abac9de8b01fca00",
-    "compress/int8_dynamic": "1e27a2c75f96303a",
-    "export/export": "8a310626bf950428",
+    "convert/records": "66b1f1962d3170cd",
+    "snapshot/snapshot": "36d0a0e522c3687a",
+    "train/model": "a82de2609887ea3a",
+    "evaluate/report": "8dd960c2ec3d585f",
+    "compress/saved_model": "77b970ccaccbb5d4",
+    "compress/litert": "7889c70e58834faf",
+    "compress/int8_dynamic": "26d17eabf3afa37b",
+    "export/export": "02b6d30c3a868c81",
 }
 
 GOLDEN_TEXT = {
-    "convert/records": "320d26f0767f619b",
-    "snapshot/snapshot": "b34681a64951fc49",
-    "train/model": "c0812e523eb177a2",
-    "evaluate/report": "90132f90d4891b58",
-    "compress/saved_model": "30179576e01190f4",
-    "compress/litert": "5b38b65a8e4673ae",
-    "compress/int8_dynamic": "07e1dbb4fb2496af",
-    "export/export": "deefa3f99ce91c05",
+    "convert/records": "ee96492cfc10ec21",
+    "snapshot/snapshot": "43fe87f9645f0820",
+    "train/model": "24dadf9a6c000366",
+    "evaluate/report": "8ef59549483865b1",
+    "compress/saved_model": "f40fa87421e797a9",
+    "compress/litert": "8aba921d24e2e8ad",
+    "compress/int8_dynamic": "dd30156f323767fc",
+    "export/export": "6c3f2ac8f72461f8",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -89,9 +89,8 @@ def test_review(running: object, runs: tuple[str, str], stack: Up, follow: Follo
 
 def test_approve_and_roll_back(running: object, runs: tuple[str, str], follow: Follow, tmp_path: Path) -> None:
     flags = " ".join(["--promote.approval required --promote.margin -1 --seed 5", *SMALL])
-    output = follow(
-        "how-to-approve", {"--promote.approval required": flags, "asked.json": str(tmp_path / "asked.json")}
-    )
+    asked = "--seed 2 --promote.margin -0.05 --promote.approval required"
+    output = follow("how-to-approve", {asked: flags, "asked.json": str(tmp_path / "asked.json")})
     assert "confusion of 3 and 8 is gone" in output
     assert "digits@champion: version 2 → version 1" in output
 

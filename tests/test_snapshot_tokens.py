@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import RecordsConfig, TextFilesSource, TokensSnapshot
-from tasks.data import open_snapshot, records, snapshots
+from tasks.data import open_snapshot, records, snapshots, text
 from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
+from tasks.data.snapshots import tokens
 from tasks.data.snapshots.tokens import _sample, lineage
 from tasks.data.sources import open_source
 from tasks.data.text import Codec, document_of_targets, fit, raw_lengths, read_layout
@@ -41,7 +43,7 @@ GOLDEN = {
     "train/tokens-00001-of-00002.npy": "7dbd18374e2b074de1f1e4d7e0a4ad1d4003adabadcdfcdf0de0aed8620de81a",
     "test/origin-00000-of-00002.npy": "f4540ffa16de62d38a84599e90853e21a1d52d08afcbcf84ddb81edddec5e55d",
     "test/pieces-00001-of-00002.npy": "be28652a76e13ea239d52c86ee08a29f4c4afeb1806d3883bb007dc81878e9f2",
-    "transform/tokenizer.json": "9b9b6cb851620ea74a884a370122802dd9661eceb983539db0fdc5901082e698",
+    "transform/tokenizer.json": "b8ffdaca616e36a4c149bc47ee03db74597b8be0fd601ead19d49c3006d43791",
     "transform/tokens.json": "b418dac5e3e79faa36a5ae51343b249f9abeb4f7a2cb5d98c98e363919afbcca",
 }
 
@@ -142,9 +144,9 @@ def test_no_text_spells_bos_and_every_text_is_spelt(snapshot: SnapshotReader) ->
         strange,
         *map(bytes.decode, ODD.values()),
     ]
-    for text, tokens in zip(texts, codec.encode(texts), strict=True):
-        assert codec.bos not in tokens
-        assert codec.decode(tokens) == text.encode()
+    for each, encoded in zip(texts, codec.encode(texts), strict=True):
+        assert codec.bos not in encoded
+        assert codec.decode(encoded) == each.encode()
 
 
 def test_the_tokenizer_is_fitted_on_the_train_split_alone(
@@ -183,7 +185,7 @@ def test_the_tokenizer_is_fitted_on_a_bounded_sample_that_is_recorded(
     assert 119_000 < part.statistics["tokenizer"]["bytes"] <= 120_000
     assert part.statistics["tokenizer"]["of_bytes"] == whole["of_bytes"]
     documents = part.statistics["tokenizer"]["documents"]
-    assert (documents, documents, "documents for the tokenizer") in reports
+    assert (120_000, 120_000, "bytes for the tokenizer") in reports
     assert 1 < documents < part.statistics["splits"]["train"]["documents"] / 2
     assert snapshots.build(bench, parent, bounded) == part, "an adopted tokenizer knows what it was fitted on"
     other = snapshots.build(benches("other"), parent, bounded.model_copy(update={"tokenizer_bytes": 121_000}))
@@ -210,6 +212,58 @@ def test_the_sample_is_drawn_from_everywhere() -> None:
     assert len(drawn) == 200 and (np.diff(drawn) > 0).all()
     assert all(20 < ((drawn >= low) & (drawn < low + 250)).sum() < 80 for low in range(0, 1000, 250))
     assert _sample(np.array([50, 60]), 110).tolist() == [0, 1]
+
+
+LONG = {
+    "words": "some words and others, " * 900,
+    "letters": "\u8fd9\u662f\u4e00\u4e2a\u6ca1\u6709\u7a7a\u683c\u7684\u6587\u672c" * 1800,
+    "spaces": ("a" + " " * 700 + "b" + "\n" * 300 + "-" * 500) * 12,
+    "contractions": "".join("x" * (number % 7 + 1) + "'re" for number in range(3000)),
+    "odd": "".join(map(chr, [*range(32, 0xD800), *range(0xE000, 0x11000)]))[:30_000],
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_text_is_fitted_and_encoded_in_segments_as_if_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [LONG[kind], "short", "", LONG[kind][5:7000]]
+    whole = fit(texts, 300)
+    monkeypatch.setattr(text, "SEGMENT", 1000)
+    monkeypatch.setattr(text, "BATCH", 3000)
+    read: list[int] = []
+    assert fit(texts, 300, read.append) == whole
+    assert len(read) > 20 and read == sorted(read) and read[-1] == sum(len(each.encode()) for each in texts)
+    done: list[int] = []
+    codec, alone = Codec(whole), tokenizers.Tokenizer.from_str(whole)
+    encoded = codec.encode(texts, done.append)
+    assert [tokens.tolist() for tokens in encoded] == [alone.encode(each).ids for each in texts]
+    assert len(done) > 5 and done == sorted(done) and done[-1] == read[-1]
+    assert b"".join(codec.decode(tokens) for tokens in encoded) == "".join(texts).encode()
+
+
+def test_no_piece_is_longer_than_its_bound() -> None:
+    """Within a piece the time of BPE is quadratic: a million letters without a space took an hour."""
+    alone = tokenizers.Tokenizer.from_str(fit([LONG["letters"]], 300))
+    for each in LONG.values():
+        pieces = [end - start for _, (start, end) in alone.pre_tokenizer.pre_tokenize_str(each)]
+        assert max(pieces) <= text.PIECE + 1 and sum(pieces) == len(each)
+
+
+def test_the_progress_within_one_document_is_in_bytes(
+    benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, size in ((text, "SEGMENT", 1000), (text, "BATCH", 2000), (tokens, "REPORT_EVERY", 2000)):
+        monkeypatch.setattr(module, name, size)
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text(f"{number} some words " * (2000 if number == 3 else 40))
+    bench = benches("records")
+    made = publish(Records, bench, records.build(bench, TextFilesSource(path=str(tmp_path)), SPLITS))
+    reports: list[tuple[int, int, str]] = []
+    bench = replace(benches("snapshot"), progress=lambda *words, **figures: reports.append(words))
+    snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=8))
+    done = [done for done, total, unit in reports if unit == "bytes"]
+    assert len(done) > 8 and done == sorted(done) and done[-1] <= reports[-1][1]
 
 
 def test_few_texts_make_a_small_vocabulary() -> None:

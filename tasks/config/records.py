@@ -30,8 +30,8 @@ class RecordsConfig(Section):
     bad_budget: Annotated[int, Field(ge=0)] = 0
     """How many unreadable examples are left out, counted and named, before the run fails."""
 
-    max_pixels: Annotated[int, Field(ge=1)] = 64_000_000
-    """Most pixels of an image; a larger one counts as unreadable. As many are decoded at the same time."""
+    max_pixels: Annotated[int, Field(ge=1, lt=2**29)] = 64_000_000
+    """Pixels of an image at most; a larger one counts as unreadable. As many are decoded at the same time."""
 
     duplicates: Literal["group", "drop", "keep"] = "group"
     """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,13 @@ ORIENTATION = 0x0112
 BACKGROUND = (255, 255, 255, 255)
 """Background of transparent pixels, in place of their stored colour."""
 
-BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError)
 """What Pillow raises for a file that is not an image, or not a complete one."""
+
+STRIP = 1 << 20
+"""Pixels that are converted at the same time, at most, or one row."""
+
+Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
 
 
 def read(path: Path) -> bytes:
@@ -41,18 +47,33 @@ def read(path: Path) -> bytes:
         raise _failed(str(path), error) from error
 
 
+def is_normal(payload: bytes) -> bool:
+    """Return whether TensorFlow decodes the image as Pillow does; raises one of `BROKEN` for a broken header."""
+    with Image.open(io.BytesIO(payload)) as image:
+        known = image.mode in PASSED_THROUGH.get(image.format or "", ())
+        return known and not image.has_transparency_data and _orientation(image, payload) == 1
+
+
 def normalized(payload: bytes) -> bytes:
     """Return the image in an encoding that TensorFlow decodes as Pillow does; most images are returned unchanged.
 
     EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, 16 bits become the upper 8, and
     formats other than PNG and JPEG become PNG. Raises one of `BROKEN` for a broken image.
     """
+    if is_normal(payload):
+        return payload
     with Image.open(io.BytesIO(payload)) as image:
-        rotated = _orientation(image, payload) != 1
         transparent = image.has_transparency_data
-        if not rotated and not transparent and image.mode in PASSED_THROUGH.get(image.format or "", ()):
-            return payload
-        return _as_png(ImageOps.exif_transpose(image) if rotated else image, transparent)
+        if _orientation(image, payload) != 1:
+            ImageOps.exif_transpose(image, in_place=True)
+        return _as_png(image, transparent)
+
+
+def strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """Yield an image in strips of rows, each with the number of its first row."""
+    rows = max(1, STRIP // image.width)
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
 
 
 def prepare(payload: bytes, transform: dict[str, Any], name: str) -> npt.NDArray[np.uint8]:
@@ -111,17 +132,23 @@ def _orientation(image: Image.Image, payload: bytes) -> int:
 
 
 def _as_png(image: Image.Image, transparent: bool) -> bytes:
-    if transparent:
-        colour = image.convert("RGBA")
-        background = Image.new("RGBA", image.size, BACKGROUND)
-        image = Image.alpha_composite(background, colour).convert(
-            "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
-        )
-    elif image.mode in SIXTEEN_BITS:
-        # The high byte, as in PNG decoders.
-        image = Image.fromarray((np.clip(np.asarray(image, np.int64), 0, 65_535) >> 8).astype(np.uint8))
-    elif image.mode not in ("L", "RGB"):
-        image = image.convert("L" if image.mode in ("1", "F") else "RGB")
+    """Return a PNG of mode L or RGB, not compressed, as it is decoded at once."""
+    if transparent or image.mode not in ("L", "RGB"):
+        grey = ("1", "L", "LA", "La") if transparent else ("1", "F", *SIXTEEN_BITS)
+        converted = Image.new("L" if image.mode in grey else "RGB", image.size)
+        for top, strip in strips(image):
+            converted.paste(_converted(strip, converted.mode, transparent), (0, top))
+        image = converted
     buffer = io.BytesIO()
-    image.save(buffer, "PNG")
+    image.save(buffer, "PNG", compress_level=0)
     return buffer.getvalue()
+
+
+def _converted(strip: Image.Image, mode: str, transparent: bool) -> Image.Image:
+    if transparent:
+        background = Image.new("RGBA", strip.size, BACKGROUND)
+        return Image.alpha_composite(background, strip.convert("RGBA")).convert(mode)
+    if strip.mode in SIXTEEN_BITS:
+        # The high byte, as in PNG decoders.
+        return Image.fromarray((np.clip(np.asarray(strip, np.int64), 0, 65_535) >> 8).astype(np.uint8))
+    return strip.convert(mode)

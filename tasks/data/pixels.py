@@ -12,18 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from tasks.data.images import BROKEN
+from tasks.data.images import BROKEN, strips
 from tasks.data.sources import Unreadable
 
-EIGHT_BITS = ("L", "LA", "RGB", "RGBA")
-SIXTEEN_BITS = "I;16"
+PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 """Pillow modes whose values are pixels, unlike a palette's."""
 
 TINY = 4096
 """Bytes of a file that is not opened only for its header."""
-
-STRIP = 1 << 20
-"""Pixels that are widened for sums at the same time."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +50,25 @@ def sums(name: str, payload: object, max_pixels: int | None) -> PixelSums:
                 shape = f"{image.width:,} x {image.height:,} = {count:,} pixels"
                 raise Unreadable(f"{name}: {shape}; records.max_pixels is {max_pixels:,}")
             colours = "RGBA" if image.has_transparency_data else "RGB"
-            known = image.mode in (*EIGHT_BITS, SIXTEEN_BITS)
-            return _sums(image if known else image.convert(colours))
+            return _sums(image, image.mode if image.mode in PIXEL_MODES else colours)
     except BROKEN as error:
         saw = "not an image" if isinstance(error, UnidentifiedImageError) else f"not a whole image: {error}"
         raise Unreadable(f"{name}: {saw}") from error
 
 
-def _sums(image: Image.Image) -> PixelSums:
-    channels = len(image.getbands())
+def _sums(image: Image.Image, mode: str) -> PixelSums:
+    """Return the sums over an image after its conversion to a mode."""
+    channels = len(Image.new(mode, (1, 1)).getbands())
+    levels = 65_536 if mode == "I;16" else 256
+    counts = np.zeros((channels, levels), np.int64)
+    for _, strip in strips(image):
+        counts += _histogram(strip if strip.mode == mode else strip.convert(mode), levels).reshape(channels, levels)
+    values = np.arange(levels, dtype=np.int64)
     shape = (image.height, image.width, channels)
-    if image.mode == SIXTEEN_BITS:
-        rows = np.asarray(image)
-        strips = np.array_split(rows, max(1, rows.size // STRIP))
-        widened = [strip.astype(np.int64) for strip in strips]
-        return PixelSums(shape, [sum(int(s.sum()) for s in widened)], [sum(int((s * s).sum()) for s in widened)])
-    counts: NDArray[np.int64] = np.array(image.histogram(), np.int64).reshape(channels, 256)
-    values = np.arange(256, dtype=np.int64)
     return PixelSums(shape, (counts @ values).tolist(), (counts @ (values * values)).tolist())
+
+
+def _histogram(strip: Image.Image, levels: int) -> NDArray[np.int64]:
+    if levels == 256:
+        return np.array(strip.histogram(), np.int64)
+    return np.bincount(np.asarray(strip).ravel(), minlength=levels)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig
@@ -20,7 +19,7 @@ from tasks.data.ahead import examined
 from tasks.data.duplicates import Copy, Duplicates
 from tasks.data.duplicates import summary as summarize
 from tasks.data.features import KEY, KEY_FEATURE, Example, Feature
-from tasks.data.sources import Item, Skipped, Source, Unreadable, open_source
+from tasks.data.sources import Item, Skipped, Source, Unreadable, name_some, open_source
 from tasks.data.split import Shard, plan
 from tasks.data.statistics import ShardStatistics, merged, summary
 from tasks.data.tfrecord import Offsets, RecordFile, RecordWriter, encode
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 RECORDS_VERSION = 2
 RECORDS_LIBRARIES = ("numpy", "pillow")
-
-MAX_NAMED = 10
-"""Number of bad examples in an error; the manifest lists all of them."""
 
 HOPELESS = 1000
 """Number of bad examples over the budget after which no more are looked for."""
@@ -75,7 +71,6 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """Convert an open source; `name` is the prefix of the files."""
-    Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
     bench.staging.reserve(source.size())
     before = source.fingerprint()
     items = source.listing()
@@ -99,7 +94,9 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bench.progress(done, len(items), "examples", bad=len(bad))
         if len(bad) > config.bad_budget + HOPELESS:
             break
+    skipped = sorted(entry for result in written for entry in result.skipped)
     _refuse_bad(bad, config.bad_budget, len(items) - done)
+    source.check_skipped(skipped)
 
     _refuse_changed(before, source.fingerprint())
     splits = {
@@ -116,7 +113,6 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
         bench.staging.put(path, content)
     counts = {split: sum(result.examples for result in parts) for split, parts in splits.items()}
     examples = sum(counts.values())
-    skipped = sorted(entry for result in written for entry in result.skipped)
     copies = summarize((copy for result in written for copy in result.copies), config.duplicates)
     nonzero = {name: count for name, count in (("skipped", len(skipped)), ("duplicates", copies["examples"])) if count}
     return Outcome(
@@ -229,12 +225,10 @@ def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]], c
 def _refuse_bad(bad: list[list[str]], budget: int, unseen: int) -> None:
     """Raise `Failed` for more unreadable examples than the budget; `unseen` were not looked at."""
     if len(bad) > budget:
-        named = "; ".join(f"{key} ({reason})" for key, reason in sorted(bad)[:MAX_NAMED])
-        more = f" and {len(bad) - MAX_NAMED:,} more" if len(bad) > MAX_NAMED else ""
         rest = f", and {unseen:,} were not looked at" if unseen else ""
         raise Failed(
             "records.bad_budget",
-            f"unreadable: {named}{more}{rest}",
+            f"unreadable: {name_some(bad)}{rest}",
             f"at most {budget} examples may be unreadable",
             "fix or remove them, or raise records.bad_budget",
         )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,26 @@ if TYPE_CHECKING:
 TEXT = "text"
 TOKENIZER, LAYOUT = "tokenizer.json", "tokens.json"
 BYTES = 256
+
+PIECE = 128
+"""Characters of a piece, at most. BPE merges within pieces, in time that is quadratic in their length, and a text
+without spaces would be one piece."""
+
+PIECES = (
+    rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}{{1,{PIECE}}}| ?\p{{N}}{{1,{PIECE}}}| ?[^\s\p{{L}}\p{{N}}]{{1,{PIECE}}}"
+    rf"|\s{{1,{PIECE}}}(?!\S)|\s{{1,{PIECE}}}"
+)
+"""The pieces of GPT-2 (Radford et al., 2019), bounded: words, numbers and other characters, each with the space before
+them, and spaces."""
+
+SEGMENT, BATCH = 1 << 18, 1 << 20
+"""Characters of a segment of a long text, at most, and of the segments that are encoded at once."""
+
+SPACE = re.compile(r"[^\S\x1c-\x1f]")
+"""What both Python and the pattern of `PIECES` take for a space."""
+
+Report = Callable[[int], None]
+"""Called with the number of bytes that are done."""
 
 
 class Codec:
@@ -54,29 +75,89 @@ class Codec:
         """The smallest dtype for all tokens, uint16 or uint32."""
         return "uint16" if self.vocabulary <= 2**16 else "uint32"
 
-    def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
-        """Return the tokens of each text, without BOS; they do not depend on the number of threads."""
-        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
+    def encode(self, texts: Sequence[str], report: Report = lambda done: None) -> list[NDArray[Any]]:
+        """Return the tokens of each text, without BOS; they do not depend on the number of threads.
+
+        `report` gets the number of bytes of the texts that are encoded.
+        """
+        parts: list[list[NDArray[Any]]] = [[] for _ in texts]
+        done = 0
+        for batch in _batches(enumerate(texts), self._tokenizer.pre_tokenizer):
+            encodings = self._tokenizer.encode_batch_fast([segment for _, segment in batch], add_special_tokens=False)
+            for (number, segment), encoding in zip(batch, encodings, strict=True):
+                parts[number].append(np.array(encoding.ids, dtype=self.dtype))
+                done += len(segment.encode())
+            report(done)
+        return [np.concatenate(segments) for segments in parts]
 
     def decode(self, tokens: Iterable[int]) -> bytes:
         """Return the bytes of these tokens; BOS has none."""
         return b"".join(self._bytes[token] for token in tokens)
 
 
-def fit(texts: Iterable[str], vocabulary: int) -> str:
-    """Fit a BPE of at most `vocabulary` tokens with BOS; return the contents of `transform/tokenizer.json`."""
-    from tokenizers import decoders, models, pre_tokenizers, trainers
+def fit(texts: Iterable[str], vocabulary: int, report: Report = lambda done: None) -> str:
+    """Fit a BPE of at most `vocabulary` tokens with BOS; return the contents of `transform/tokenizer.json`.
+
+    `report` gets the number of bytes of the texts that are read.
+    """
+    from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
     tokenizer = _tokenizers().Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pieces = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(PIECES), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
+    tokenizer.pre_tokenizer = pieces
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - 1, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
+
+    def read() -> Iterator[str]:
+        done = 0
+        for _, segment in _segments(enumerate(texts), pieces):  # the tokenizer is locked meanwhile
+            yield segment
+            done += len(segment.encode())
+            report(done)
+
+    tokenizer.train_from_iterator(read(), trainer)
     tokenizer_json: str = tokenizer.to_str(pretty=True)
     return tokenizer_json
+
+
+def _segments(texts: Iterable[tuple[int, str]], pre_tokenizer: Any) -> Iterator[tuple[int, str]]:
+    """Yield each text in segments, which end where a piece ends, so that their pieces are those of the whole text."""
+    for number, text in texts:
+        start = 0
+        while len(text) - start > SEGMENT:
+            stop = _end_of_piece(text, start, start + SEGMENT, pre_tokenizer)
+            yield number, text[start:stop]
+            start = stop
+        yield number, text[start:]
+
+
+def _end_of_piece(text: str, start: int, stop: int, pre_tokenizer: Any) -> int:
+    """Return the last place up to `stop` that is known to be the end of a piece, where `start` is one."""
+    space = max(text.rfind(" ", start, stop), text.rfind("\n", start, stop))
+    if space > start and not text[space - 1].isspace():
+        return space
+    # More text may change the last two pieces: ' and r become 're. What follows spaces changes the last of them.
+    for _, (begin, _) in reversed(pre_tokenizer.pre_tokenize_str(text[start:stop])[1:-1]):
+        place = start + int(begin)
+        if not SPACE.match(text, place - 1) or SPACE.match(text, place):
+            return place
+    return stop
+
+
+def _batches(texts: Iterable[tuple[int, str]], pre_tokenizer: Any) -> Iterator[list[tuple[int, str]]]:
+    """Yield segments in batches of about `BATCH` characters, which threads encode."""
+    batch: list[tuple[int, str]] = []
+    for number, segment in _segments(texts, pre_tokenizer):
+        batch.append((number, segment))
+        if sum(len(each) for _, each in batch) >= BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def layout(codec: Codec, block: int) -> dict[str, Any]:

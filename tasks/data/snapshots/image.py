@@ -14,7 +14,7 @@ from tasks.artifacts import Outcome, Records
 from tasks.config import ImageSnapshot
 from tasks.data.arrays import ArrayWriter
 from tasks.data.features import Feature
-from tasks.data.images import decode, normalized, prepare
+from tasks.data.images import decode, is_normal, normalized, prepare
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
 from tasks.errors import Failed
@@ -33,6 +33,8 @@ PIXELS = 64_000_000
 """Pixels of images that are decoded at the same time, at most."""
 BATCH_BYTES = 32 << 20
 """Bytes of a write, at most."""
+NORMAL = ".normal"
+"""Internal feature of an example: whether TensorFlow decodes its image as it is."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def preprocessed(
     dataset = (
         tf.data.Dataset.from_tensor_slices(groups_of(reader.sizes(part.split), part))
         .map(traced(fetch))
-        .map(traced(lambda payloads: _normalize(_parse(payloads, columns))))
+        .map(traced(lambda payloads: _examine(_parse(payloads, columns))))
         .unbatch()
         .map(traced(lambda example: _example(example, config)), num_parallel_calls=parallel, deterministic=True)
         .batch(size)
@@ -199,26 +201,34 @@ def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tens
     return dict(tf.io.parse_example(payloads, parsed))
 
 
-def _normalize(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Apply `tasks.data.images.normalized` to the images."""
+def _examine(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Add `NORMAL`, from the headers of the images: few others need a Python call each."""
     import tensorflow as tf
 
     if "image" not in batch:
         return batch
 
-    def normalize(images: NDArray[np.object_]) -> NDArray[np.object_]:
-        return np.array([normalized(image) for image in images], dtype=object)
+    def examine(images: NDArray[np.object_]) -> NDArray[np.bool_]:
+        return np.array([is_normal(image) for image in images])
 
-    normalized_images = tf.numpy_function(normalize, [batch["image"]], tf.string, stateful=False)
-    normalized_images.set_shape([None])
-    return {**batch, "image": normalized_images}
+    normal = tf.numpy_function(examine, [batch["image"]], tf.bool, stateful=False)
+    normal.set_shape([None])
+    return {**batch, NORMAL: normal}
 
 
 def _example(example: dict[str, tf.Tensor], config: ImageSnapshot) -> dict[str, tf.Tensor]:
-    """Decode the example's image to the snapshot's size."""
+    """Normalise the example's image, and decode it to the snapshot's size."""
+    import tensorflow as tf
+
     if "image" not in example:
         return example
-    return {**example, "image": decode(example["image"], (config.height, config.width, config.channels))}
+    image = example["image"]
+
+    def normalize() -> tf.Tensor:
+        return tf.ensure_shape(tf.numpy_function(normalized, [image], tf.string, stateful=False), [])
+
+    payload = tf.cond(example.pop(NORMAL), lambda: image, normalize)
+    return {**example, "image": decode(payload, (config.height, config.width, config.channels))}
 
 
 def _first_bad_example(

@@ -34,8 +34,8 @@ ROWS_PER_WRITE = 4096
 """Rows of a write."""
 SAMPLE_SEED = 1
 """Seed of the sample of documents for the tokenizer."""
-REPORT_EVERY = 256
-"""Documents between progress reports."""
+REPORT_EVERY = 1 << 20
+"""Bytes between progress reports."""
 
 Stream = NDArray[Any]
 
@@ -59,13 +59,12 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     codec, fitted_sample = _fit_tokenizer(bench, reader, config)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))
     counts, splits = {}, {}
-    done = 0
+    report = Reports(bench, int(sum(reader.sizes(split).sum() for split in reader.counts)), "bytes")
     for split, documents in reader.counts.items():
-        stream, lengths, size = _encode_split(bench, reader, codec, split, done)
+        stream, lengths, size = _encode_split(bench, reader, codec, split, report)
         counts[split] = _pack(bench, split, stream, lengths, codec.bos, config)
         tokens = len(stream) - documents
         splits[split] = {"documents": documents, "tokens": tokens, "bytes": size, "rows": counts[split]}
-        done += documents
     feature = {"dtype": codec.dtype, "shape": [config.block + 1], "vocabulary": codec.vocabulary, "bos": codec.bos}
     shares = {f"snapshot/{split}/bytes_per_token": row["bytes"] / row["tokens"] for split, row in splits.items()}
     return Outcome(
@@ -83,26 +82,49 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     )
 
 
+class Reports:
+    """Reports the bytes that are done of a total, which the sizes of the records exceed slightly."""
+
+    def __init__(self, bench: Workbench, total: int, unit: str) -> None:
+        self._bench, self._total, self._unit = bench, total, unit
+        self._finished = self._reported = 0
+
+    def __call__(self, done: int) -> None:
+        """Report the bytes that are done besides the finished ones."""
+        if self._finished + done - self._reported >= REPORT_EVERY:
+            self._reported = self._finished + done
+            self._bench.progress(self._reported, self._total, self._unit)
+
+    def finish(self, size: int) -> None:
+        """Count bytes as finished."""
+        self._finished += size
+        self(0)
+
+    def end(self, **figures: str) -> None:
+        """Report that all bytes are done."""
+        self._bench.progress(self._total, self._total, self._unit, **figures)
+
+
 def _fit_tokenizer(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> tuple[Codec, dict[str, int]]:
     """Fit the tokenizer; return it, and the number of documents and bytes of its sample."""
     name = f"transform/{TOKENIZER}"
     note = bench.staging.adopt(name)
     if note is None:
-        sample = _sample(reader.sizes(TRAIN), config.tokenizer_bytes)
+        sizes = reader.sizes(TRAIN)
+        sample = _sample(sizes, config.tokenizer_bytes)
         note = {"documents": len(sample), "bytes": 0}
+        report = Reports(bench, min(int(sizes[sample].sum()), config.tokenizer_bytes), "bytes for the tokenizer")
 
         def texts() -> Iterator[str]:
             remaining = config.tokenizer_bytes
-            for number, index in enumerate(sample):
-                if number % REPORT_EVERY == 0:
-                    bench.progress(number, len(sample), "documents for the tokenizer")
+            for index in sample:
                 content = text_of(reader, TRAIN, int(index)).encode()[:remaining]
                 remaining -= len(content)
                 note["bytes"] += len(content)
                 yield content.decode(errors="ignore")  # the last one may end within a character
-            bench.progress(len(sample), len(sample), "documents for the tokenizer")
+            report.end(now="fitting the tokenizer")
 
-        fitted = fit(texts(), config.vocabulary)
+        fitted = fit(texts(), config.vocabulary, report)
         with bench.staging.piece(name) as piece:
             piece.path.write_text(fitted, encoding="utf-8")
             piece.note.update(note)
@@ -122,10 +144,9 @@ def _sample(sizes: NDArray[np.int64], max_bytes: int) -> NDArray[np.int64]:
 
 
 def _encode_split(
-    bench: Workbench, reader: RecordsReader, codec: Codec, split: str, before: int
+    bench: Workbench, reader: RecordsReader, codec: Codec, split: str, report: Reports
 ) -> tuple[Stream, NDArray[np.int64], int]:
     """Return a split as one stream of tokens, the length of each document with its BOS, and the bytes of the texts."""
-    total = sum(reader.counts.values())
     streams: list[Stream] = []
     lengths: list[int] = []
     size = 0
@@ -135,7 +156,7 @@ def _encode_split(
         if note is None:
             texts = [text_of(reader, split, index) for index in range(start, stop)]
             bos = np.array([codec.bos], codec.dtype)
-            documents = [np.concatenate([bos, tokens]) for tokens in codec.encode(texts)]
+            documents = [np.concatenate([bos, tokens]) for tokens in codec.encode(texts, report)]
             note = {
                 "lengths": [len(tokens) for tokens in documents],
                 "bytes": sum(len(text.encode()) for text in texts),
@@ -145,7 +166,7 @@ def _encode_split(
         streams.append(np.load(bench.staging.root / name))
         lengths += note["lengths"]
         size += note["bytes"]
-        bench.progress(before + stop, total, "documents")
+        report.finish(note["bytes"])
     return np.concatenate(streams), np.array(lengths, np.int64), size
 
 

@@ -50,7 +50,17 @@ class Unreadable(Exception):
 
 
 class Skipped(Exception):
-    """The reason why the config skips an item; listed in the manifest, and not counted against the budget."""
+    """The reason why an item is left out, not counted against the budget; listed in the manifest."""
+
+
+MAX_NAMED = 10
+"""Number of items that an error names."""
+
+
+def name_some(reasons: list[list[str]]) -> str:
+    """Return the first `MAX_NAMED` of [key, reason] by key, and the number of the others."""
+    named = "; ".join(f"{key} ({reason})" for key, reason in sorted(reasons)[:MAX_NAMED])
+    return named + (f" and {len(reasons) - MAX_NAMED:,} more" if len(reasons) > MAX_NAMED else "")
 
 
 class Source(Protocol):
@@ -87,10 +97,14 @@ class Source(Protocol):
 
         Raises:
             Unreadable: the item cannot be read.
-            Skipped: the config skips it.
+            Skipped: it is left out (see `check_skipped`).
             Failed: its content has changed since it was listed.
         """
         ...
+
+    def check_skipped(self, skipped: list[list[str]]) -> None:
+        """Raise `Failed` where the config does not allow to leave out these items, given as [key, reason]."""
+        return
 
 
 def open_source(config: SourceConfig, memory: Path | None = None) -> Source:

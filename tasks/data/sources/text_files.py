@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tasks.config import TextFilesSource
 from tasks.data.features import Example, Feature
-from tasks.data.sources import Item, Skipped, Source
+from tasks.data.sources import Item, Skipped, Source, name_some
 from tasks.data.sources.files import Hashes, find
 from tasks.errors import Failed, Refused
 
@@ -32,7 +32,7 @@ def root(path: str) -> Path:
 class TextFiles(Source):
     """Has the feature `text`, the bytes of a UTF-8 file; the key is its relative path.
 
-    Line ends, byte order marks and empty files are kept. A file that is not UTF-8 raises `Failed` or is skipped, by
+    Line ends, byte order marks and empty files are kept. Files that are not UTF-8 are skipped, or end the run, by
     `source.undecodable`.
     """
 
@@ -60,12 +60,13 @@ class TextFiles(Source):
         try:
             content.decode()
         except UnicodeDecodeError as error:
-            saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
-            if self._config.undecodable == "skip":
-                raise Skipped(saw) from error
-            remedy = "convert it, name it in source.exclude, or set source.undecodable to skip"
-            raise Failed(item.key, saw, "text must be UTF-8", remedy) from error
+            raise Skipped(f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8") from error
         return {"text": content}
+
+    def check_skipped(self, skipped: list[list[str]]) -> None:
+        if skipped and self._config.undecodable == "error":
+            remedy = "convert them, name them in source.exclude, or set source.undecodable to skip"
+            raise Failed("source.undecodable", name_some(skipped), "text must be UTF-8", remedy)
 
     def _find(self) -> list[str]:
         return find(self._hashes.root, self._config.glob, self._config.exclude)
