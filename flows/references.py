@@ -38,8 +38,7 @@ class Reference:
 
 @contextmanager
 def connected(home: Home) -> Iterator[MlflowClient]:
-    """Connect to the registry of the home to read it."""
-    use_stack(home)
+    """Connect to the registry of the home, or of its stack, to read it."""
     from tasks.tracking import shipping
 
     shipping.set_environment()
@@ -56,6 +55,7 @@ def connected(home: Home) -> Iterator[MlflowClient]:
 @contextmanager
 def resolved(home: Home, reference: str) -> Iterator[Reference]:
     """Find the version of NAME@ALIAS or NAME@VERSION; raises `Refused` where there is none."""
+    use_stack(home)  # it may have the registry
     name, _, which = reference.partition("@")
     rule = "NAME@ALIAS or NAME@VERSION names a registered model"
     unknown = Refused(reference, "no such version", rule, "see `millrace list models`")

@@ -13,7 +13,7 @@ from tests.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_mo
 
 pytestmark = pytest.mark.slow
 
-COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM)
+COMMAND = ("run", "pipeline", STDLIB_LM, *SMALL_LM, "--promote.baseline", "false")
 
 
 @pytest.fixture(scope="module")

@@ -113,9 +113,12 @@ def run_line(row: Row) -> str:
 
 def models(home: Home) -> Iterator[Row]:
     """Yield the versions of the registered models, with aliases and scores."""
+    from flows.references import connected
+    from flows.session import use_stack
+
+    use_stack(home)  # it may have the registry
     if not home.has_registry():
         return
-    from flows.references import connected
 
     with connected(home) as client:
         from tasks.registry import registry

@@ -19,6 +19,8 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
@@ -46,6 +48,7 @@ class Progress:
         self._latest: tuple[float, str] | None = None
         self._shown: tuple[float, str] | None = None
         self._artifact: UUID | None = None
+        self._attempted = False
         self._over = threading.Event()
 
     def report(self, done: int, total: int, unit: str, figures: dict[str, Any]) -> None:
@@ -70,8 +73,11 @@ class Progress:
             return
         percent, words = latest
         try:
+            key = f"{self.stage}-progress"
+            if self._attempted and self._artifact is None:
+                self._artifact = _find(key)
             if self._artifact is None:
-                key = f"{self.stage}-progress"
+                self._attempted = True
                 made: Any = create_progress_artifact(progress=percent, key=key, description=f"{self.stage}: {words}")
                 self._artifact = made
             else:
@@ -80,6 +86,19 @@ class Progress:
         except Exception:
             return
         terminal.log.info("%s: %s", self.stage, words)
+
+
+def _find(key: str) -> UUID | None:
+    """Return the artifact of this flow run that was created by a request whose answer was lost; None without one."""
+    context = FlowRunContext.get()
+    assert context is not None and context.flow_run is not None
+    with get_client(sync_client=True) as client:
+        rows = client.read_artifacts(
+            artifact_filter=ArtifactFilter(
+                key=ArtifactFilterKey(any_=[key]), flow_run_id=ArtifactFilterFlowRunId(any_=[context.flow_run.id])
+            )
+        )
+    return rows[0].id if rows else None
 
 
 @contextmanager
