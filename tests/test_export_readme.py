@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,13 @@ from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, 
 from tasks.config.task import TARGET, TASKS
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
+from tasks.data.images import prepare
 from tasks.data.sources import Item, Source
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays
 from tasks.exporting.predict import predict
-from tasks.exporting.transform import TASK, read_transform
+from tasks.exporting.raw_inputs import RAW_INPUTS
+from tasks.exporting.transform import TASK, codec, read_transform
 from tasks.models import build as build_model
 from tasks.models.features import model_input
 from tasks.models.forward import predict as forward
@@ -44,6 +47,7 @@ for folder, blocks in json.load(open(sys.argv[1])).items():
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(block, folder, "exec"), {"__name__": "__main__"})
         outputs.append(printed.getvalue())
+assert not {"tasks", "flows", "infra"} & set(sys.modules)
 print(json.dumps(outputs))
 """
 """Pastes the blocks of all exports into one interpreter, each with names of its own: TensorFlow is imported once."""
@@ -81,7 +85,7 @@ class Zoo(Source):
         example = {
             "image": picture.getvalue(),
             "numbers": random.normal(size=3).astype(np.float32),
-            "text": b"import this, import that " * 8,
+            "text": b"The one and the other. " * 8,
             "label": number % 3,
             TARGET: random.integers(0, 2, 2).astype(np.float32),
         }
@@ -103,6 +107,12 @@ class Job:
         with np.load(self.export / GOLDEN) as golden:
             return golden["outputs"].astype(np.float64)
 
+    def golden_text(self) -> str:
+        """The first of a language model's golden inputs."""
+        tokenizer = codec(self.export)
+        with np.load(self.export / GOLDEN) as golden:
+            return tokenizer.decode(golden["inputs"][0]).decode()
+
 
 KINDS = [("image", "classification"), ("image", "multilabel"), ("image", "regression")]
 KINDS += [("table", "classification"), ("table", "multilabel"), ("table", "regression"), ("tokens", "language_model")]
@@ -115,7 +125,7 @@ TEXT_MODEL = TransformerModel(task="language_model", width=16, layers=1, heads=2
 
 
 def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any], publish: Any) -> Path:
-    """The export of a model with its first weights, in both formats."""
+    """The export of a model that is not trained, in both formats."""
     bench = workbench(root / "records")
     shares = {"train": 0.5, "validation": 0.25, "test": 0.25}
     made = publish(Records, bench, records.convert(bench, "zoo", Zoo(kind, task), RecordsConfig(splits=shares)))
@@ -124,6 +134,9 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     bench = workbench(root / "model")
     config = TEXT_MODEL if kind == "tokens" else MlpModel(task=task, units=(8,))  # type: ignore[arg-type]
     network = build_model(config, snapshot.manifest["features"], seed=1)
+    if kind == "tokens":  # its first weights are small: every token would be as probable as any other
+        random = np.random.default_rng(0)
+        network.set_weights([random.normal(0.0, 0.5, weight.shape) for weight in network.get_weights()])
     also = save(network, bench.staging, config, snapshot.manifest["features"], 1, TASKS[task].losses[0])
     (bench.staging.root / "manifest.json").write_bytes(pretty({"files": [], **also}))
     model = Model("0" * 64, bench.staging.root, "model")
@@ -150,7 +163,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         read_transform(export),
         model_input(snapshot.manifest["features"]),
         inputs.shape,
-        1e-3,
+        0.00149,
         {format_of(name).PACKAGE: "1.2.3" for name in FORMATS},
     )
     (export / "README.md").write_text(text)
@@ -159,12 +172,14 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
 
 
 def write_example(export: Path, kind: str, inputs: np.ndarray) -> None:
-    """Write the raw file that the README names: the first golden input."""
+    """Write the raw file that the README names: of golden inputs, or its text."""
     if kind == "image":
         Image.fromarray(inputs[0]).save(export / "example.png")
     elif kind == "table":
         rows = [["legs", "length", "height"], *([row[2], row[0], row[1]] for row in inputs[:2].tolist())]
-        (export / "example.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+        (export / "example.csv").write_text("\n".join(",".join(map(str, row)) for row in rows), "utf-8-sig")
+    else:
+        (export / "example.txt").write_text("The ")
 
 
 @pytest.fixture(scope="module")
@@ -190,15 +205,32 @@ def job(request: Any, jobs: dict[tuple[str, str], Job]) -> Job:
     return jobs[request.param]
 
 
-def line(task: str, outputs: np.ndarray) -> str:
-    """The line for an example."""
+def shown(task: str, outputs: np.ndarray) -> str:
+    """The line for the outputs of an example."""
     if task == "classification":
         return f"{CLASSES[outputs.argmax()]}: {softmax(outputs).max():.3f}"
     if task == "multilabel":
-        chances = dict(zip(LABELS, expit(outputs), strict=True))
-        predicted = [name for name, chance in chances.items() if chance > 0.5]
-        return ", ".join(f"{name}: {chance:.3f}" for name, chance in chances.items()) + f" predicted: {predicted}"
-    return ", ".join(f"{name}: {value:.6g}" for name, value in zip(NUMBERS, outputs, strict=True))
+        return shown_labels(dict(zip(LABELS, expit(outputs), strict=True)))
+    return shown_numbers(dict(zip(NUMBERS, outputs, strict=True)))
+
+
+def shown_labels(labels: Mapping[str, float]) -> str:
+    predicted = [name for name, probability in labels.items() if probability > 0.5]
+    every = ", ".join(f"{name}: {probability:.3f}" for name, probability in labels.items())
+    return f"{every}; predicted: {', '.join(predicted) or 'none'}"
+
+
+def shown_numbers(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}: {value:.6g}" for name, value in values.items())
+
+
+SHOWN_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "classification": lambda row: f"{row['class']}: {row['confidence']:.3f}",
+    "multilabel": lambda row: shown_labels(row["labels"]),
+    "regression": lambda row: shown_numbers(row["values"]),
+    "language_model": lambda row: f"The {row['continuation']}",
+}
+"""The line for a row of `millrace predict`, by task."""
 
 
 def same(first: str, second: str) -> bool:
@@ -212,27 +244,70 @@ def test_each_format_prints_what_its_outputs_mean(job: Job) -> None:
     assert len(job.blocks) == 3, "two formats, and a raw file"
     for block, printed in list(zip(job.blocks, job.printed, strict=True))[:2]:
         if job.task == "language_model":
-            assert printed.strip("[]\n").split() == [str(token) for token in job.outputs[:, -1].argmax(axis=-1)]
+            begin = job.golden_text()
+            assert printed.startswith(begin) and len(printed) > len(begin) + 10, (printed, begin)
+            assert printed == job.printed[0]
             continue
-        expected = "\n".join(line(job.task, outputs) for outputs in job.outputs)
+        expected = "\n".join(shown(job.task, outputs) for outputs in job.outputs)
         assert same(printed.strip(), expected), (printed, expected)
         assert ("argmax" in block) is (job.task == "classification")
 
 
 def test_a_raw_file_is_answered_as_millrace_answers_it(job: Job) -> None:
-    printed = job.printed[2]
-    if job.kind == "tokens":
-        assert printed.startswith("import ")
-        return
-    [name] = job.export.glob("example.*")
-    expected = "\n".join(line(job.task, outputs) for outputs in job.outputs[: 2 if job.kind == "table" else 1])
-    assert same(printed.strip(), expected), (printed, expected)
-    rows = predict(job.export, [str(name)])
-    shown = {"classification": "class", "multilabel": "labels", "regression": "values"}[job.task]
-    assert len(rows) == len(printed.strip().splitlines())
-    for row, text in zip(rows, printed.strip().splitlines(), strict=True):
-        named = [row[shown]] if shown == "class" else list(row[shown])
-        assert all(f"{name}: " in text for name in named)
+    [path] = job.export.glob("example.*")
+    rows = predict(job.export, [str(path)])
+    assert len(rows) == (2 if job.kind == "table" else 1)
+    expected = "\n".join(SHOWN_ROWS[job.task](row) for row in rows)
+    assert same(job.printed[2].strip(), expected.strip()), (job.printed[2], expected)
+
+
+def test_the_packages_to_install_are_those_that_the_code_imports(job: Job) -> None:
+    text = (job.export / "README.md").read_text()
+    names = {"PIL": "pillow", "ai_edge_litert": "ai-edge-litert"}
+    for packages, block in re.findall(r"`pip install (.*?)`\n\n```python\n(.*?)```", text, re.DOTALL):
+        modules = set(re.findall(r"^(?:import|from) (\w+)", block, re.MULTILINE)) - sys.stdlib_module_names
+        imported = {names.get(module, module) for module in modules}
+        assert imported == {package.partition("==")[0] for package in packages.split()}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_image_file_becomes_the_input_that_millrace_makes_of_it(
+    channels: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = RAW_INPUTS["image"]
+    transform = {"height": 24, "width": 31, "channels": channels}
+    code = Template(source.code).substitute(transform | source.fields(transform))
+    for name, (image, options) in image_files().items():
+        image.save(name, **options)
+        scope: dict[str, Any] = {"np": np}
+        exec("\n".join([*source.imports, code.replace("example.png", name)]), scope)
+        expected = prepare(Path(name).read_bytes(), transform, name)
+        difference = np.abs(scope["inputs"][0].astype(int) - expected)
+        assert scope["inputs"].dtype == np.uint8 and scope["inputs"].shape == (1, 24, 31, channels)
+        assert difference.max() <= (8 if name.endswith(".jpg") else 2), (name, difference.max())
+
+
+def image_files() -> dict[str, tuple[Image.Image, dict[str, Any]]]:
+    """Images of many formats and pixel modes by file name, with the options for saving."""
+    few = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8))
+    colour = few.resize((120, 90), Image.Resampling.BICUBIC)
+    grey, transparent = colour.convert("L"), colour.convert("RGBA")
+    transparent.putalpha(grey)
+    rotated = Image.Exif()
+    rotated[0x0112] = 6
+    wide = np.asarray(grey).astype(np.uint16) * 257
+    return {
+        "colour.png": (colour, {}),
+        "grey.png": (grey, {}),
+        "transparent.png": (transparent, {}),
+        "palette.png": (colour.quantize(16), {"transparency": 3}),
+        "sixteen.png": (Image.fromarray(wide), {}),
+        "sixteen.tiff": (Image.fromarray(wide), {}),
+        "photo.jpg": (colour, {"quality": 95}),
+        "rotated.jpg": (colour, {"quality": 95, "exif": rotated}),
+        "print.jpg": (colour.convert("CMYK"), {"quality": 95}),
+    }
 
 
 def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
@@ -241,18 +316,19 @@ def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
         "image": ("uint8 [batch, 8, 6, 3]", "An image file", "converted to RGB", "From image files"),
         "table": ("float32 [batch, 3], the columns length, height, legs", "From a CSV file"),
         "tokens": ("int32 [batch, length]", "transform/tokenizer.json", "From text to text"),
-        "classification": ("3 classes: cat, dog, owl", "float32 [batch, 3], a logit for each class", "softmax"),
+        "classification": ("3 classes: cat, dog, owl", "float32 [batch, 3], the logit of each class", "softmax"),
         "multilabel": (
             "2 labels: stripes, spots",
-            "float32 [batch, 2], a logit for each label",
+            "float32 [batch, 2], the logit of each label",
             "sigmoid",
             "above 0.5",
         ),
-        "regression": ("Predicted: weight, age", "float32 [batch, 2], the numbers themselves"),
+        "regression": ("Predicted numbers: weight, age", "float32 [batch, 2], the predicted numbers in the units"),
         "language_model": ("A language model of", "the logits of the next token"),
     }
     for word in (*says[job.kind], *says[job.task]):
         assert word in text, word
+    assert text.count("<= 0.00149\n") == 2, "not rounded to less than the limit of the variant"
     assert "$" not in text and "`pip install tensorflow==1.2.3 numpy" in text
     for other in {"image", "table", "tokens"} - {job.kind}:
         assert says[other][-1] not in text

@@ -50,7 +50,7 @@ GOLDEN = {
     "saved_model/saved_model/variables/variables.data-00000-of-00001": "608be52d52b48466",
     "litert/model.tflite": "36a0625219bcef60",
     "int8_dynamic/model.tflite": "26738035200b6205",
-    "export/README.md": "6ef8a043ad1dcc08",
+    "export/README.md": "e456dc8acea0cf4d",
     "export/transform/image.json": "de840acbc0d30793",
     "trained/state/ledger.jsonl": "44a6b3eb9b0ac7d0",
     "report/report.json": "aeef78639157cbed",

@@ -21,7 +21,7 @@ GOLDEN = {
     "compress/saved_model": "77b970ccaccbb5d4",
     "compress/litert": "7889c70e58834faf",
     "compress/int8_dynamic": "26d17eabf3afa37b",
-    "export/export": "02b6d30c3a868c81",
+    "export/export": "98c59115cbe3769d",
 }
 
 GOLDEN_TEXT = {
@@ -32,7 +32,7 @@ GOLDEN_TEXT = {
     "compress/saved_model": "f40fa87421e797a9",
     "compress/litert": "8aba921d24e2e8ad",
     "compress/int8_dynamic": "dd30156f323767fc",
-    "export/export": "6c3f2ac8f72461f8",
+    "export/export": "e731e544f7f69347",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tasks.exporting.run import Runner
 
-EXPORT_VERSION = 3
+EXPORT_VERSION = 4
 """Incremented when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
+from tasks.evaluation.sampling import SEED
+
 Floats = npt.NDArray[np.float64]
 
 TOP = 3
@@ -17,6 +19,9 @@ TOP = 3
 
 PREDICTED = 0.5
 """Probability above which a label is predicted."""
+
+CONTINUATION, TEMPERATURE = 60, 0.7
+"""Tokens of a text's continuation, and the sampling temperature."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,14 @@ class Answers:
     about: str
     """Describes the outputs, with the fields that `readme` fills."""
 
+    packages: tuple[str, ...]
+    """Packages that the code imports besides NumPy and the runtime."""
+
     imports: tuple[str, ...]
     """Import statements of the code."""
 
     code: str
-    """Prints what `outputs` mean; `$file` is the transform with the names."""
+    """Prints what `outputs`, of `inputs`, mean; `$file` is the transform with the names."""
 
 
 def _class(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
@@ -55,36 +63,41 @@ ANSWERS = {
     "classification": Answers(
         _class,
         "$count classes: $names.\n\n"
-        "Output `$output`: float32 [batch, $count], a logit for each class, whose softmax are the probabilities.",
+        "Output `$output`: float32 [batch, $count], the logit of each class; their softmax is the probability of each.",
+        (),
         ("import json",),
         """\
-names = json.load(open("$file"))["classes"]
-chances = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-chances /= chances.sum(axis=-1, keepdims=True)  # softmax
-for row in chances:
+names = json.load(open("$file", "rb"))["classes"]
+probabilities = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+probabilities /= probabilities.sum(axis=-1, keepdims=True)  # softmax
+for row in probabilities:
     print(f"{names[row.argmax()]}: {row.max():.3f}")
 """,
     ),
     "multilabel": Answers(
         _labels,
         "$count labels: $names.\n\n"
-        "Output `$output`: float32 [batch, $count], a logit for each label, whose sigmoid is its probability.\n"
-        f"A label is predicted where that is above {PREDICTED}.",
+        "Output `$output`: float32 [batch, $count], the logit of each label; its sigmoid is the probability of the "
+        f"label.\nA label is predicted if its probability is above {PREDICTED}.",
+        (),
         ("import json",),
         f"""\
-names = json.load(open("$file"))["targets"]
-chances = 1 / (1 + np.exp(-outputs))  # sigmoid
-for row in chances:
-    predicted = [name for name, chance in zip(names, row) if chance > {PREDICTED}]
-    print(", ".join(f"{{name}}: {{chance:.3f}}" for name, chance in zip(names, row)), "predicted:", predicted)
+names = json.load(open("$file", "rb"))["targets"]
+probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
+for row in probabilities:
+    predicted = [name for name, probability in zip(names, row) if probability > {PREDICTED}]
+    every = ", ".join(f"{{name}}: {{probability:.3f}}" for name, probability in zip(names, row))
+    print(f"{{every}}; predicted: {{', '.join(predicted) or 'none'}}")
 """,
     ),
     "regression": Answers(
         _values,
-        "Predicted: $names.\n\nOutput `$output`: float32 [batch, $count], the numbers themselves.",
+        "Predicted numbers: $names.\n\n"
+        "Output `$output`: float32 [batch, $count], the predicted numbers in the units of the training data.",
+        (),
         ("import json",),
         """\
-names = json.load(open("$file"))["targets"]
+names = json.load(open("$file", "rb"))["targets"]
 for row in outputs:
     print(", ".join(f"{name}: {value:.6g}" for name, value in zip(names, row)))
 """,
@@ -92,10 +105,22 @@ for row in outputs:
     "language_model": Answers(
         None,
         "A language model of $vocabulary tokens, the last of which, $bos, begins a document.\n\n"
-        "Output `$output`: float32 [batch, length, $vocabulary], at each place the logits of the next token.",
-        (),
-        """\
-print(outputs[:, -1].argmax(axis=-1))  # the most probable next token of each row
+        "Output `$output`: float32 [batch, length, $vocabulary], at each position the logits of the next token.",
+        ("tokenizers",),
+        ("from tokenizers import Tokenizer",),
+        f"""\
+tokenizer = Tokenizer.from_file("transform/tokenizer.json")
+random = np.random.default_rng({SEED})
+tokens = inputs[0].tolist()
+for _ in range({CONTINUATION}):  # continue the first text
+    logits = outputs[0, -1].astype("f8") / {TEMPERATURE}  # sampling temperature
+    probabilities = np.exp(logits - logits.max())
+    token = int(random.choice(len(logits), p=probabilities / probabilities.sum()))
+    if token == $bos:  # the end of the document
+        break
+    tokens.append(token)
+    outputs = predict(np.array([tokens[-$block:]], np.int32))
+print(tokenizer.decode([token for token in tokens if token != $bos]))
 """,
     ),
 }

@@ -15,14 +15,14 @@ from tasks.data.tables import read_rows
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
-from tasks.exporting.answers import ANSWERS
+from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
 from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.run import Runner
 from tasks.exporting.transform import codec
 from tasks.models.forward import predict_batches
 
-CONTINUATION, TEMPERATURE = 60, 0.7
-"""Tokens of a text's continuation, and the sampling temperature."""
+COLOURS = {1: ("grey", "L"), 3: ("RGB", "RGB")}
+"""Colour and Pillow mode by the number of channels."""
 
 Rows = list[dict[str, Any]]
 
@@ -37,8 +37,8 @@ class RawInputs:
     title: str
     """Title of the README's section."""
 
-    packages: str
-    """Packages that its code imports besides NumPy and the runtime."""
+    fields: Callable[[dict[str, Any]], dict[str, Any]]
+    """From the transform to further fields of the description and the code."""
 
     about: str
     """Describes the input, with the fields that `readme` fills."""
@@ -46,11 +46,14 @@ class RawInputs:
     golden: str
     """Describes the golden inputs, by their shape."""
 
+    packages: tuple[str, ...]
+    """Packages that the code imports besides NumPy and the runtime."""
+
     imports: tuple[str, ...]
     """Import statements of the code."""
 
     code: str
-    """Computes `outputs` from a raw file."""
+    """Makes `inputs` from a raw file."""
 
 
 def _image(name: str, export: Path, transform: dict[str, Any], run: Runner) -> Rows:
@@ -87,57 +90,60 @@ def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> Ro
     return [{**row, "continuation": continuation}]
 
 
+def _colour(transform: dict[str, Any]) -> dict[str, Any]:
+    colour, mode = COLOURS[transform["channels"]]
+    return {"colour": colour, "mode": mode}
+
+
 RAW_INPUTS = {
     "image": RawInputs(
         _image,
         "From image files",
-        "pillow",
-        "Input `$input`: uint8 [batch, $shape]. An image file is decoded, turned as its EXIF orientation says, put on "
-        "white\nwhere it is transparent, converted to $colour, and resized (bilinear, antialiased).",
+        _colour,
+        "Input `$input`: uint8 [batch, $height, $width, $channels]. An image file is decoded (of 16 bits the upper 8), "
+        "rotated by\nits EXIF orientation, composited on white if it is transparent, converted to $colour, and resized "
+        "(bilinear,\nantialiased). In training TensorFlow decoded and resized the images; the code below uses Pillow, "
+        "whose pixels differ\nby a few levels of 255.",
         "{0} test inputs",
+        ("pillow",),
         ("from PIL import Image, ImageOps",),
         """\
 image = ImageOps.exif_transpose(Image.open("example.png"))  # any image file
+if image.mode.startswith("I"):  # 16 bits
+    image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
 white = Image.new("RGBA", image.size, "white")
 image = Image.alpha_composite(white, image.convert("RGBA")).convert("$mode")
 image = image.resize(($width, $height), Image.Resampling.BILINEAR)
-outputs = predict(np.asarray(image, np.uint8).reshape(1, $shape))
+inputs = np.asarray(image, np.uint8).reshape(1, $height, $width, $channels)
 """,
     ),
     "table": RawInputs(
         _table,
         "From a CSV file",
-        "",
-        "Input `$input`: float32 [batch, $shape], the columns $columns.\nThey are standardised inside of the model.",
+        lambda transform: {"width": len(transform["columns"]), "columns": ", ".join(transform["columns"])},
+        "Input `$input`: float32 [batch, $width], the columns $columns.\nThe model standardises them itself.",
         "{0} test inputs",
+        (),
         ("import csv", "import json"),
         """\
-columns = json.load(open("transform/table.json"))["columns"]
-with open("example.csv", newline="") as file:  # with a header
+columns = json.load(open("transform/table.json", "rb"))["columns"]
+with open("example.csv", newline="", encoding="utf-8-sig") as file:  # its first line has the names of the columns
     rows = [[float(row[name]) for name in columns] for row in csv.DictReader(file)]
-outputs = predict(np.array(rows, np.float32))
+inputs = np.array(rows, np.float32)
 """,
     ),
     "tokens": RawInputs(
         _text,
         "From text to text",
-        "tokenizers",
-        "Input `$input`: int32 [batch, length], any length; it was trained on $block tokens at a time. Text becomes "
-        "tokens by\n`transform/tokenizer.json`, a file of the package `tokenizers`, byte for byte and without special "
-        "tokens.",
+        lambda transform: {},
+        "Input `$input`: int32 [batch, length], of any length; the model was trained on $block tokens at a time. Text "
+        "becomes\ntokens by `transform/tokenizer.json`, a file of the package `tokenizers`, without special tokens.",
         "{0} rows of {1} test tokens",
+        ("tokenizers",),
         ("from tokenizers import Tokenizer",),
         """\
-tokenizer = Tokenizer.from_file("transform/tokenizer.json")
-random = np.random.default_rng(0)
-tokens = [$bos] + tokenizer.encode("import ", add_special_tokens=False).ids  # a document begins with $bos
-for _ in range(30):
-    logits = predict(np.array([tokens], np.int32))[0, -1].astype("f8") / 0.8  # the temperature
-    chances = np.exp(logits - logits.max())
-    tokens.append(int(random.choice(len(chances), p=chances / chances.sum())))
-    if tokens[-1] == $bos:
-        break
-print(tokenizer.decode([token for token in tokens if token != $bos]))
+encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # any text
+inputs = np.array([[$bos, *encoding.ids]], np.int32)
 """,
     ),
 }

@@ -36,7 +36,8 @@ VARIANT = """\
 ```python
 $imports$code
 golden = np.load("golden.npz")
-outputs = predict(golden["inputs"])
+inputs = golden["inputs"]
+outputs = predict(inputs)
 assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
 
 $answer```
@@ -45,17 +46,16 @@ $answer```
 RAW = """\
 ## $title
 
-By `$variant`.
+With `$variant`; the `predict` of another section can take its place.
 
 `pip install $packages`
 
 ```python
 $imports$code
-$raw```
-"""
+${inputs}outputs = predict(inputs)
 
-MODES = {1: ("grey", "L"), 3: ("RGB", "RGB")}
-"""Colour and Pillow mode by the number of channels."""
+$answer```
+"""
 
 
 def write(
@@ -78,8 +78,9 @@ def write(
         tolerance: largest difference of a float variant's outputs; of lower precision, three times the measured one.
         versions: of the packages that run the formats.
     """
-    fields = _fields(transform, source)
     answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
+    fields = _fields(transform, source) | raw.fields(transform)
+    answer = Template(answers.code).substitute(fields)
     metric = variants[0]["against_float"]["metric"]
     head = Template(HEAD).substitute(
         outputs=Template(answers.about).substitute(fields),
@@ -91,11 +92,11 @@ def write(
     sections = [
         Template(VARIANT).substitute(
             variant=variant["name"],
-            packages=_packages(format_of(variant["format"]), versions),
+            packages=_packages(format_of(variant["format"]), versions, answers.packages),
             imports=_imports(answers.imports),
             code=_code(variant, fields),
-            tolerance=f"{max(tolerance, 3 * verified[variant['name']]['max_abs_difference']):.1g}",
-            answer=Template(answers.code).substitute(fields),
+            tolerance=f"{max(tolerance, 3 * verified[variant['name']]['max_abs_difference']):.3g}",
+            answer=answer,
         )
         for variant in variants
     ]
@@ -104,39 +105,37 @@ def write(
         Template(RAW).substitute(
             title=raw.title,
             variant=last["name"],
-            packages=_packages(format_of(last["format"]), versions, raw.packages),
-            imports=_imports(raw.imports, answers.imports if answers.row else ()),
+            packages=_packages(format_of(last["format"]), versions, raw.packages, answers.packages),
+            imports=_imports(raw.imports, answers.imports),
             code=_code(last, fields),
-            raw=Template(raw.code + (f"\n{answers.code}" if answers.row else "")).substitute(fields),
+            inputs=Template(raw.code).substitute(fields),
+            answer=answer,
         )
     )
     return "\n".join([head, *sections])
 
 
 def _fields(transform: dict[str, Any], source: Input) -> dict[str, Any]:
-    """Return the fields of the descriptions and of the code."""
+    """Return the fields of the descriptions and of the code that are of no one kind of input."""
     names = transform.get("targets") or transform.get("classes") or []
-    colour, mode = MODES.get(transform.get("channels", 0), ("", ""))
     return {
         **transform,
         "input": source.name,
         "output": OUTPUT,
-        "shape": ", ".join(map(str, source.shape)),
         "count": len(names),
         "names": ", ".join(names),
-        "columns": ", ".join(transform.get("columns", [])),
         "file": f"transform/{TASK if 'targets' in transform else KINDS[transform['kind']]}",
-        "colour": colour,
-        "mode": mode,
     }
 
 
-def _packages(form: Format, versions: dict[str, str], *others: str) -> str:
+def _packages(form: Format, versions: dict[str, str], *groups: tuple[str, ...]) -> str:
     """Return the packages of a section as words for `pip install`."""
-    return " ".join([f"{form.PACKAGE}=={versions[form.PACKAGE]}", "numpy", *filter(None, others)])
+    others = dict.fromkeys(package for group in groups for package in group)
+    return " ".join([f"{form.PACKAGE}=={versions[form.PACKAGE]}", "numpy", *others])
 
 
 def _imports(*groups: tuple[str, ...]) -> str:
+    """Return import statements as lines, each once."""
     lines = sorted({line for group in groups for line in group}, key=lambda line: (line.startswith("from"), line))
     return "".join(f"{line}\n" for line in lines)
 

@@ -16,7 +16,6 @@ from tasks.display.words import span, standing
 from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
-from tasks.runs.provenance import git_commit, packages
 
 CLASSES = 40
 """Classes that a table shows; of more, the most frequent."""
@@ -293,11 +292,11 @@ def environment(facts: Facts) -> dict[str, Any]:
         "threads": layouts[-1]["threads"] if layouts else facts.config.resources.threads or "",
         "strategy": layouts[-1]["strategy"] if layouts else "",
         "layouts": "; ".join(_spans(layouts)),
-        "git commit": git_commit() or "",
+        "git commit": attempt["git_commit"] or "",
         "MLflow run": facts.record["mlflow_run_id"] or "",
         "Prefect flow run": attempt["prefect_flow_run_id"] or "",
     }
-    return {"rows": {key: value for key, value in rows.items() if value != ""}, "packages": packages()}
+    return {"rows": {key: value for key, value in rows.items() if value != ""}, "packages": attempt["packages"]}
 
 
 def _spans(layouts: list[dict[str, Any]]) -> Iterator[str]:

@@ -38,14 +38,14 @@ def produced_by(run_id: str, attempt: int, layout: dict[str, Any]) -> dict[str, 
 
 @functools.cache
 def packages() -> dict[str, str]:
-    """Return the versions of Python and of `PACKAGES`."""
+    """Return the versions of Python and of `PACKAGES`, sorted by name."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return versions
+    return dict(sorted(versions.items()))
 
 
 @functools.cache

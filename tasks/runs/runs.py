@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Artifact, Release
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
+from tasks.runs.provenance import git_commit, packages
 from tasks.store.files import pretty, write
 from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
@@ -140,6 +141,8 @@ def opened(
                 "started": _now(),
                 "pid": os.getpid(),
                 "host": socket.gethostname(),
+                "git_commit": git_commit(),
+                "packages": packages(),
                 "prefect_flow_run_id": prefect_id,
             }
             try:
