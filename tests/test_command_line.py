@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.session import check_server
+from tasks.environment.output import Output
 from tasks.errors import Failed
 from tests.homes import DIGITS, MILLRACE, PLAIN, CommandHome
 
@@ -67,6 +68,15 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(finished: CommandHome) -
         )
         code.seek(0)
         assert (done.stdout, done.stderr, code.read()) == ("", "", "0\n")
+
+
+def test_a_terminal_that_was_closed_is_no_error() -> None:
+    master, slave = os.openpty()
+    with open(slave, "w") as terminal:
+        os.close(master)
+        output = Output(terminal, "standard output")
+        output.write("a line\n")
+        output.flush()
 
 
 @pytest.mark.parametrize("words", [("show", ""), ("show", "**"), ("diff", "", ""), ("verify", "*")])

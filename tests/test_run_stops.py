@@ -78,21 +78,21 @@ class Terminal:
         os.close(slave)
 
     def close_when(self, due: Callable[[], bool]) -> int:
-        """Close the terminal as soon as `due`, and return the exit code."""
+        """Close the terminal as soon as `due`, and return the exit code; pytest shows what was on it."""
         while not due() and self.process.poll() is None:
             if select.select([self.master], [], [], 0.01)[0]:
                 with suppress(OSError):
-                    os.read(self.master, 65536)
+                    print(os.read(self.master, 65536).decode(errors="replace"))
         os.close(self.master)
         return self.process.wait(120)
 
 
 def test_a_closed_terminal_saves_and_the_next_run_goes_on(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, MILLRACE, "run", "training", DIGITS, *LONG)
-    assert terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))) == 75
+    code = terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")))
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
     record = CommandHome(tmp_path).newest_run()
-    assert (record["status"], record["exit_code"]) == ("stopped", 75)
+    assert (code, record["status"], record["exit_code"]) == (75, "stopped", 75), record
     with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
         (message,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
     assert message.startswith(f"stopped by SIGHUP; step {max(saved)} is saved")

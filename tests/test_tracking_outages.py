@@ -20,6 +20,7 @@ from mlflow.tracking import MlflowClient
 
 from infra.services import Layout, mlflow_server, surroundings
 from tasks.runs.journal import Point, read
+from tasks.tracking.shipping import ENVIRONMENT, WARN_AFTER
 from tests.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
 from tests.stacks import free_ports, wait
 from tests.test_run_meets_trouble import disk as disk
@@ -33,6 +34,10 @@ FLAGS += ["--train.checkpoint.every", "1000"]
 
 LATE = 3.0
 """Seconds after which a point counts as late, in these tests."""
+
+
+REQUESTS = 1 + int(ENVIRONMENT["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
+"""Requests that MLflow's client sends until an answer 500 counts as a fault."""
 
 
 class Server:
@@ -155,7 +160,7 @@ def test_the_training_continues_without_the_server_and_every_point_arrives(
         Between.broken = True
         grows(10)
         with paused():
-            wait(lambda: Between.refused)
+            wait(lambda: Between.refused > WARN_AFTER * REQUESTS)
         Between.broken = False
         grows(5)
         fill(disk / "filler")
@@ -163,7 +168,6 @@ def test_the_training_continues_without_the_server_and_every_point_arrives(
         (disk / "filler").unlink()
         stdout, stderr = process.communicate(timeout=400)
         assert process.returncode == 0, stderr
-        assert Between.refused > 0
         assert "; metrics wait" in stderr and "  tracking: MLflow has all " in stderr
         client = MlflowClient(address)
         run = client.get_run(json.loads(stdout.splitlines()[-1])["mlflow_run_id"])

@@ -34,8 +34,8 @@ log = logging.getLogger("tasks.display.terminal")
 
 terminal = Console(stderr=True, highlight=False, soft_wrap=True)
 
-_waits: list[Callable[[], None]] = []
-"""What ends the waits that are shown."""
+_waits: dict[str, Callable[[], None]] = {}
+"""What ends the wait that is shown, by its text."""
 
 
 def say(text: str, style: str = "dim") -> None:
@@ -58,11 +58,11 @@ def wait(text: str) -> None:
     if is_live():
         status = Status(Text(text, style="dim"), console=terminal, spinner_style="cyan")
         status.start()
-        _waits.append(status.stop)
+        _waits[text] = status.stop
     else:
         over = threading.Event()
         threading.Thread(target=_wait, args=(text, over), daemon=True).start()
-        _waits.append(over.set)
+        _waits[text] = over.set
 
 
 def _wait(text: str, over: threading.Event) -> None:
@@ -75,17 +75,20 @@ def _wait(text: str, over: threading.Event) -> None:
 def settle() -> None:
     """End the waits."""
     while _waits:
-        _waits.pop()()
+        _waits.popitem()[1]()
 
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Show what the command waits for within the block."""
+    """Show what the command waits for within the block; after it, what it waited for before."""
+    outer = list(_waits)
     wait(text)
     try:
         yield
     finally:
         settle()
+        for before in outer:
+            wait(before)
 
 
 def is_live() -> bool:

@@ -1,8 +1,10 @@
-"""Output of a command whose reader has gone, or whose disk is full."""
+"""Output of a command whose reader or terminal has gone, or whose disk is full."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from typing import Any, TextIO
 
@@ -12,7 +14,8 @@ from tasks.errors import Failed
 class Output:
     """A text stream that discards its output once the reader of its pipe has gone: `millrace show RUN | head`.
 
-    The command goes on, as it may be in the middle of its work.
+    The command goes on, as it may be in the middle of its work. The same holds for a terminal that was closed: writing
+    to it fails a moment before its SIGHUP arrives, which decides whether the command stops.
     """
 
     def __init__(self, stream: TextIO, name: str | None) -> None:
@@ -41,10 +44,13 @@ class Output:
 
     def _leave(self, error: OSError) -> None:
         """Discard the output from now on, also what is buffered."""
+        closed = isinstance(error, BrokenPipeError) or (
+            error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self._stream.fileno()).st_mode)
+        )
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
-        if self._name is not None and not isinstance(error, BrokenPipeError):
+        if self._name is not None and not closed:
             rule, remedy = "the command must be able to write its output", "write it to another file"
             raise Failed(self._name, error.strerror, rule, remedy) from None
 

@@ -1,0 +1,66 @@
+"""A command that waits longer than `terminal.SILENCE` says what it waits for, also where stderr is no terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.display import terminal
+from tests.homes import DIGITS, ROOT, SMALL, CommandHome, shared_server, surroundings
+
+IMPATIENT = "from tasks.display import terminal; terminal.SILENCE = 0.01; from flows.__main__ import main; main()"
+"""The command, which announces nearly every wait."""
+
+
+def announced(home: CommandHome, *words: str | Path, **given: str) -> list[str]:
+    """What a command waits for, one after the other."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", IMPATIENT, *map(str, words)],
+        cwd=ROOT,
+        env={**surroundings(), "MILLRACE_HOME": str(home.root), **given},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    waits = [line.removeprefix("  … ") for line in done.stderr.splitlines() if line.startswith("  … ")]
+    return [text for text, _ in groupby(wait.rpartition(",")[0] for wait in waits)]
+
+
+def test_predict_names_the_registry_and_then_tensorflow(finished: CommandHome, tmp_path: Path) -> None:
+    home, picture = finished.copied_to(tmp_path / "home"), tmp_path / "picture.png"
+    Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
+    waits = announced(home, "predict", "digits@champion", picture)
+    registry = f"connecting to the registry at sqlite:///{home.root}/mlflow.db"
+    assert waits[-2:] == [registry, "loading TensorFlow and the model"]
+
+
+def test_a_run_names_prefect_and_the_end_of_its_work(finished: CommandHome, tmp_path: Path) -> None:
+    home, address = finished.copied_to(tmp_path / "home"), shared_server()
+    waits = announced(home, "run", "pipeline", DIGITS, *SMALL, PREFECT_API_URL=address)
+    assert waits[0] == f"connecting to Prefect at {address}"
+    assert waits[-1] == "writing the run's page, sending the rest to MLflow"
+
+
+def test_an_inner_wait_interrupts_the_outer_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "SILENCE", 0.05)
+
+    def lines() -> list[str]:
+        time.sleep(0.2)
+        return capsys.readouterr().err.splitlines()
+
+    with terminal.waiting("the outer"):
+        assert lines() == ["  … the outer, 0 s"]
+        with terminal.waiting("the inner"):
+            assert lines() == ["  … the inner, 0 s"]
+        assert lines() == ["  … the outer, 0 s"]
+    assert lines() == []
