@@ -188,10 +188,10 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
         finally:
             signals.release()
             if attempt is not None:
-                terminal.wait("writing the run's page, sending the rest to MLflow")
-                _publish_page(attempt)
-                attempt.shipper.close(FLUSH_SECONDS_AFTER_SIGNAL if signals.number else FLUSH_SECONDS)
-                notifications.notify(run)
+                with terminal.waiting("writing the run's page, sending the rest to MLflow"):
+                    _publish_page(attempt)
+                    attempt.shipper.close(FLUSH_SECONDS_AFTER_SIGNAL if signals.number else FLUSH_SECONDS)
+                    notifications.notify(run)
 
 
 @contextmanager
