@@ -274,6 +274,7 @@ def test_the_version_says_which_gates_it_passed(tracked: tuple[Any, Any], finish
         "int8_dynamic, size passed",
         "int8_dynamic, quality passed",
         "litert, parity passed",
+        f"`millrace predict digits@{version.version} IMAGE.png`",
     ):
         assert words in version.description
 

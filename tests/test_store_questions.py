@@ -11,8 +11,11 @@ import pytest
 
 from infra.health import ports
 from infra.services import Layout
+from tasks.config.load import load
+from tasks.errors import Failed
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
+from tasks.stage.attempt import RunRequest, attempt_run
 from tests.homes import DIGITS, SMALL, CommandHome
 from tests.stacks import free_ports
 from tests.test_run_page import Loads
@@ -53,7 +56,7 @@ def test_runs_and_models_are_listed_and_a_version_is_shown_by_number_and_alias(f
     assert (run["flow"], run["status"], run["alias"]) == ("pipeline", "completed", "champion")
     assert run["score"].startswith("test accuracy 0.9") and "(majority 0.1" in run["score"]
     line = finished("list", "runs").stdout
-    assert run["run_id"] in line and run["score"] in line and " UTC  champion" in line
+    assert run["run_id"] in line and run["score"] in line and " UTC  became champion" in line
     [version] = finished("list", "models", "--json").json["models"]
     assert (version["name"], version["version"], version["aliases"]) == ("digits", "1", ["champion"])
     assert version["run"] == run["run_id"] and f"test accuracy {version['score']:.4f}" in run["score"] + line
@@ -62,6 +65,17 @@ def test_runs_and_models_are_listed_and_a_version_is_shown_by_number_and_alias(f
     assert shown == finished("show", "digits@1").stdout
     assert shown.startswith("digits version 1: champion\n") and f"\nexport/{version['export']}\n" in shown
     assert "see `millrace list models`" in finished("show", "digits@2").stderr
+
+
+def test_a_failed_run_is_listed_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    with pytest.raises(Failed) as failed:
+        attempt_run("dataset", load(DIGITS), fail, RunRequest(), None)
+    assert CommandHome(tmp_path)("list", "runs").stdout.endswith(f"  {failed.value}\n")
+
+
+def fail() -> None:
+    raise Failed("source.path", "nothing", "there must be something", "add it")
 
 
 def test_an_empty_list_names_the_home_and_of_an_empty_home_the_next_command(

@@ -11,7 +11,7 @@ import typer
 from flows.reply import AsJson, replying, when
 from tasks.artifacts import KINDS
 from tasks.display.numbers import kilobytes
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs
 from tasks.store.store import Store
@@ -106,7 +106,8 @@ def _result(run: Run) -> Row:
 
 def run_line(row: Row) -> str:
     """Format a run."""
-    result = [row["alias"], row["score"], "; ".join(row["error"].values()) if row["error"] else None]
+    alias = f"became {row['alias']}" if row["alias"] else None
+    result = [alias, row["score"], str(Failed(**row["error"])) if row["error"] else None]
     status = row["status"].replace("_", " ")
     return f"{row['run_id']}  {row['flow']:<8} {status:<17} {when(row['created'])}  {', '.join(filter(None, result))}"
 

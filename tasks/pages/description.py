@@ -21,14 +21,14 @@ def describe_run(facts: Facts) -> str:
     return "\n\n".join(_paragraphs(facts)) + "\n"
 
 
-def describe_version(facts: Facts, alias: str, verdict: str, export: str) -> str:
+def describe_version(facts: Facts, version: str, verdict: str, export: str) -> str:
     """Return the verdict on a model version, its summary, and the results of the gates of its variants."""
     lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
     results = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
     if results:
         rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
         lines.append("\n".join(rows))
-    lines.append(f"`millrace predict {facts.record['name']}@{alias} {facts.config.snapshot.raw_input}`")
+    lines.append(f"`millrace predict {facts.record['name']}@{version} {facts.config.snapshot.raw_input}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
 

@@ -135,7 +135,7 @@ def carry_out(client: MlflowClient, run: Run, registered: Registered, ruling: Ru
     change = registry.Change(
         model=name,
         tags={version: {**_approval(registered, ruling), **ruling.tags, "millrace.gate": ruling.verdict}},
-        notes={version: describe_version(facts, ruling.alias, ruling.verdict, registered.export)},
+        notes={version: describe_version(facts, version, ruling.verdict, registered.export)},
         aliases=aliases,
     )
     approval = change.tags[version].get("millrace.approval", registered.approval)
