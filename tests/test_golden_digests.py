@@ -16,23 +16,23 @@ from tests.homes import DIGITS, STDLIB_LM
 GOLDEN = {
     "convert/records": "66b1f1962d3170cd",
     "snapshot/snapshot": "36d0a0e522c3687a",
-    "train/model": "a82de2609887ea3a",
-    "evaluate/report": "8dd960c2ec3d585f",
-    "compress/saved_model": "77b970ccaccbb5d4",
-    "compress/litert": "7889c70e58834faf",
-    "compress/int8_dynamic": "26d17eabf3afa37b",
-    "export/export": "98c59115cbe3769d",
+    "train/model": "8d3d7351fcc22722",
+    "evaluate/report": "11934b1837b31647",
+    "compress/saved_model": "1bae400648237da6",
+    "compress/litert": "e29213e3e84c7561",
+    "compress/int8_dynamic": "5f174b90c10f7c44",
+    "export/export": "3016f2dd5e72f47e",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "ee96492cfc10ec21",
     "snapshot/snapshot": "43fe87f9645f0820",
-    "train/model": "24dadf9a6c000366",
-    "evaluate/report": "8ef59549483865b1",
-    "compress/saved_model": "f40fa87421e797a9",
-    "compress/litert": "8aba921d24e2e8ad",
-    "compress/int8_dynamic": "dd30156f323767fc",
-    "export/export": "e731e544f7f69347",
+    "train/model": "d742dbb8ee8a252e",
+    "evaluate/report": "210c4a5ae00b6c1a",
+    "compress/saved_model": "d565aef592a7d912",
+    "compress/litert": "2f0baa4c33c1437d",
+    "compress/int8_dynamic": "cc123665dfcf9cee",
+    "export/export": "376f245e06369bc0",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

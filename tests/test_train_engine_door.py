@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,10 @@ import numpy as np
 import psutil
 import pytest
 
-from tasks.errors import Lost, Stopped
+from tasks.errors import Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.ledger import prove
 from tasks.training.plan import Pace
 from tests.tiny import stopping_after
@@ -105,6 +107,45 @@ def test_fast_steps_are_taken_several_to_a_call(bench: Workbench) -> None:
 
     fit_line(replace(bench, stopping=stopping))
     assert len(calls) < STEPS
+
+
+def test_the_training_goes_on_while_a_checkpoint_is_written(
+    unbroken: list[bytes], bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first checkpoint, at step 3, is not written before the training has passed it."""
+    progress, seen = threading.Event(), []
+    write = StagedCheckpoints._write
+
+    def slowly(self: StagedCheckpoints, step: int, entries: dict[str, np.ndarray]) -> None:
+        assert progress.wait(60)
+        write(self, step, entries)
+
+    def on_progress(step: int, *rest: object, **figures: object) -> None:
+        seen.append(step)
+        if step > 3:
+            progress.set()
+
+    monkeypatch.setattr(StagedCheckpoints, "_write", slowly)
+    fit_line(replace(bench, progress=on_progress), seconds=0.15)
+    assert max(seen) == STEPS and files(bench) == unbroken
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_training_at_the_next_one(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: StagedCheckpoints, step: int, entries: object) -> None:
+        raise OSError(28, f"no space for step {step}")
+
+    monkeypatch.setattr(StagedCheckpoints, "_write", full)
+    with pytest.raises(OSError, match="no space for step 3"):
+        fit_line(bench)
+
+
+def test_a_superseded_attempt_writes_no_checkpoint(bench: Workbench) -> None:
+    bench.staging.lock.write_text(json.dumps({"token": 2}))
+    with pytest.raises(Superseded):
+        fit_line(bench)
+    assert not list(bench.staging.root.rglob("*.npz"))
 
 
 def test_another_layout_is_recorded_span_by_span_and_said(

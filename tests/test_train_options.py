@@ -17,7 +17,7 @@ from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
 from tasks.config.train import Adam, AdamW, EarlyStopping, Mirrored, Schedule, Sgd
 from tasks.data import open_snapshot
-from tasks.errors import Refused, Stopped
+from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build as build_model
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -88,6 +88,13 @@ def weights(bench: Workbench) -> list[np.ndarray]:
     return [values for _, values in sorted(unpack((bench.staging.root / STATE).read_bytes())[2].items())]
 
 
+def files_of(bench: Workbench) -> list[np.ndarray]:
+    """The variables of the published model."""
+    import keras
+
+    return [np.array(variable) for variable in keras.models.load_model(bench.staging.root / "model.keras").weights]
+
+
 def distance(one: Workbench, other: Workbench) -> float:
     return max(
         float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max())
@@ -105,11 +112,24 @@ def test_accumulated_micro_batches_equal_the_large_batch(
     assert distance(whole, trained("parts", accumulate=4, **options)) < tolerance
 
 
-@pytest.mark.parametrize(("optimizer", "tolerance", "jit"), [(Sgd(), 3e-7, False), (Adam(), 2e-5, True)])
+@pytest.mark.parametrize(
+    ("optimizer", "tolerance", "jit", "precision"),
+    [
+        (Sgd(), 3e-7, False, "float32"),
+        (Adam(), 2e-5, True, "float32"),
+        (Sgd(), 1e-4, False, "float16"),
+        (Sgd(), 1e-3, False, "bfloat16"),
+    ],
+)
 def test_mirrored_devices_equal_one_device(
-    trained: Callable[..., Workbench], apart: Callable[..., Workbench], optimizer: Any, tolerance: float, jit: bool
+    trained: Callable[..., Workbench],
+    apart: Callable[..., Workbench],
+    optimizer: Any,
+    tolerance: float,
+    jit: bool,
+    precision: str,
 ) -> None:
-    options = {"optimizer": optimizer, "clip_norm": 0.5, "steps": None, "epochs": 3, "jit": jit}
+    options = {"optimizer": optimizer, "clip_norm": 0.5, "steps": None, "epochs": 3, "jit": jit, "precision": precision}
     one = trained("one", **options)
     assert distance(one, apart("two", strategy=Mirrored(devices=2), **options)) < tolerance
 
@@ -118,6 +138,7 @@ def test_mirrored_devices_equal_one_device(
     "options",
     [
         {"precision": "bfloat16"},
+        {"precision": "float16"},
         {"accumulate": 2},
         {"jit": True},
         {"select": "best", "evaluate_every": 2},
@@ -155,6 +176,44 @@ def test_bfloat16_trains_float32_weights_that_differ_a_little(trained: Callable[
 
     model = keras.models.load_model(bfloat16.staging.root / "model.keras")
     assert model.dtype_policy.name == "float32"
+
+
+def test_float16_skips_updates_until_the_scale_fits_and_resumes_within_them(
+    snapshot: Snapshot,
+    trained: Callable[..., Workbench],
+    benches: Callable[[str], Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first scale makes every gradient infinite; each skipped update halves it."""
+    monkeypatch.setattr("tasks.training.engines.tensorflow.optimizers.INITIAL_SCALE", 2.0**26)
+    options = {"precision": "float16", "steps": 20, "log_every": 1}
+    unbroken = trained("unbroken", MODEL, **options)
+    points: Any = unbroken.journal
+    scales = {step: values["train/loss_scale"] for step, values in points.points if "train/loss_scale" in values}
+    skipped = {step: values["train/skipped_updates"] for step, values in points.points if "train/loss_scale" in values}
+    count = int(skipped[20])
+    assert 0 < count < 20 and scales[20] == 2.0 ** (26 - count) and skipped[1] == 1
+    bench = benches("broken")
+    for _ in range(3):
+        with pytest.raises(Stopped):
+            config = CONFIG.model_copy(update=options)
+            fit(replace(bench, stopping=stopping_after(1)), snapshot, MODEL, config, seed=5)
+    fit(bench, snapshot, MODEL, CONFIG.model_copy(update=options), seed=5)
+    assert files(bench) == files(unbroken)
+
+
+def test_float16_differs_a_little_from_float32_and_the_model_is_float32(trained: Callable[..., Workbench]) -> None:
+    float32, float16 = files_of(trained("float32")), files_of(trained("float16", precision="float16"))
+    assert 0 < max(float(np.abs(a - b).max()) for a, b in zip(float32, float16, strict=True)) < 0.02
+
+
+def test_gradients_that_are_never_finite_end_the_training(
+    snapshot: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.training.engines.tensorflow.optimizers.INITIAL_SCALE", 2.0**120)
+    config = CONFIG.model_copy(update={"precision": "float16", "steps": 80})
+    with pytest.raises(Failed, match="train.precision: float16; .*at most 50 updates in a row may be skipped"):
+        fit(benches("never"), snapshot, PLAIN, config, seed=5)
 
 
 @pytest.mark.parametrize(("config", "name"), [(Adam(), "Adam"), (AdamW(), "AdamW"), (Sgd(), "SGD")])

@@ -76,7 +76,7 @@ def test_the_curves_of_a_broken_run_are_those_of_an_unbroken_one(
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(
-    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench], caplog: pytest.LogCaptureFixture
 ) -> None:
     from dataclasses import replace
 
@@ -86,6 +86,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     newest = max((bench.staging.root / "checkpoints").glob("*.npz"))
     newest.write_bytes(newest.read_bytes()[:-1])
     fit(bench, snapshot, MODEL, CONFIG, seed=5)
+    assert f"checkpoints/{newest.name} is damaged: going back to the checkpoint before it" in caplog.text
     assert files(bench) == files(unbroken)
 
 

@@ -140,8 +140,9 @@ class TrainConfig(Section):
     batch_size: Annotated[int, Field(ge=1, le=2**24)] = 64
     """Examples of a global step, over all replicas."""
 
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of activations and of the multiplications; weights, sums and the update stay float32."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Type of activations and of the multiplications; weights, sums and the update stay float32. The loss of float16
+    is scaled, and an update whose gradient is not finite is skipped."""
 
     accumulate: Annotated[int, NOT_IDENTITY, Field(ge=1, le=4096)] = 1
     """Micro-batches of a step, one after the other: less memory for the same global batch."""

@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 """Its lines are also in the run's log."""
 
 
+MOST_SKIPPED = 50
+"""Updates that are skipped in a row at most; a loss scale of 2^15 is 2^-35 by then."""
+
+
 @dataclass
 class Guard:
     """Raises `Failed` where a loss or gradient is not finite; the first action, so that no such state is saved."""
@@ -33,6 +37,10 @@ class Guard:
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last = meter.last
+        if meter.skipped_last > MOST_SKIPPED:
+            saw = f"float16; the gradients of the {meter.skipped_last} steps before step {step} were not finite"
+            rule = f"at most {MOST_SKIPPED} updates in a row may be skipped"
+            raise Failed("train.precision", saw, rule, "use bfloat16 or float32, or lower train.learning_rate")
         if last is not None and not last.finite.all():
             first = step - last.steps + int(np.argmin(last.finite))
             raise Failed(
@@ -57,7 +65,11 @@ class Log:
             return
         metrics = {f"train/{name}": value for name, value in meter.means().items()}
         metrics["train/learning_rate"] = float(last.rates[-1])
-        metrics["train/gradient_norm"] = float(last.gradient_norms[-1])
+        if np.isfinite(norm := float(last.gradient_norms[-1])):
+            metrics["train/gradient_norm"] = norm
+        if last.loss_scales is not None:
+            metrics["train/loss_scale"] = float(last.loss_scales[-1])
+            metrics["train/skipped_updates"] = float(meter.skipped)
         if meter.steps and meter.seconds:
             metrics |= {
                 "train/step_ms": 1e3 * meter.seconds / meter.steps,

@@ -1,7 +1,8 @@
 """Checkpoints of a training, committed as pieces of the model's staging; the newest few are kept.
 
 A checkpoint is one file: the engine's variables (weights, optimizer, seeds), the sums since the last point of the
-curves, the ledger, and the best weights. An incomplete file is ignored and the one before it used.
+curves, the ledger, and the best weights. The state is copied between two steps; a thread writes it while the training
+goes on. An incomplete or damaged file is ignored and the one before it used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,12 +46,14 @@ class StagedCheckpoints:
         Args:
             keep: number of checkpoints that are kept.
             best: the selection of weights, part of every checkpoint.
-            measure: called with `train/checkpoint_seconds`.
+            measure: called with `train/checkpoint_seconds` (of the training, that is of the copies and of waiting for
+                the thread) and `train/checkpoint_write_seconds` (of the thread).
             base: state of the finished training to start from where there is no checkpoint.
             layout: threads, strategy, devices and processor of this process.
         """
         self.staging, self.keep, self.best, self.measure, self.base = staging, keep, best, measure, base
-        self.spent = 0.0
+        self.spent = self.written = 0.0
+        self._writing = Writing()
         self.saved: int | None = None
         self.layout = layout or {}
         self.layouts: list[dict[str, Any]] = [{"from": 0, "to": 0, **self.layout}]
@@ -59,6 +63,7 @@ class StagedCheckpoints:
         """Restore the newest complete checkpoint, or the base; return its step, 0 where there is neither."""
         for name in reversed(list(self.staging.pieces(TEMPORARY))):
             if self.staging.adopt(name) is None:
+                log.warning("%s is damaged: going back to the checkpoint before it", name)
                 self.staging.drop(name)
                 continue
             step, metadata = self._load((self.staging.root / name).read_bytes(), engine, meter)
@@ -91,38 +96,90 @@ class StagedCheckpoints:
         meter.load(metadata)
         return step, metadata
 
-    def content(self, engine: Engine, meter: Meter, step: int, also: dict[str, Any] | None = None) -> bytes:
-        """Return a checkpoint's bytes: engine, sums, ledger, the best weights so far, and metadata of `also`."""
-        metadata = {**meter.state(), "best": self.best.state(), **(also or {})}
-        return pack(step, metadata, {**engine.state(), **self.best.weights})
+    def content(self, engine: Engine, meter: Meter, step: int) -> bytes:
+        """Return the bytes of a checkpoint that is part of the model, which do not depend on the layout."""
+        return pack(step, self._metadata(meter), {**engine.state(), **self.best.weights})
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
-        """Commit the state at `step`, unless it is saved already, and delete the oldest checkpoints."""
+        """Copy the state at `step`, unless it is saved already; a thread commits it and deletes the oldest checkpoints.
+
+        Raises the error of the previous checkpoint's thread, which is waited for.
+        """
         if step == self.saved:
             return
         started = time.monotonic()
+        self.wait()
         self.layouts[-1]["to"] = step
-        content = self.content(engine, meter, step, {"layouts": self.layouts})
-        self.staging.put(f"{TEMPORARY}step-{step:012d}.npz", content, step=step)
+        metadata = self._metadata(meter, {"layouts": self.layouts})
+        entries = {**head(step, metadata), **engine.state(), **self.best.weights}
+        self._writing.start(lambda: self._write(step, entries))
         self.saved = step
-        log.info("step %d: checkpoint, %s bytes", step, f"{len(content):,}")
-        for name in list(self.staging.pieces(TEMPORARY))[: -self.keep]:
-            self.staging.drop(name)
         self.spent += time.monotonic() - started
         self.measure("train/checkpoint_seconds", self.spent)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is committed; raise the error of its thread."""
+        self._writing.wait()
+
+    def _metadata(self, meter: Meter, also: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {**meter.state(), "best": self.best.state(), **(also or {})}
+
+    def _write(self, step: int, entries: Arrays) -> None:
+        started = time.monotonic()
+        with self.staging.piece(f"{TEMPORARY}step-{step:012d}.npz", step=step) as piece:
+            with open(piece.path, "wb") as file:
+                np.savez(file, allow_pickle=False, **entries)
+            size = piece.path.stat().st_size
+        log.info("step %d: checkpoint, %s bytes", step, f"{size:,}")
+        for name in list(self.staging.pieces(TEMPORARY))[: -self.keep]:
+            self.staging.drop(name)
+        self.written += time.monotonic() - started
+        self.measure("train/checkpoint_write_seconds", self.written)
+
+
+class Writing:
+    """A thread that writes one file at a time, and keeps its error for the one who waits."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, write: Callable[[], None]) -> None:
+        """Start writing."""
+
+        def run() -> None:
+            try:
+                write()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=run, name="checkpoint")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until what was started is written; raise its error, once."""
+        if self._thread is not None:
+            self._thread.join()
+        self._thread, error, self._error = None, self._error, None
+        if error is not None:
+            raise error
+
+
+def head(step: int, metadata: dict[str, Any]) -> Arrays:
+    """Return the entry of a checkpoint that is not the engine's: step and metadata, as bytes of JSON."""
+    return {"head": np.frombuffer(canonical({"step": step, "meter": metadata}), np.uint8)}
 
 
 def pack(step: int, metadata: dict[str, Any], state: Arrays) -> bytes:
     """Serialise a checkpoint; the bytes are reproducible, as numpy dates the entries of its archives 1980."""
-    head = np.frombuffer(canonical({"step": step, "meter": metadata}), np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, head=head, **state)
+    np.savez(buffer, allow_pickle=False, **head(step, metadata), **state)
     return buffer.getvalue()
 
 
 def unpack(content: bytes) -> tuple[int, dict[str, Any], Arrays]:
     """Return step, metadata (of the meter and the best weights) and the engine's state from a checkpoint's bytes."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        head = json.loads(archive["head"].tobytes())
+        first = json.loads(archive["head"].tobytes())
         state = {name: archive[name] for name in archive.files if name != "head"}
-    return head["step"], head["meter"], state
+    return first["step"], first["meter"], state

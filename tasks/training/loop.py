@@ -25,6 +25,8 @@ class Checkpoints(Protocol):
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None: ...
 
+    def wait(self) -> None: ...
+
 
 def train(
     engine: Engine,
@@ -51,4 +53,5 @@ def train(
             if step % action.every == 0 or step == plan.steps:
                 action(step, meter, engine)
     checkpoints.save(engine, meter, step)
+    checkpoints.wait()  # until it is written
     return step

@@ -21,7 +21,7 @@ class StepSums:
     gradient_norms: NDArray[np.float64]
     """Global norm of each step's gradient, before clipping."""
     finite: NDArray[np.bool_]
-    """Whether each step's loss and gradient were finite."""
+    """Whether each step's loss and gradient were finite; under float16 the loss alone."""
     rates: NDArray[np.float32]
     """Learning rates."""
     rows: NDArray[np.int64]
@@ -30,6 +30,10 @@ class StepSums:
     """Seconds of the call, waiting for input included."""
     waited: float
     """Seconds of it spent waiting for input."""
+    skipped: NDArray[np.bool_] | None = None
+    """Whether each step's update was skipped, as its float16 gradient was not finite; None: no step was."""
+    loss_scales: NDArray[np.float64] | None = None
+    """The loss scale of each step; None where losses are not scaled."""
 
     @property
     def steps(self) -> int:
@@ -51,6 +55,10 @@ class Meter:
     """Number of steps that `seconds` and `waited` measure."""
     ended: bool = False
     """Whether an action ended the training before the last step."""
+    skipped: int = 0
+    """Number of skipped updates since the first step."""
+    skipped_last: int = 0
+    """Number of skipped updates since the last one that was not."""
 
     def add(self, call: StepSums) -> None:
         """Add the sums, rows and times of a call."""
@@ -60,6 +68,9 @@ class Meter:
             for value in values.tolist():
                 total += value
             self.sums[name] = total
+        for skipped in [] if call.skipped is None else call.skipped.tolist():
+            self.skipped += skipped
+            self.skipped_last = self.skipped_last + 1 if skipped else 0
         if self.last is not None:  # the first call of a process compiles: it is not timed
             self.seconds += call.seconds
             self.waited += call.waited
@@ -81,10 +92,12 @@ class Meter:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint; times are not part of it."""
-        return {"ledger": self.ledger.state(), "ended": self.ended, "sums": dict(self.sums)}
+        skipped = {"skipped": self.skipped, "skipped_last": self.skipped_last}
+        return {"ledger": self.ledger.state(), "ended": self.ended, "sums": dict(self.sums), **skipped}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
         self.ledger = Ledger.from_state(state["ledger"])
         self.clear()
         self.ended, self.sums = state["ended"], dict(state["sums"])
+        self.skipped, self.skipped_last = state["skipped"], state["skipped_last"]

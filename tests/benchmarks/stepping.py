@@ -41,6 +41,8 @@ class NoCheckpoints:
 
     def save(self, engine: object, meter: object, step: int) -> None: ...
 
+    def wait(self) -> None: ...
+
 
 class NoJournal:
     """Points go nowhere."""

@@ -17,13 +17,13 @@ from tasks.models import build as build_model
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
+from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
 
-POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 class TensorFlowEngine:
@@ -31,7 +31,7 @@ class TensorFlowEngine:
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
         self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
-        self.loss, self.watched = step.objective.loss, step.objective.watched
+        self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.position = 0
         batch = feed.plan.batch_size
         specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
@@ -60,6 +60,7 @@ class TensorFlowEngine:
         returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
+        skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
         return StepSums(
             sums={name: values.astype(np.float64) for name, values in returned.items()},
             gradient_norms=norms,
@@ -68,6 +69,8 @@ class TensorFlowEngine:
             rows=rows[weight > 0],
             seconds=time.perf_counter() - started,
             waited=waited,
+            skipped=skipped,
+            loss_scales=scales if self.scales_loss else None,
         )
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
@@ -88,7 +91,7 @@ class TensorFlowEngine:
 
     def state(self) -> Arrays:
         """Return all variables of model and optimizer, numbered in Keras' order: `model/00000`, `optimizer/00000`."""
-        return {name: np.asarray(first_copy(variable)) for name, variable in self._variables().items()}
+        return {name: np.array(first_copy(variable)) for name, variable in self._variables().items()}
 
     def load(self, state: Arrays) -> None:
         """Assign every variable from a result of `state`."""
@@ -125,7 +128,7 @@ def build(
     with strategy.scope():
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
-        optimizer = make_optimizer(config.optimizer, model)
+        optimizer = make_optimizer(config.optimizer, model, config.precision)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
         engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed))
     engine.split_seeds()

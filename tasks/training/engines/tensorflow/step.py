@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
-NORM, FINITE = "gradient_norm", "finite"
+NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
 
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
@@ -28,6 +29,16 @@ class Step:
     accumulate: int = 1
     jit: bool = False
 
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """The names of what a step returns, in order."""
+        return *self.objective.sums, NORM, FINITE, SCALE, SKIPPED
+
+    @property
+    def scales_loss(self) -> bool:
+        """Whether the loss is scaled dynamically (Micikevicius et al., arXiv 1710.03740), as float16 needs it."""
+        return isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
+
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
@@ -41,17 +52,29 @@ class Step:
         return tf.function(function, jit_compile=True, autograph=False) if self.jit else function
 
     def update(self, reduced: list[tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Update the variables from the global batch's sums and gradients; return sums, norm and `finite`."""
+        """Update the variables from the global batch's sums and gradients; return `returned` by name.
+
+        Where the loss is scaled, an update whose gradient is not finite is skipped.
+        """
         names = self.objective.sums
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
+        scale = self.optimizer.scale_loss(tf.constant(1.0))
         # after the all-reduce: before it, the norm would be that of a slice
-        norm = tf.linalg.global_norm(gradients)
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(totals["loss"])
-        if self.clip_norm is not None:
-            gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
+        norm = tf.linalg.global_norm(gradients) / scale
+        finite, skipped = tf.math.is_finite(totals["loss"]), tf.constant(False)
+        factor = None if self.clip_norm is None else self.clip_norm / tf.maximum(norm, self.clip_norm)
+        if self.scales_loss:
+            skipped = ~tf.math.is_finite(norm)
+            # the optimizer skips a NaN; finite gradients whose norm overflows are skipped too
+            factor = tf.where(skipped, math.nan, 1.0 if factor is None else factor)
+        else:
+            finite &= tf.math.is_finite(norm)
+        if factor is not None:
+            gradients = [gradient * factor for gradient in gradients]
         self.optimizer.apply(gradients, self.model.trainable_variables)
-        return {**totals, NORM: norm, FINITE: tf.cast(finite, tf.float32)}
+        flags = {FINITE: tf.cast(finite, tf.float32), SKIPPED: tf.cast(skipped, tf.float32)}
+        return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags}
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:
         """Return the objective's sums and the gradients, accumulated over micro-batches."""
@@ -79,11 +102,23 @@ class Step:
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             outputs = self.model(self.objective.inputs(self.model, batch), training=True)
-            sums = self.objective(batch, tf.cast(outputs, tf.float32)).sums()
+            scored = self.objective(batch, tf.cast(outputs, tf.float32))
+            sums = scored.sums()
             loss = sums["loss"]
+            if (
+                self.scales_loss
+            ):  # of the mean: the sum's gradient passes the largest float16 already with a small scale
+                loss = self.optimizer.scale_loss(loss / power_of_two(scored.losses))
         gradients = tape.gradient(
             loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
+        if self.scales_loss:
+            gradients = [gradient * power_of_two(scored.losses) for gradient in gradients]
         return [*(sums[name] for name in self.objective.sums), *gradients]
+
+
+def power_of_two(losses: tf.Tensor) -> float:
+    """Return the number of losses rounded to a power of two, by which multiplication is exact."""
+    return float(2 ** round(math.log2(losses.shape.num_elements())))

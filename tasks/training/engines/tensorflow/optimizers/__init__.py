@@ -18,8 +18,28 @@ OPTIMIZERS = {
 """The module of each kind, imported on use."""
 
 
-def make_optimizer(config: OptimizerConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    """Create the optimizer of a config, built for the model's trainable variables."""
+INITIAL_SCALE = 2.0**15
+"""The first loss scale of float16; it is halved at a gradient that is not finite, and doubled after 2,000 that are."""
+
+
+def make_optimizer(
+    config: OptimizerConfig, model: keras.Model, precision: str = "float32"
+) -> keras.optimizers.Optimizer:
+    """Create the optimizer of a config, built for the model's trainable variables; of float16 it scales the loss."""
+    import keras
+
     optimizer: keras.optimizers.Optimizer = import_module(OPTIMIZERS[config.kind]).create(config, model)
+    if precision == "float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, INITIAL_SCALE)
     optimizer.build(model.trainable_variables)
     return optimizer
+
+
+def apply_locally(optimizer: keras.optimizers.Optimizer) -> None:
+    """Prevent a second all-reduce: Keras' optimizers reduce the gradients of replicas, which the step has done.
+
+    A private method of Keras is replaced.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    assert hasattr(inner, "_all_reduce_sum_gradients"), "this Keras reduces gradients in another way"
+    inner._all_reduce_sum_gradients = lambda pairs: list(pairs)

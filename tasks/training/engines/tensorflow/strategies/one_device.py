@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tasks.config.train import OneDevice
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.step import FINITE, NORM, Step
+from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 
 
@@ -25,8 +25,6 @@ class OneDeviceStrategy:
         """Compile a function that runs n steps in one call."""
         specs = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in batches.items()}
 
-        names = (*step.objective.sums, NORM, FINITE)
-
         # one trace for any number of steps: a resumed training has other calls, and must compute the same
         @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)], autograph=False)
         def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -35,11 +33,11 @@ class OneDeviceStrategy:
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
                 step.optimizer.learning_rate.assign(rates[k])
                 sums = step({name: values[k] for name, values in arrays.items()}, lambda tensors: tensors)
-                return k + 1, [array.write(k, sums[name]) for name, array in zip(names, returned, strict=True)]
+                return k + 1, [array.write(k, sums[name]) for name, array in zip(step.returned, returned, strict=True)]
 
-            empty = [tf.TensorArray(tf.float32, n) for _ in names]
+            empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
             _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
-            return {name: array.stack() for name, array in zip(names, returned, strict=True)}
+            return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}

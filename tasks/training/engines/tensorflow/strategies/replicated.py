@@ -1,0 +1,76 @@
+"""A copy of the model on each device: what the strategies of tf.distribute have in common."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.optimizers import apply_locally
+from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.strategies import Run, Sums
+
+
+class Replicated:
+    """Runs a copy of the model on each device, with one all-reduce of the sums of their slices."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, devices: int) -> None:
+        """`devices` are those of this process."""
+        self.strategy, self.devices = strategy, devices
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the scope in which variables are created with a copy on each device."""
+        return self.strategy.scope()
+
+    def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
+        """Compile a function that runs n steps in one call, with one trace for any n."""
+        apply_locally(step.optimizer)
+        specs = {
+            name: tf.TensorSpec((None, spec.shape[0] // self.devices, *spec.shape[1:]), spec.dtype)
+            for name, spec in batches.items()
+        }
+
+        def reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+            return tf.distribute.get_replica_context().all_reduce("SUM", tensors)
+
+        signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32)]
+
+        @tf.function(input_signature=signature, autograph=False)
+        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor) -> dict[str, tf.Tensor]:
+            n = tf.shape(rates)[0]
+
+            def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
+                step.optimizer.learning_rate.assign(rates[k])
+
+                def on_replica() -> dict[str, tf.Tensor]:
+                    own = slices[replica_number() % self.devices]
+                    return step({name: values[k] for name, values in own.items()}, reduce)
+
+                sums = self.strategy.run(on_replica)
+                first = {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
+                return k + 1, [array.write(k, first[name]) for name, array in zip(step.returned, returned, strict=True)]
+
+            empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
+            _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
+            return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
+
+        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
+            return {name: value.numpy() for name, value in run(self._slices(arrays), tf.constant(rates)).items()}
+
+        return call
+
+    def _slices(self, arrays: Arrays) -> list[dict[str, tf.Tensor]]:
+        """Return the slices [steps, batch / devices, ...] of each device; each example is copied once."""
+        share = arrays["weight"].shape[1] // self.devices
+        return [
+            {name: tf.constant(values[:, d * share : (d + 1) * share]) for name, values in arrays.items()}
+            for d in range(self.devices)
+        ]
+
+
+def replica_number() -> int:
+    """Return the number of the replica that is being traced."""
+    return int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
