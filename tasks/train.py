@@ -31,6 +31,8 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         arguments=(examples, model, config, seed, base),
         check=lambda: check_task(examples.manifest["features"], model.task, config),
         keep="state/ledger.jsonl",
+        processes=config.strategy.processes,
+        restarts=config.restarts,
     )
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from tasks.config.load import validate
 from tasks.config.reference import page
-from tests.homes import MILLRACE, ROOT, surroundings
+from tests.homes import MILLRACE, ROOT, CommandHome, surroundings
 
 
 def blocks(document: str, language: str = "sh") -> list[str]:
@@ -48,3 +48,14 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
         allowed = {0, 3} if "--model.dense" in block else {0}
         assert completed.returncode in allowed, f"{block}\n{completed.stdout}\n{completed.stderr}"
         assert "Traceback" not in completed.stderr
+
+
+@pytest.mark.slow
+def test_the_page_on_training_works_as_it_stands(finished: CommandHome, tmp_path: Path) -> None:
+    """In a home that has the snapshot of the digits."""
+    home = finished.copied_to(tmp_path / "home")
+    for block in blocks("docs/how-to-train.md"):
+        script = f'export PATH="{MILLRACE.parent}:$PATH"\n{block}'
+        words, environment = ["bash", "-e", "-c", script], {**surroundings(), "MILLRACE_HOME": str(home.root)}
+        completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"

@@ -430,9 +430,9 @@ def test_validation_knows_no_smoothing_and_no_class_weights(trained: Callable[..
 
 
 def sums(steps: int, seconds: float) -> StepSums:
-    ones, rows = np.ones(steps), np.zeros(0, np.int64)
+    ones = np.ones(steps)
     counted = dict.fromkeys(("loss", "weight", "seen", "accuracy"), ones)
-    return StepSums(counted, ones, ones > 0, ones.astype(np.float32), rows, seconds, seconds / 4)
+    return StepSums(counted, ones, ones > 0, ones.astype(np.float32), 0, 0, seconds, seconds / 4)
 
 
 def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:

@@ -20,7 +20,8 @@ from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays
-from tasks.training.ledger import LEDGER
+from tasks.training.group import Alone
+from tasks.training.ledger import LEDGER, hash_of
 from tasks.training.loop import train
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
@@ -40,7 +41,7 @@ CONFIG = TrainConfig(
 class ToyEngine:
     """Fits a line to ten points by gradient descent with momentum; a step lasts `seconds`."""
 
-    loss, watched = "squared_error", ("loss", False)
+    loss, watched, group = "squared_error", ("loss", False), Alone()
 
     def __init__(self, plan: Plan, seconds: float = 0.0) -> None:
         self.plan, self.seconds, self.position = plan, seconds, 0
@@ -66,7 +67,8 @@ class ToyEngine:
         seen = np.full(n, float(self.plan.batch_size))
         sums = {"loss": np.array(losses), "weight": seen, "seen": seen}
         taken = time.perf_counter() - started
-        return StepSums(sums, np.array(norms), np.isfinite(norms), rates, rows.ravel(), taken, 0.0)
+        fed = rows.ravel()
+        return StepSums(sums, np.array(norms), np.isfinite(norms), rates, len(fed), hash_of(fed), taken, 0.0)
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
         return {"loss": float(np.abs(self.values["line"] - [3, -1]).sum())}

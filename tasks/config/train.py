@@ -90,6 +90,11 @@ class OneDevice(Section):
         """Copies of the model."""
         return 1
 
+    @property
+    def processes(self) -> int:
+        """Compute processes of a training."""
+        return 1
+
 
 class Mirrored(Section):
     """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
@@ -104,8 +109,37 @@ class Mirrored(Section):
         """Copies of the model."""
         return self.devices
 
+    @property
+    def processes(self) -> int:
+        """Compute processes of a training."""
+        return 1
 
-StrategyConfig = Annotated[OneDevice | Mirrored, BY_KIND]
+
+class MultiWorker(Section):
+    """Several processes, each with a copy of the model on each of its devices
+    (tf.distribute.MultiWorkerMirroredStrategy). Every process reads its slice of each global batch."""
+
+    kind: Literal["multi_worker"] = "multi_worker"
+    """Distribution of a step over devices."""
+    workers: Annotated[int, Field(ge=2, le=1024)] = 2
+    """Processes; they share the CPU threads of a host."""
+    devices: Annotated[int, Field(ge=1, le=64)] = 1
+    """Accelerators of each process; 1 on a host without accelerators."""
+    communication: Literal["auto", "ring", "nccl"] = "auto"
+    """How gradients are summed: `nccl` between NVIDIA GPUs, `ring` also between CPUs."""
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.workers * self.devices
+
+    @property
+    def processes(self) -> int:
+        """Compute processes of a training."""
+        return self.workers
+
+
+StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker, BY_KIND]
 
 
 class EarlyStopping(Section):
@@ -184,6 +218,9 @@ class TrainConfig(Section):
 
     strategy: Annotated[StrategyConfig, NOT_IDENTITY] = OneDevice()
     """The layout of a step over devices."""
+
+    restarts: Annotated[int, NOT_IDENTITY, Field(ge=0, le=1000)] = 3
+    """How often lost processes are started again, from the last checkpoint, before the training has advanced."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
     """When the state is saved."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Stopped, UserError, of_the_machine
 from tasks.processes import threads
-from tasks.processes.workbench import Silence, Workbench
+from tasks.processes.workbench import BEAT, Silence, Workbench
 from tasks.runs.journal import JournalFile
 
 if TYPE_CHECKING:
@@ -51,19 +51,22 @@ class Child:
 
     def _work(self, request: Request) -> None:
         self.working, self.checks_for_stop = True, False
+        beats = self._beating(request.peers)
         try:
+            chief = self._send if request.rank == 0 else lambda *message: None
             module, _, name = request.work.partition(":")
             bench = Workbench(
                 staging=request.staging,  # type: ignore[arg-type]
                 journal=JournalFile(request.journal) if request.journal else Silence(),
-                progress=lambda done, total, unit, **figures: self._send("progress", done, total, unit, figures),
-                measure=lambda name, value: self._send("measure", name, value),
+                progress=lambda done, total, unit, **figures: chief("progress", done, total, unit, figures),
+                measure=lambda name, value: chief("measure", name, value),
                 stopping=self._stopping,
                 threads=request.threads,
                 layout=request.layout,
                 role=request.role,
                 rank=request.rank,
                 peers=request.peers,
+                addresses=request.addresses,
             )
             threads.pin(request.threads)
             outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
@@ -86,6 +89,20 @@ class Child:
             self._send("crash" if isinstance(plain, str) else "error", plain)
         finally:
             self.working = False
+            beats.set()
+
+    def _beating(self, peers: tuple[str, ...]) -> threading.Event:
+        """Tell the parent of a gang every `BEAT` seconds that this process is not frozen, until the event is set."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT):
+                self._send("alive")
+
+        if len(peers) > 1:
+            self._send("alive")
+            threading.Thread(target=beat, daemon=True).start()
+        return over
 
     def _stopping(self) -> int:
         self.checks_for_stop = True

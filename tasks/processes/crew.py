@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -18,7 +19,15 @@ import psutil
 
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.fork_server import fork_server
+from tasks.processes.held_ports import HeldPorts
+from tasks.processes.workbench import BEAT
 from tasks.store.staging import Staging
+
+FROZEN_SECONDS = 30.0
+"""Seconds without a message after which a process of a gang counts as frozen."""
+
+ATTRIBUTION_SECONDS = 10.0
+"""Seconds in which the process is looked for that another one reported as lost."""
 
 CLOSE_SECONDS = 10.0
 """Seconds that an idle process may take to exit after its connection is closed."""
@@ -58,6 +67,8 @@ class Request:
     rank: int = 0
     peers: tuple[str, ...] = ("chief",)
     """The roles of all processes of the gang, by rank."""
+    addresses: tuple[str, ...] = ("127.0.0.1:0",)
+    """`host:port` on which each process of the gang may listen, by rank."""
 
 
 class Process:
@@ -67,6 +78,8 @@ class Process:
         parent_end, child_end = Pipe()
         self.connection: Connection = parent_end
         self.log, self.threads, self.rank = log, threads, rank
+        self.seen: float | None = None
+        """Time of the last message, on the monotonic clock."""
         log.parent.mkdir(parents=True, exist_ok=True)
         # TensorFlow leaves files in the folder for temporary files, and a process may be killed
         self._temporary = tempfile.TemporaryDirectory(prefix=f"millrace-{stage}-", ignore_cleanup_errors=True)
@@ -109,11 +122,15 @@ class Process:
                 if text and not TENSORFLOW_LOG.match(text):
                     yield text
 
-    def death(self, work: str) -> Failed:
-        """Return the error for a process that ended without a result."""
+    def silent(self, seconds: float) -> bool:
+        """Return whether the last message of a process of a gang is older."""
+        return self.seen is not None and time.monotonic() - self.seen > seconds
+
+    def death(self, work: str, name: str) -> Failed:
+        """Return the error for a process, called `name` in it, that ended without a result."""
         code = self.process.wait()
         assert code is not None
-        saw = f"its process was killed by signal {-code}" if code < 0 else f"its process left with code {code}"
+        saw = f"{name} was killed by signal {-code}" if code < 0 else f"{name} left with code {code}"
         last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
         kind = Lost if code < 0 else Failed
         return kind(work, f"{saw}; last log line: {last[0]}", "a compute process must answer", f"see {self.log}")
@@ -124,8 +141,11 @@ class Gang:
 
     def __init__(self, processes: Sequence[Process], roles: Sequence[str]) -> None:
         self.processes, self.roles = list(processes), tuple(roles)
+        self._ports = HeldPorts(len(roles))
         self._reason: BaseException | None = None
         self._deadline = float("inf")
+        self._lost: tuple[Lost, float] | None = None
+        """What a process reported of another that does not answer, and when."""
 
     def call(
         self,
@@ -171,6 +191,7 @@ class Gang:
                     role,
                     process.rank,
                     self.roles,
+                    self._ports.addresses,
                 )
             )
         started, reminded, outcome = time.monotonic(), 0.0, None
@@ -186,9 +207,13 @@ class Gang:
                 if kind == "done":
                     del working[process.connection]
                     outcome = values[0] if process.rank == 0 else outcome
-                else:
+                elif kind == "error" and isinstance(values[0], Lost) and len(self.processes) > 1:
+                    del working[process.connection]
+                    self._lost = self._lost or (values[0], time.monotonic())
+                elif kind != "alive":
                     self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
+            self._raise_if_lost(working.values(), work)
             if self._reason is None and (number := stop()):
                 self._request_stop(number, Stopped(number), limits)
                 reminded = now
@@ -207,11 +232,30 @@ class Gang:
         """Kill all processes."""
         for process in self.processes:
             process.kill()
+        self._ports.close()
 
     def close(self) -> None:
         """Close all processes."""
         for process in self.processes:
             process.close()
+        self._ports.close()
+
+    def _name(self, process: Process) -> str:
+        """Return how an error names a process: of several, by rank and host."""
+        return "its process" if len(self.processes) == 1 else f"rank {process.rank} on {socket.gethostname()}"
+
+    def _raise_if_lost(self, working: Iterable[Process], work: str) -> None:
+        """Raise `Lost` where a process is frozen, or where one reports that another does not answer.
+
+        The one that does not answer is waited for a moment, to name it by what happened to it.
+        """
+        limit = FROZEN_SECONDS if self._lost is None else 3 * BEAT
+        for process in working:
+            if len(self.processes) > 1 and process.silent(limit):
+                saw = f"{self._name(process)} has not answered for {limit:.0f} s"
+                raise self._reason or Lost(work, saw, "a compute process must answer", f"see {process.log}")
+        if self._lost is not None and time.monotonic() - self._lost[1] > ATTRIBUTION_SECONDS:
+            raise self._reason or self._lost[0]
 
     def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
         """Send a signal to all processes, and set the deadline. They ignore SIGHUP, which a terminal sends to all."""
@@ -221,9 +265,11 @@ class Gang:
 
     def _receive(self, process: Process, work: str) -> Any:
         try:
-            return process.connection.recv()
+            message = process.connection.recv()
         except (EOFError, ConnectionResetError):
-            raise self._reason or process.death(work) from None
+            raise self._reason or process.death(work, self._name(process)) from None
+        process.seen = time.monotonic()
+        return message
 
     def _handle(self, process: Process, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
         if kind == "stopped":

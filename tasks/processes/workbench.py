@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from tasks.artifacts import Outcome
 from tasks.store.staging import Staging
 
+BEAT = 2.0
+"""Seconds between the messages by which a process of a gang shows that it is not frozen."""
+
 
 class Journal(Protocol):
     """Receives metrics by step (`tasks.runs.journal`)."""
@@ -28,7 +31,7 @@ class Workbench:
     """The context of a stage's work, a function `work(bench, *arguments) -> Outcome`."""
 
     staging: Staging
-    """The artifact's staging, with the finished pieces of this and earlier attempts."""
+    """The artifact's staging, with finished pieces of this and earlier attempts; only the chief of a gang has it."""
 
     journal: Journal
     """Receives metrics by step."""
@@ -56,6 +59,9 @@ class Workbench:
 
     peers: tuple[str, ...] = ("chief",)
     """Roles of all processes of the gang, by rank."""
+
+    addresses: tuple[str, ...] = ("127.0.0.1:0",)
+    """`host:port` on which each process of the gang may listen, by rank."""
 
 
 __all__ = ["Journal", "Outcome", "Silence", "Workbench"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from typing import Any
 
 from tasks.config import Config
 from tasks.display import terminal
-from tasks.errors import Damaged, Failed, Stopped, UserError
+from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
@@ -31,6 +32,9 @@ from tasks.tracking.shipping import Shipper, import_store
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
+
+MOST_PAUSE = 60.0
+"""Seconds at most before lost processes are started again; 2, 4, 8, ... at first."""
 
 log = logging.getLogger("tasks.processes.crew")
 """Receives the log lines of the compute processes, with stage and rank."""
@@ -71,10 +75,20 @@ class Attempt:
         *,
         on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
+        processes: int = 1,
+        restarts: int | None = None,
     ) -> Any:
-        """Call `module:function` in a compute process; measurements go to the run, progress to `on_progress`."""
+        """Call `module:function` in compute processes; measurements go to the run, progress to `on_progress`.
+
+        Lost processes are started again up to `restarts` times without progress; `Failed` is raised then, or with None
+        the `Lost` of the first time.
+        """
+        done = advanced = 0
 
         def on_report(kind: str, *values: Any) -> None:
+            nonlocal done
+            if kind == "progress":
+                done = values[0]
             if kind == "measure":
                 self.run.measure(*values)
             elif kind == "log":
@@ -87,32 +101,64 @@ class Attempt:
                 terminal.say("  … saving, then stopping")
             return self.signals.number
 
-        resources = self.config.resources
-        self.signals.working = True
-        try:
-            self.raise_if_stopped()
-            with self.crew.gang(stage) as gang:
+        limits = Limits(*self.config.resources.limit(stage), self.config.resources.grace)
+        roles = ("chief", *["worker"] * (processes - 1))
+
+        def once() -> Any:
+            with self.crew.gang(stage, roles) as gang:
                 return gang.call(
                     work,
                     staging,
                     self.journal,
                     arguments,
-                    limits=Limits(*resources.limit(stage), resources.grace),
+                    limits=limits,
                     on_report=on_report,
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
-                    threads=threads,
+                    threads=threads or self.threads_of(processes),
                     layout=self.layout,
                 )
+
+        self.signals.working = True
+        try:
+            number = 0
+            while True:
+                self.raise_if_stopped()
+                try:
+                    return once()
+                except Lost as lost:
+                    if restarts is None:
+                        raise
+                    number, advanced = (1, done) if done > advanced else (number + 1, advanced)
+                    if number > restarts:
+                        saw = f"{lost.saw}, {number} times without a new step"
+                        raise Failed(lost.field, saw, "train.restarts limits this", lost.remedy) from None
+                    pause = min(2.0**number, MOST_PAUSE)
+                    again = f"starting again in {pause:.0f} s ({number} of {restarts} without progress)"
+                    terminal.say(f"  … {stage:<9} {lost.saw}; {again}", style="yellow")
+                    self._pause(pause)
         finally:
             self.signals.working = False
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless a signal comes."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.signals.number:
+            time.sleep(0.1)
 
     @cached_property
     def layout(self) -> dict[str, Any]:
         """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
         strategy = self.config.train.strategy
         devices = getattr(strategy, "devices", 1)
-        return {"threads": self.threads, "strategy": strategy.kind, "devices": devices, "processor": processor()}
+        layout = {"strategy": strategy.kind, "devices": devices, "processor": processor()}
+        if strategy.processes == 1:
+            return {"threads": self.threads, **layout}
+        return {"threads": self.threads_of(strategy.processes), **layout, "workers": strategy.processes}
+
+    def threads_of(self, processes: int) -> int:
+        """Return the threads of each of several processes of this host."""
+        return max(1, self.threads // processes)
 
     def produced_by(self) -> dict[str, Any]:
         """Return `produced_by` for a manifest written now."""

@@ -80,6 +80,8 @@ def run_stage(
     check: Callable[[], None] = lambda: None,
     keep: str | None = None,
     threads: int | None = None,
+    processes: int = 1,
+    restarts: int | None = None,
 ) -> Kind:
     """Return the artifact of an identity from the store, or make it with `work` in a compute process.
 
@@ -88,6 +90,8 @@ def run_stage(
         check: called first; may raise `Refused`.
         keep: file of the artifact that is copied to the run's folder.
         threads: number of threads where it decides the bytes; None for that of the run.
+        processes: number of processes that do the work together.
+        restarts: how often lost processes are started again without progress; None: the task is retried instead.
 
     Raises:
         Failed: an error of the machine; errors raised by the work are raised again.
@@ -110,7 +114,16 @@ def run_stage(
             published = claim.published()
             cached = published is not None
             if published is None:
-                outcome = attempt.work(stage, work, claim.staging, arguments, on_progress=on_progress, threads=threads)
+                outcome = attempt.work(
+                    stage,
+                    work,
+                    claim.staging,
+                    arguments,
+                    on_progress=on_progress,
+                    threads=threads,
+                    processes=processes,
+                    restarts=restarts,
+                )
                 identity.check_sources(inputs)
                 published = claim.publish(inputs, outcome, attempt.produced_by())
                 if outcome.layouts:

@@ -34,14 +34,14 @@ class StagedCheckpoints:
 
     def __init__(
         self,
-        staging: Staging,
+        staging: Staging | None,
         keep: int,
         best: BestWeights,
         measure: Callable[[str, Any], None] = lambda *measured: None,
         base: Path | None = None,
         layout: dict[str, Any] | None = None,
     ) -> None:
-        """Create checkpoints in a staging.
+        """Create checkpoints in a staging; without one, as of a process that is not the chief, nothing is saved.
 
         Args:
             keep: number of checkpoints that are kept.
@@ -60,23 +60,33 @@ class StagedCheckpoints:
         """The layouts of the steps so far, each with the steps `from` and `to` (exclusive) that it computed."""
 
     def restore(self, engine: Engine, meter: Meter) -> int:
-        """Restore the newest complete checkpoint, or the base; return its step, 0 where there is neither."""
-        for name in reversed(list(self.staging.pieces(TEMPORARY))):
-            if self.staging.adopt(name) is None:
-                log.warning("%s is damaged: going back to the checkpoint before it", name)
-                self.staging.drop(name)
-                continue
-            step, metadata = self._load((self.staging.root / name).read_bytes(), engine, meter)
+        """Restore the newest complete checkpoint, or the base; return its step, 0 where there is neither.
+
+        All processes restore what the chief reads.
+        """
+        content, own = self._newest() if self.staging is not None else (None, False)
+        [size, is_own] = engine.group.totals([len(content or b""), int(own)])
+        if size == 0:
+            return 0
+        step, metadata = self._load(engine.group.share(content), engine, meter)
+        if is_own:
             self.saved = step
             log.info("step %d: going on from its checkpoint", step)
             self._note_layout(step, metadata["layouts"])
-            return step
-        if self.base is None:
-            return 0
-        step, _ = self._load(self.base.read_bytes(), engine, meter)
-        self.layouts[-1] |= {"from": step, "to": step}
-        meter.ended = False
+        else:
+            self.layouts[-1] |= {"from": step, "to": step}
+            meter.ended = False
         return step
+
+    def _newest(self) -> tuple[bytes | None, bool]:
+        """Return the newest undamaged checkpoint, or the base; and whether it is one of this training."""
+        assert self.staging is not None
+        for name in reversed(list(self.staging.pieces(TEMPORARY))):
+            if self.staging.adopt(name) is not None:
+                return (self.staging.root / name).read_bytes(), True
+            log.warning("%s is damaged: going back to the checkpoint before it", name)
+            self.staging.drop(name)
+        return (None if self.base is None else self.base.read_bytes()), False
 
     def _note_layout(self, step: int, layouts: list[dict[str, Any]]) -> None:
         """Record and log a change of layout: the result is then equal within rounding, not bit-identical."""
@@ -105,7 +115,7 @@ class StagedCheckpoints:
 
         Raises the error of the previous checkpoint's thread, which is waited for.
         """
-        if step == self.saved:
+        if step == self.saved or self.staging is None:
             return
         started = time.monotonic()
         self.wait()
@@ -125,6 +135,7 @@ class StagedCheckpoints:
         return {**meter.state(), "best": self.best.state(), **(also or {})}
 
     def _write(self, step: int, entries: Arrays) -> None:
+        assert self.staging is not None
         started = time.monotonic()
         with self.staging.piece(f"{TEMPORARY}step-{step:012d}.npz", step=step) as piece:
             with open(piece.path, "wb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Snapshot
@@ -12,6 +13,7 @@ from tasks.training import engines
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
+from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
@@ -28,8 +30,10 @@ def fit(
     config: TrainConfig,
     seed: int,
     base: Model | None = None,
-) -> Outcome:
+) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
+
+    Of several processes the chief writes and returns the outcome; the others return None.
 
     Writes `model.keras`, `model.weights.h5`, `architecture.json`, `state/state.npz` and `state/ledger.jsonl`.
 
@@ -46,15 +50,17 @@ def fit(
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress = Progress(plan, bench.progress, bench.measure)
     progress.begin()
-    engine = engines.build(config, model_config, snapshot, plan, seed)
+    cluster = Cluster(bench.rank, bench.addresses)
+    engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
 
     best = BestWeights(config)
     base_state = base.path / STATE if base is not None else None
-    state_bytes = sum(array.nbytes for array in engine.state().values())
-    bench.staging.reserve((config.checkpoint.keep + 3) * state_bytes)  # and one being written, the model, its weights
-    checkpoints = StagedCheckpoints(
-        bench.staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout
-    )
+    staging = bench.staging if cluster.rank == 0 else None
+    checkpoints = StagedCheckpoints(staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout)
+    if staging is not None:
+        state_bytes = sum(array.nbytes for array in engine.state().values())
+        # and one being written, the model, its weights
+        staging.reserve((config.checkpoint.keep + 3) * state_bytes)
     meter = Meter()
     actions: list[Action] = [
         Guard(),
@@ -66,8 +72,10 @@ def fit(
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
     if step < plan.steps and not meter.ended:
-        raise Stopped(bench.stopping(), saved=f"step {step}")
+        raise Stopped(bench.stopping() or signal.SIGTERM, saved=f"step {step}")  # or another process got one
     progress.end()
+    if staging is None:
+        return None
 
     meter.clear()  # sums since the last point depend on log_every, which does not decide the model
     bench.staging.put(STATE, checkpoints.content(engine, meter, step))

@@ -33,14 +33,17 @@ class Ledger:
 
     lines: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, steps: int, rows: NDArray[np.int64]) -> None:
-        """Add a call of some steps and its rows; by `Plan.pauses` a call never crosses a multiple of `SPAN`."""
+    def add(self, steps: int, fed: int, fed_hash: int) -> None:
+        """Add a call of some steps, the number of its rows and their hash.
+
+        By `Plan.pauses` a call never crosses a multiple of `SPAN`.
+        """
         start = self.lines[-1]["to"] if self.lines else 0
         if start % SPAN == 0:
             self.lines.append({"from": start, "to": start, "count": 0, "hash": "0" * 16})
         line = self.lines[-1]
-        total = (int(line["hash"], 16) + hash_of(rows)) % 2**64
-        line |= {"to": start + steps, "count": line["count"] + len(rows), "hash": f"{total:016x}"}
+        total = (int(line["hash"], 16) + fed_hash) % 2**64
+        line |= {"to": start + steps, "count": line["count"] + fed, "hash": f"{total:016x}"}
 
     def state(self) -> list[dict[str, Any]]:
         """Return a copy of the lines, for a checkpoint."""

@@ -38,12 +38,12 @@ def train(
 ) -> int:
     """Train from the newest complete checkpoint to the plan's last step; return the step reached.
 
-    It is an earlier one where an action ended the training, or where `stopping` returned the number of a signal. The
-    state at the step reached is saved.
+    It is an earlier one where an action ended the training, or where `stopping` of any process returned the number of a
+    signal. The state at the step reached is saved.
     """
     step = checkpoints.restore(engine, meter)
     engine.seek(step)
-    while step < plan.steps and not meter.ended and not stopping():
+    while step < plan.steps and not meter.ended and not any(engine.group.totals([stopping()])):
         until = plan.next_stop(step)  # the nearest step at which an action is due
         sums = engine.step(until - step)  # sums over examples, not means
         plan.pace.update(until - step, sums.seconds)

@@ -24,12 +24,14 @@ class StepSums:
     """Whether each step's loss and gradient were finite; under float16 the loss alone."""
     rates: NDArray[np.float32]
     """Learning rates."""
-    rows: NDArray[np.int64]
-    """The rows (of the train split) with a weight above 0, in any order."""
+    fed: int
+    """Number of rows (of the train split) with a weight above 0."""
+    fed_hash: int
+    """The hash of these rows (`tasks.training.ledger.hash_of`)."""
     seconds: float
-    """Seconds of the call, waiting for input included."""
+    """Seconds of the call, waiting for input included; of several processes the longest time."""
     waited: float
-    """Seconds of it spent waiting for input."""
+    """Seconds of it spent waiting for input; of several processes the longest time."""
     skipped: NDArray[np.bool_] | None = None
     """Whether each step's update was skipped, as its float16 gradient was not finite; None: no step was."""
     loss_scales: NDArray[np.float64] | None = None
@@ -62,7 +64,7 @@ class Meter:
 
     def add(self, call: StepSums) -> None:
         """Add the sums, rows and times of a call."""
-        self.ledger.add(call.steps, call.rows)
+        self.ledger.add(call.steps, call.fed, call.fed_hash)
         for name, values in call.sums.items():
             total = self.sums.get(name, 0.0)
             for value in values.tolist():

@@ -43,6 +43,7 @@ def steps(home: Path) -> None:
     from tasks.models import build
     from tasks.processes import threads
     from tasks.training import engines
+    from tasks.training.group import Cluster
     from tasks.training.plan import make_plan
 
     threads.pin(threads.available_threads())
@@ -53,7 +54,7 @@ def steps(home: Path) -> None:
 
     def of(jit: bool) -> Callable[[], None]:
         train = config.train.model_copy(update={"jit": jit})
-        engine = engines.build(train, config.model, snapshot, plan, config.seed)
+        engine = engines.build(train, config.model, snapshot, plan, config.seed, Cluster())
         engine.seek(0)
 
         def way() -> None:

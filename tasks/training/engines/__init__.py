@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from tasks.config import ModelConfig, TrainConfig
+from tasks.training.group import Cluster, Group
 from tasks.training.meter import StepSums
 
 if TYPE_CHECKING:
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-ENGINES = {"one_device": "tensorflow", "mirrored": "tensorflow"}
+ENGINES = {"one_device": "tensorflow", "mirrored": "tensorflow", "multi_worker": "tensorflow"}
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 
 class Engine(Protocol):
-    """A model, its optimizer and its input on one or more devices."""
+    """A model, its optimizer and its input on one or more devices, of one or more processes."""
+
+    group: Group
+    """The processes of the training."""
 
     loss: str
     """The loss that is minimised, by its name in `train.loss`."""
@@ -56,8 +60,10 @@ class Engine(Protocol):
         """Release threads and devices."""
 
 
-def build(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int) -> Engine:
+def build(
+    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> Engine:
     """Create the engine of a config, with a model initialised by the seed."""
     module = importlib.import_module(f"{__name__}.{ENGINES[config.strategy.kind]}")
-    engine: Engine = module.build(config, model, snapshot, plan, seed)
+    engine: Engine = module.build(config, model, snapshot, plan, seed, cluster)
     return engine

@@ -9,11 +9,14 @@ from tasks.config import ModelConfig, TrainConfig
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
     from tasks.training.engines import Engine
+    from tasks.training.group import Cluster
     from tasks.training.plan import Plan
 
 
-def build(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int) -> Engine:
+def build(
+    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> Engine:
     """Create the engine of a config (see `tasks.training.engines.build`)."""
     from tasks.training.engines.tensorflow import engine
 
-    return engine.build(config, model, snapshot, plan, seed)
+    return engine.build(config, model, snapshot, plan, seed, cluster)

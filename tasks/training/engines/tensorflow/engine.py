@@ -20,6 +20,7 @@ from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
+from tasks.training.group import Cluster, agree
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
 
@@ -32,11 +33,12 @@ class TensorFlowEngine:
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
         self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
-        self.position = 0
-        batch = feed.plan.batch_size
+        self.group, self.position = strategy.group, 0
+        self._first_replica = strategy.devices * strategy.group.cluster.rank
+        batch = feed.plan.batch_size // strategy.group.cluster.size
         specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
-        plain = step.objective.plain()
+        plain, self._scored = step.objective.plain(), step.objective.sums
 
         @tf.function(reduce_retracing=True, autograph=False)
         def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -51,34 +53,46 @@ class TensorFlowEngine:
         self.feed.seek(step)
 
     def step(self, n: int) -> StepSums:
-        """Run n global steps in one call."""
+        """Run n global steps in one call, with this process' slices of the batches."""
         started, waited = time.perf_counter(), self.feed.waited
         arrays = self.feed.take(n)
         waited = self.feed.waited - waited
         rates = self.feed.plan.rates(self.position, self.position + n)
-        rows, weight = arrays["row"], arrays["weight"]
+        fed = arrays["row"][arrays["weight"] > 0]
         returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
         skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
+        seconds = time.perf_counter() - started
+        agreed = agree(self.group, fed, seconds, waited)
         return StepSums(
             sums={name: values.astype(np.float64) for name, values in returned.items()},
             gradient_norms=norms,
             finite=finite,
             rates=rates,
-            rows=rows[weight > 0],
-            seconds=time.perf_counter() - started,
-            waited=waited,
+            fed=agreed.fed,
+            fed_hash=agreed.fed_hash,
+            seconds=max(agreed.seconds),
+            waited=max(agreed.waited),
             skipped=skipped,
             loss_scales=scales if self.scales_loss else None,
         )
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name; sums over batches are computed in float64."""
-        meter = Meter()
-        for batch in batches:
-            for name, value in self._score(tensors(batch)).items():
-                meter.sums[name] = meter.sums.get(name, 0.0) + float(value)
+        """Return means over batches by name; every process scores its share of them.
+
+        Sums are computed in float64 batch by batch, so that they do not depend on the number of processes.
+        """
+        meter, names, rows = Meter(), self._scored, []
+        rank, size = self.group.cluster.rank, self.group.cluster.size
+        for number, batch in enumerate(batches):
+            scored = self._score(tensors(batch)) if number % size == rank else {}
+            rows.append([float(scored.get(name, 0.0)) for name in names])
+        bits = np.array(rows, np.float64).view(np.int64)
+        total = np.array(self.group.totals(bits.ravel().tolist()), np.int64).view(np.float64).reshape(bits.shape)
+        for row in total:
+            for name, value in zip(names, row.tolist(), strict=True):
+                meter.sums[name] = meter.sums.get(name, 0.0) + value
         return meter.means()
 
     def close(self) -> None:
@@ -109,7 +123,7 @@ class TensorFlowEngine:
         for variable in self.model.variables:
             if variable.path.endswith("seed_generator_state"):
                 replica_copies = copies(variable)
-                for number, copy in enumerate(replica_copies):
+                for number, copy in enumerate(replica_copies, self._first_replica):
                     copy.assign(copy + tf.constant([number * 0x9E3779B9 % 2**32, 0], copy.dtype))
                 different = len({tuple(copy.numpy()) for copy in replica_copies}) == len(replica_copies)
                 assert different, f"{variable.path}: replicas share a seed"
@@ -120,17 +134,17 @@ class TensorFlowEngine:
 
 
 def build(
-    config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int
+    config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
-    strategy = make_strategy(config.strategy)  # first: it configures devices, before TensorFlow is initialised
+    strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
         optimizer = make_optimizer(config.optimizer, model, config.precision)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
-        engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed))
+        engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
     engine.split_seeds()
     return engine
 

@@ -13,10 +13,12 @@ import tensorflow as tf
 from tasks.config.train import StrategyConfig
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
+from tasks.training.group import Cluster, Group
 
 STRATEGIES = {
     "one_device": "tasks.training.engines.tensorflow.strategies.one_device",
     "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
+    "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
 }
 """The module of each kind, imported on use."""
 
@@ -28,6 +30,12 @@ Run = Callable[[Arrays, np.ndarray], Sums]
 class Strategy(Protocol):
     """Places variables on devices, and compiles steps."""
 
+    devices: int
+    """Number of devices of this process, each with a replica."""
+
+    group: Group
+    """The processes of the training."""
+
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return the context in which variables are created."""
         ...
@@ -37,7 +45,7 @@ class Strategy(Protocol):
         ...
 
 
-def make_strategy(config: StrategyConfig) -> Strategy:
+def make_strategy(config: StrategyConfig, cluster: Cluster) -> Strategy:
     """Create the strategy of a config, before TensorFlow is initialised: it may configure devices."""
-    strategy: Strategy = import_module(STRATEGIES[config.kind]).create(config)
+    strategy: Strategy = import_module(STRATEGIES[config.kind]).create(config, cluster)
     return strategy

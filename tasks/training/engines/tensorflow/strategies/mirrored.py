@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from tasks.config.train import Mirrored
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
+from tasks.training.group import Cluster
 
 
-def create(config: Mirrored) -> Replicated:
+def create(config: Mirrored, cluster: Cluster) -> Replicated:
     """Create the strategy; without accelerators the CPU is split into logical devices."""
     kind = device_type(config.devices)
     strategy = tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(config.devices)])

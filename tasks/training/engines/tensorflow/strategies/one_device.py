@@ -12,10 +12,16 @@ from tasks.config.train import OneDevice
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
+from tasks.training.group import Alone, Cluster
 
 
 class OneDeviceStrategy:
     """Runs on TensorFlow's default device."""
+
+    devices = 1
+
+    def __init__(self) -> None:
+        self.group = Alone()
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context without effect."""
@@ -46,6 +52,6 @@ class OneDeviceStrategy:
         return call
 
 
-def create(config: OneDevice) -> OneDeviceStrategy:
+def create(config: OneDevice, cluster: Cluster) -> OneDeviceStrategy:
     """Create the strategy."""
     return OneDeviceStrategy()

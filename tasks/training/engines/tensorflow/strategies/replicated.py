@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,22 @@ from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.optimizers import apply_locally
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
+from tasks.training.group import Alone, Group
 
 
 class Replicated:
     """Runs a copy of the model on each device, with one all-reduce of the sums of their slices."""
 
-    def __init__(self, strategy: tf.distribute.Strategy, devices: int) -> None:
-        """`devices` are those of this process."""
-        self.strategy, self.devices = strategy, devices
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        devices: int,
+        group: Group | None = None,
+        errors: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """Create it for the devices of this process; a call converts errors by the context `errors`."""
+        self.strategy, self.devices, self._errors = strategy, devices, errors
+        self.group = group or Alone()
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return the scope in which variables are created with a copy on each device."""
@@ -58,7 +67,8 @@ class Replicated:
             return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
-            return {name: value.numpy() for name, value in run(self._slices(arrays), tf.constant(rates)).items()}
+            with self._errors():
+                return {name: value.numpy() for name, value in run(self._slices(arrays), tf.constant(rates)).items()}
 
         return call
 

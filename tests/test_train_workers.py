@@ -1,0 +1,180 @@
+"""Training by several processes: equal to one device, exact after kills, and named where one is lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from tasks.artifacts import Outcome, Snapshot
+from tasks.config import MlpModel
+from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, Sgd
+from tasks.errors import Lost, Stopped
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.runs.journal import read
+from tasks.training.checkpoints import STATE, unpack
+from tasks.training.fit import fit
+from tests.tiny import CONFIG, MODEL, files, write_snapshot
+
+PLAIN = MlpModel(units=(8, 8))
+TWO = MultiWorker(workers=2)
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    return publish(Snapshot, bench, write_snapshot(bench))
+
+
+class Training:
+    """A training by a gang; `at` is called with each step that is reported, and with the processes' ids."""
+
+    def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
+        self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
+        self.scores: dict[int, dict[str, float]] = {}
+
+    def __call__(
+        self,
+        model: MlpModel = PLAIN,
+        at: Callable[[int, list[int]], None] = lambda step, processes: None,
+        **options: Any,
+    ) -> Outcome:
+        config = CONFIG.model_copy(update={"strategy": TWO, **options})
+        roles = ("chief", *["worker"] * (config.strategy.processes - 1))
+        journal = self.crew.logs / "journal.jsonl"
+        with self.crew.gang("train", roles) as gang:
+
+            def on_report(kind: str, *values: Any) -> None:
+                if kind == "progress":
+                    at(values[0], [process.process.begun() or 0 for process in gang.processes])
+
+            return gang.call(
+                "tasks.training.fit:fit",
+                self.bench.staging,
+                journal,
+                (self.snapshot, model, config, 5),
+                limits=Limits("resources.timeout", 120),
+                on_report=on_report,
+            )
+
+
+@pytest.fixture
+def training(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
+    """`training(name)`: a training on a workbench of its own."""
+    return lambda name: Training(snapshot, benches(name), tmp_path / f"{name}-logs")
+
+
+def weights(bench: Workbench) -> list[np.ndarray]:
+    """The model's and the optimizer's variables after the last step, without dropout's seeds."""
+    state = unpack((bench.staging.root / STATE).read_bytes())[2]
+    return [values.astype(np.float64) for _, values in sorted(state.items()) if values.dtype != np.uint32]
+
+
+def distance(one: Workbench, other: Workbench) -> float:
+    pairs = zip(weights(one), weights(other), strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def test_two_workers_equal_one_device(
+    snapshot: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+) -> None:
+    options = {"optimizer": Sgd(), "clip_norm": 0.5, "steps": None, "epochs": 3}
+    one, two = benches("one"), training("two")
+    fit(one, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    two(**options)
+    assert distance(one, two.bench) < 3e-7
+    assert (one.staging.root / "state/ledger.jsonl").read_bytes() == files(two.bench)["state/ledger.jsonl"]
+
+
+LONG = {
+    "steps": 3000,
+    "checkpoint": CheckpointConfig(every=50),
+    "optimizer": AdamW(),
+    "log_every": 50,
+    "evaluate_every": 1000,
+}
+
+
+def send(number: int, rank: int, step: int) -> Callable[[int, list[int]], None]:
+    """Send a signal to the process of a rank when this step is reported, once."""
+    sent: list[int] = []
+
+    def at(reached: int, processes: list[int]) -> None:
+        if reached >= step and not sent:
+            psutil.Process(processes[rank]).send_signal(number)
+            sent.append(reached)
+
+    return at
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="float32"),
+        pytest.param({"precision": "bfloat16", "accumulate": 2}, id="bfloat16-accumulate", marks=pytest.mark.slow),
+        pytest.param({"precision": "float16"}, id="float16", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_and_stopped_at_any_rank_it_ends_with_the_same_bytes(
+    options: dict[str, Any], training: Callable[[str], Training]
+) -> None:
+    """With dropout: every replica has a seed of its own. The chief is killed, then the other; then one is stopped."""
+    unbroken, broken = training("unbroken"), training("broken")
+    unbroken(MODEL, **LONG, **options)
+    for rank, step in ((0, 100), (1, 500)):
+        with pytest.raises(Lost, match=f"rank {rank} on .* was killed by signal 9"):
+            broken(MODEL, at=send(signal.SIGKILL, rank, step), **LONG, **options)
+    with pytest.raises(Stopped) as stopped:
+        broken(MODEL, at=send(signal.SIGTERM, 1, 1000), **LONG, **options)
+    assert stopped.value.saved is not None and int(stopped.value.saved.split()[1]) >= 1000
+    broken(MODEL, **LONG, **options)
+    assert files(broken.bench) == files(unbroken.bench)
+
+
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_a_frozen_worker_is_named_within_a_minute(rank: int, training: Callable[[str], Training]) -> None:
+    frozen: list[float] = []
+    freeze = send(signal.SIGSTOP, rank, 20)
+
+    def at(step: int, processes: list[int]) -> None:
+        freeze(step, processes)
+        if step >= 20 and not frozen:
+            frozen.append(time.monotonic())
+
+    with pytest.raises(Lost, match=f"rank {rank} on .* has not answered for"):
+        training("frozen")(MODEL, at=at, **{**LONG, "steps": 100_000})
+    assert time.monotonic() - frozen[0] < 60
+
+
+def test_resized_between_attempts_it_is_fed_the_same_batches(
+    snapshot: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+) -> None:
+    """One process, two, three, then one: no example is lost or repeated, and the weights are equal within rounding."""
+    options = {"optimizer": Sgd(), "steps": 40, "batch_size": 6, "checkpoint": CheckpointConfig(every=5)}
+    one, resized = benches("one"), training("resized")
+    fit(one, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    for workers, step in ((2, 10), (3, 20)):
+        with pytest.raises(Lost):
+            layout = {"strategy": MultiWorker(workers=workers)}
+            resized(PLAIN, at=send(signal.SIGKILL, workers - 1, step), **{**options, **layout})
+    fit(resized.bench, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    assert distance(one, resized.bench) < 3e-7
+    assert files(one)["state/ledger.jsonl"] == files(resized.bench)["state/ledger.jsonl"]
+
+
+def test_validation_has_the_same_numbers_at_any_number_of_processes(training: Callable[[str], Training]) -> None:
+    """With a rate of 0 the weights stay the same, so that only the evaluation may differ."""
+    scores = []
+    for workers in (2, 3):
+        trained = training(f"{workers}")
+        trained(PLAIN, optimizer=Sgd(), learning_rate=1e-30, batch_size=6, strategy=MultiWorker(workers=workers))
+        points = [point.metrics for point in read(trained.crew.logs / "journal.jsonl")]
+        scores.append([metrics for metrics in points if "validation/loss" in metrics])
+    assert scores[0] == scores[1] != []
