@@ -7,6 +7,7 @@ from typing import Any
 from tasks.artifacts import Model, Snapshot
 from tasks.config import ModelConfig, TrainConfig
 from tasks.stage import identities
+from tasks.stage.self_tests import check_strategy
 from tasks.stage.stages import model_of_store, run_stage, verb
 
 
@@ -30,6 +31,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         work="tasks.training.fit:fit",
         arguments=(examples, model, config, seed, base),
         check=lambda: check_task(examples.manifest["features"], model.task, config),
+        prepare=lambda: check_strategy(config),
         keep="state/ledger.jsonl",
         processes=config.strategy.processes,
         restarts=config.restarts,

@@ -12,6 +12,8 @@ from tasks.config.task import TASKS, check_options
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
+Precision = Literal["float32", "bfloat16", "float16"]
+
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -174,7 +176,7 @@ class TrainConfig(Section):
     batch_size: Annotated[int, Field(ge=1, le=2**24)] = 64
     """Examples of a global step, over all replicas."""
 
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Precision = "float32"
     """Type of activations and of the multiplications; weights, sums and the update stay float32. The loss of float16
     is scaled, and an update whose gradient is not finite is skipped."""
 

@@ -78,6 +78,7 @@ def run_stage(
     *,
     name: str | None = None,
     check: Callable[[], None] = lambda: None,
+    prepare: Callable[[], None] = lambda: None,
     keep: str | None = None,
     threads: int | None = None,
     processes: int = 1,
@@ -88,6 +89,7 @@ def run_stage(
     Args:
         work: `module:function`, called as `function(bench, *arguments)` in a new process.
         check: called first; may raise `Refused`.
+        prepare: called before the work, and not where the artifact is in the store.
         keep: file of the artifact that is copied to the run's folder.
         threads: number of threads where it decides the bytes; None for that of the run.
         processes: number of processes that do the work together.
@@ -114,6 +116,7 @@ def run_stage(
             published = claim.published()
             cached = published is not None
             if published is None:
+                prepare()
                 outcome = attempt.work(
                     stage,
                     work,

@@ -17,6 +17,7 @@ from tasks.models import build as build_model
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
+from tasks.training.engines.tensorflow.seeds import copies, split_seeds
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
@@ -46,6 +47,7 @@ class TensorFlowEngine:
             return plain(batch, tf.cast(outputs, tf.float32)).sums()
 
         self._score = score
+        split_seeds(self.model, self._first_replica)
 
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
@@ -105,7 +107,7 @@ class TensorFlowEngine:
 
     def state(self) -> Arrays:
         """Return all variables of model and optimizer, numbered in Keras' order: `model/00000`, `optimizer/00000`."""
-        return {name: np.array(first_copy(variable)) for name, variable in self._variables().items()}
+        return {name: copies(variable)[0].numpy() for name, variable in self._variables().items()}
 
     def load(self, state: Arrays) -> None:
         """Assign every variable from a result of `state`."""
@@ -113,20 +115,7 @@ class TensorFlowEngine:
         assert variables.keys() == state.keys(), f"{sorted(variables.keys() ^ state.keys())[:3]}"
         for name, variable in variables.items():
             variable.assign(state[name])
-        self.split_seeds()
-
-    def split_seeds(self) -> None:
-        """Give each replica dropout seeds of its own: the first word of a seed's state is offset by the replica number.
-
-        Must follow the creation of the model and every load, as a checkpoint has the first replica's state only.
-        """
-        for variable in self.model.variables:
-            if variable.path.endswith("seed_generator_state"):
-                replica_copies = copies(variable)
-                for number, copy in enumerate(replica_copies, self._first_replica):
-                    copy.assign(copy + tf.constant([number * 0x9E3779B9 % 2**32, 0], copy.dtype))
-                different = len({tuple(copy.numpy()) for copy in replica_copies}) == len(replica_copies)
-                assert different, f"{variable.path}: replicas share a seed"
+        split_seeds(self.model, self._first_replica)
 
     def _variables(self) -> dict[str, Any]:
         model = {f"model/{i:05d}": variable for i, variable in enumerate(self.model.variables)}
@@ -144,9 +133,7 @@ def build(
             model = build_model(model_config, snapshot.features, seed)
         optimizer = make_optimizer(config.optimizer, model, config.precision)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
-        engine = TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
-    engine.split_seeds()
-    return engine
+        return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
 
 
 @contextmanager
@@ -163,14 +150,3 @@ def policy(name: str) -> Iterator[None]:
 def tensors(batch: Arrays) -> dict[str, tf.Tensor]:
     """Convert a batch to tensors, without `row`."""
     return {name: tf.constant(np.asarray(values)) for name, values in batch.items() if name != "row"}
-
-
-def copies(variable: Any) -> list[Any]:
-    """Return a variable's copies by replica; the variable's value alone on one device."""
-    value = variable.value
-    return list(getattr(value, "values", [value]))
-
-
-def first_copy(variable: Any) -> Any:
-    """Return the first replica's copy; all are equal except for seeds."""
-    return copies(variable)[0]

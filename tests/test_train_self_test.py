@@ -1,0 +1,126 @@
+"""The test of a strategy's arithmetic passes for each strategy and precision, and fails for each known fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tasks.config.load import load
+from tasks.config.train import Mirrored, MultiWorker, OneDevice
+from tasks.errors import Failed
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.stage.attempt import Attempt, RunRequest, attempt_run
+from tasks.stage.self_tests import check_strategy
+from tasks.training.engines.tensorflow import self_test
+from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.strategies import replicated
+from tests.homes import DIGITS
+
+WORK = "tasks.training.engines.tensorflow.self_test:run"
+
+
+def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> dict[str, float]:
+    roles = ("chief", *["worker"] * (strategy.processes - 1))
+    with Crew(folder, 1).gang("test", roles) as gang:
+        found: dict[str, float] = gang.call(
+            work, None, folder / "journal", (strategy, precision), limits=Limits(), on_report=lambda *report: None
+        )
+    return found
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("strategy", [OneDevice(), Mirrored(), MultiWorker()], ids=lambda strategy: strategy.kind)
+def test_every_strategy_passes(strategy: Any, precision: str, tmp_path: Path) -> None:
+    found = verdict(tmp_path, strategy, precision)
+    assert found["weights"] < self_test.TOLERANCE[precision]
+    assert found.get("different_masks", 1) == strategy.replicas
+    assert found.get("loss_scale", 2.0**14) == 2.0**14
+
+
+def clipped_before_the_reduce(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    accumulated, names = Step.accumulated, 4
+
+    def clipped(self: Step, batch: Any) -> list[tf.Tensor]:
+        sums = accumulated(self, batch)
+        gradients, _ = tf.clip_by_global_norm(sums[names:], 0.05)
+        return [*sums[:names], *gradients]
+
+    Step.accumulated = clipped  # type: ignore[method-assign]
+    return self_test.run(bench, strategy, precision)
+
+
+def reduced_twice(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    replicated.apply_locally = lambda optimizer: None
+    return self_test.run(bench, strategy, precision)
+
+
+def one_seed_for_all(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    self_test.split_seeds = lambda model, first: None
+    return self_test.run(bench, strategy, precision)
+
+
+def mean_of_means(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    """Each replica divides by its own sum of weights, as `model.fit` does."""
+    accumulated = Step.accumulated
+
+    def averaged(self: Step, batch: Any) -> list[tf.Tensor]:
+        loss, weight, *rest = accumulated(self, batch)
+        gradients = [gradient / weight for gradient in rest[2:]]
+        return [loss, tf.ones(()), *rest[:2], *gradients]
+
+    Step.accumulated = averaged  # type: ignore[method-assign]
+    return self_test.run(bench, strategy, precision)
+
+
+def never_skipped(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    """The optimizer gets numbers of which it cannot see that they are none."""
+    import keras
+
+    apply = keras.optimizers.LossScaleOptimizer.apply
+
+    def without_nan(self: Any, gradients: list[tf.Tensor], variables: Any) -> None:
+        apply(self, [tf.where(tf.math.is_finite(gradient), gradient, 1.0) for gradient in gradients], variables)
+
+    keras.optimizers.LossScaleOptimizer.apply = without_nan
+    return self_test.run(bench, strategy, precision)
+
+
+@pytest.mark.parametrize(
+    ("fault", "precision", "says"),
+    [
+        (clipped_before_the_reduce, "float32", "weights differ by"),
+        (reduced_twice, "float32", "weights differ by"),
+        (mean_of_means, "bfloat16", "weights differ by"),
+        (one_seed_for_all, "float32", "1 different dropout masks; each of 2 replicas drops other units"),
+        (never_skipped, "float16", "a NaN gradient on one replica changed the weights"),
+    ],
+)
+def test_every_fault_is_found(fault: Any, precision: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=f"train.strategy: {says}"):
+        verdict(tmp_path, Mirrored(), precision, work=f"{__name__}:{fault.__name__}")
+
+
+def test_a_strategy_is_tested_once_and_the_verdict_is_in_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    tested = []
+
+    def work(self: Attempt, stage: str, work: str, staging: None, arguments: tuple[Any, ...], **rest: Any) -> Any:
+        tested.append(arguments)
+        return {"weights": 1e-8}
+
+    monkeypatch.setattr(Attempt, "work", work)
+    config = load(DIGITS).train
+    two, half = {"strategy": Mirrored()}, {"precision": "float16"}
+    for options in (two, {}, two, {**two, **half}, half, half, {"precision": "bfloat16"}):
+        request, of_run = RunRequest(new=True), config.model_copy(update=options)
+        attempt_run("training", load(DIGITS), lambda of_run=of_run: check_strategy(of_run), request, None)
+        assert request.run is not None
+        tests = bool(options) and options != {"precision": "bfloat16"}
+        assert ("train/self_test" in request.run.measurements()) == tests
+    assert tested == [(Mirrored(), "float32"), (Mirrored(), "float16"), (OneDevice(), "float16")]
