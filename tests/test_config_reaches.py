@@ -41,7 +41,7 @@ LISTED = {
     "train.strategy[multi_worker].communication": "layout (test_train_workers)",
     "train.restarts": "how often lost processes are started again (test_run_tries_again)",
     "train.checkpoint.every": "when the state is committed",
-    "train.checkpoint.keep": "how many checkpoints are kept",
+    **{f"train.checkpoint.{name}": "which checkpoints are kept" for name in ("keep", "keep_every", "keep_best")},
     "train.log_every": "points of the curves",
     "train.evaluate_every": "decides only with select or early_stopping (test_golden_digests)",
     "train.continue_from": "enters as a parent (test_golden_digests)",

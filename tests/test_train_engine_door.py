@@ -8,15 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
+from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tasks.training.checkpoints import StagedCheckpoints
+from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.plan import Pace
 from tests.tiny import stopping_after
@@ -116,9 +118,9 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
     progress, seen = threading.Event(), []
     write = StagedCheckpoints._write
 
-    def slowly(self: StagedCheckpoints, step: int, entries: dict[str, np.ndarray]) -> None:
+    def slowly(self: StagedCheckpoints, step: int, *rest: Any) -> None:
         assert progress.wait(60)
-        write(self, step, entries)
+        write(self, step, *rest)
 
     def on_progress(step: int, *rest: object, **figures: object) -> None:
         seen.append(step)
@@ -133,12 +135,25 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
 def test_a_checkpoint_that_cannot_be_written_ends_the_training_at_the_next_one(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: StagedCheckpoints, step: int, entries: object) -> None:
+    def full(self: StagedCheckpoints, step: int, *rest: object) -> None:
         raise OSError(28, f"no space for step {step}")
 
     monkeypatch.setattr(StagedCheckpoints, "_write", full)
     with pytest.raises(OSError, match="no space for step 3"):
         fit_line(bench)
+
+
+def test_the_newest_the_best_and_every_nth_checkpoint_are_kept() -> None:
+    losses = {3: 0.5, 6: 0.1, 9: None, 12: 0.3, 15: 0.2, 18: 0.4}
+    notes = {f"{step:03d}": {"step": step, "loss": loss} for step, loss in losses.items()}
+
+    def steps(**options: Any) -> list[int]:
+        return sorted(int(name) for name in kept(notes, CheckpointConfig(**options)))
+
+    assert steps(keep=2) == [15, 18]
+    assert steps(keep=1, keep_best=True) == [6, 18]
+    assert steps(keep=1, keep_every=9) == [9, 18]
+    assert steps(keep=1, keep_every=12, keep_best=True) == [6, 12, 18]
 
 
 def test_a_superseded_attempt_writes_no_checkpoint(bench: Workbench) -> None:

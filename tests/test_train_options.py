@@ -15,7 +15,7 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import Adam, AdamW, EarlyStopping, Mirrored, Schedule, Sgd
+from tasks.config.train import Adam, AdamW, CheckpointConfig, EarlyStopping, Mirrored, Schedule, Sgd
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build as build_model
@@ -273,6 +273,22 @@ def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches:
     short = benches("short")
     fit(short, snapshot, PLAIN, config.model_copy(update={"steps": best, "early_stopping": None}), seed=5)
     assert files(chosen)["model.weights.h5"] == files(short)["model.weights.h5"]
+
+
+def test_the_checkpoint_with_the_best_validation_loss_is_kept(
+    snapshot: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    """The rate makes the loss rise."""
+    checkpoint = CheckpointConfig(every=1, keep=1, keep_best=True)
+    options = {"steps": 30, "evaluate_every": 2, "checkpoint": checkpoint, "learning_rate": 0.3, **CONSTANT}
+    bench = benches("kept")
+    with pytest.raises(Stopped):
+        config = CONFIG.model_copy(update=options)
+        fit(replace(bench, stopping=stopping_after(20)), snapshot, PLAIN, config, seed=5)
+    points: Any = bench.journal
+    losses = {step: values["validation/loss"] for step, values in points.points if "validation/loss" in values}
+    steps = sorted(int(path.stem[5:]) for path in (bench.staging.root / "checkpoints").glob("*.npz"))
+    assert steps == [min(losses, key=lambda step: losses[step]), 20] and steps[0] < 20
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
+from tests.homes import DIGITS, CommandHome, compute_processes
+from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files, write_snapshot
 
 PLAIN = MlpModel(units=(8, 8))
@@ -178,3 +180,34 @@ def test_validation_has_the_same_numbers_at_any_number_of_processes(training: Ca
         points = [point.metrics for point in read(trained.crew.logs / "journal.jsonl")]
         scores.append([metrics for metrics in points if "validation/loss" in metrics])
     assert scores[0] == scores[1] != []
+
+
+@pytest.mark.slow
+def test_the_command_starts_lost_workers_again_and_makes_the_same_model(tmp_path: Path) -> None:
+    """A worker is killed, then Ctrl-C; the same command continues. Prefect and the summary have one run."""
+    flags = ["--train.strategy.kind", "multi_worker", "--train.steps", "400", "--train.checkpoint.every", "20"]
+    words = ["run", "training", DIGITS, *flags, "--json"]
+    unbroken, broken = CommandHome(tmp_path / "unbroken"), CommandHome(tmp_path / "broken")
+    answer = unbroken(*words)
+    assert answer.code == 0, answer.stderr
+
+    def trained(step: int) -> Callable[[], bool]:
+        return lambda: any(
+            point.step >= step for path in broken.root.glob("runs/*/metrics.jsonl") for point in read(path)
+        )
+
+    process = broken.start(*words)
+    wait(trained(100))
+    worker = next(
+        one for one in compute_processes(broken.root) if Path(f"/proc/{one.pid}/fd/1").readlink().name == "train-1.log"
+    )
+    worker.kill()
+    wait(trained(200))
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=200)
+    assert process.returncode == 130, stderr
+    assert "rank 1 on " in stderr and "starting again in 2 s (1 of 3 without progress)" in stderr
+    answer = broken(*words)
+    assert answer.code == 0 and answer.json["attempt"] == 2, answer.stderr
+    assert broken.artifacts() == unbroken.artifacts()
+    assert broken("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []

@@ -91,7 +91,7 @@ def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
     plan = make_plan(CONFIG, EXAMPLES, (CONFIG.log_every, CONFIG.checkpoint.every))
     plan.pace.most = most
     engine = ToyEngine(plan, seconds)
-    checkpoints = StagedCheckpoints(bench.staging, 2, BestWeights(CONFIG), layout=bench.layout)
+    checkpoints = StagedCheckpoints(bench.staging, CONFIG.checkpoint, BestWeights(CONFIG), layout=bench.layout)
     meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
     actions: list[Any] = [Guard(), progress, Log(CONFIG.log_every, bench.journal, 4), Save(3, checkpoints)]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)

@@ -162,6 +162,10 @@ class CheckpointConfig(Section):
     """Steps between checkpoints."""
     keep: Annotated[int, Field(ge=1)] = 2
     """How many of the newest are kept."""
+    keep_every: Steps | None = None
+    """Checkpoints at multiples of this step are kept too, until the model is made."""
+    keep_best: bool = False
+    """Whether the one with the best validation loss is kept too, of those at whose step there was an evaluation."""
 
 
 class TrainConfig(Section):

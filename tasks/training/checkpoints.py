@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks.config.train import CheckpointConfig
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 from tasks.training.best_weights import BestWeights
@@ -35,7 +37,7 @@ class StagedCheckpoints:
     def __init__(
         self,
         staging: Staging | None,
-        keep: int,
+        config: CheckpointConfig,
         best: BestWeights,
         measure: Callable[[str, Any], None] = lambda *measured: None,
         base: Path | None = None,
@@ -44,14 +46,14 @@ class StagedCheckpoints:
         """Create checkpoints in a staging; without one, as of a process that is not the chief, nothing is saved.
 
         Args:
-            keep: number of checkpoints that are kept.
+            config: which checkpoints are kept.
             best: the selection of weights, part of every checkpoint.
             measure: called with `train/checkpoint_seconds` (of the training, that is of the copies and of waiting for
                 the thread) and `train/checkpoint_write_seconds` (of the thread).
             base: state of the finished training to start from where there is no checkpoint.
             layout: threads, strategy, devices and processor of this process.
         """
-        self.staging, self.keep, self.best, self.measure, self.base = staging, keep, best, measure, base
+        self.staging, self.config, self.best, self.measure, self.base = staging, config, best, measure, base
         self.spent = self.written = 0.0
         self._writing = Writing()
         self.saved: int | None = None
@@ -122,7 +124,9 @@ class StagedCheckpoints:
         self.layouts[-1]["to"] = step
         metadata = self._metadata(meter, {"layouts": self.layouts})
         entries = {**head(step, metadata), **engine.state(), **self.best.weights}
-        self._writing.start(lambda: self._write(step, entries))
+        evaluated, loss = meter.evaluated or (0, math.nan)
+        loss_here = loss if evaluated == step and math.isfinite(loss) else None
+        self._writing.start(lambda: self._write(step, entries, loss_here))
         self.saved = step
         self.spent += time.monotonic() - started
         self.measure("train/checkpoint_seconds", self.spent)
@@ -134,18 +138,30 @@ class StagedCheckpoints:
     def _metadata(self, meter: Meter, also: dict[str, Any] | None = None) -> dict[str, Any]:
         return {**meter.state(), "best": self.best.state(), **(also or {})}
 
-    def _write(self, step: int, entries: Arrays) -> None:
+    def _write(self, step: int, entries: Arrays, loss: float | None) -> None:
         assert self.staging is not None
         started = time.monotonic()
-        with self.staging.piece(f"{TEMPORARY}step-{step:012d}.npz", step=step) as piece:
+        with self.staging.piece(f"{TEMPORARY}step-{step:012d}.npz", step=step, loss=loss) as piece:
             with open(piece.path, "wb") as file:
                 np.savez(file, allow_pickle=False, **entries)
             size = piece.path.stat().st_size
         log.info("step %d: checkpoint, %s bytes", step, f"{size:,}")
-        for name in list(self.staging.pieces(TEMPORARY))[: -self.keep]:
+        notes = {name: sidecar["note"] for name, sidecar in self.staging.pieces(TEMPORARY).items()}
+        for name in notes.keys() - kept(notes, self.config):
             self.staging.drop(name)
         self.written += time.monotonic() - started
         self.measure("train/checkpoint_write_seconds", self.written)
+
+
+def kept(notes: dict[str, dict[str, Any]], config: CheckpointConfig) -> set[str]:
+    """Return the names of the checkpoints that are kept, of all by name in order, each with its step and loss."""
+    names = set(list(notes)[-config.keep :])
+    if config.keep_every is not None:
+        names |= {name for name, note in notes.items() if note["step"] % config.keep_every == 0}
+    losses = {name: note["loss"] for name, note in notes.items() if note["loss"] is not None}
+    if config.keep_best and losses:
+        names.add(min(losses, key=lambda name: losses[name]))
+    return names
 
 
 class Writing:

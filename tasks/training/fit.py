@@ -56,7 +56,7 @@ def fit(
     best = BestWeights(config)
     base_state = base.path / STATE if base is not None else None
     staging = bench.staging if cluster.rank == 0 else None
-    checkpoints = StagedCheckpoints(staging, config.checkpoint.keep, best, bench.measure, base_state, bench.layout)
+    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, bench.layout)
     if staging is not None:
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights

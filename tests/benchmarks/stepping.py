@@ -118,7 +118,7 @@ def checkpoint(engine: TensorFlowEngine) -> None:
         root.mkdir()
         lock = Path(name) / "lock"
         lock.write_text(json.dumps({"token": 1}))
-        saves = StagedCheckpoints(Staging(root, lock, 1), 2, BestWeights(CONFIG))
+        saves = StagedCheckpoints(Staging(root, lock, 1), CONFIG.checkpoint, BestWeights(CONFIG))
         times: dict[str, list[float]] = {"whole": [], "state and bytes": [], "checksums": []}
         for number in range(1, 8):
             began = time.perf_counter()
