@@ -15,7 +15,7 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import Adam, AdamW, CheckpointConfig, EarlyStopping, Mirrored, Schedule, Sgd
+from tasks.config.train import Adam, AdamW, CheckpointConfig, EarlyStopping, Mirrored, Schedule, Sgd, Tpu
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build as build_model
@@ -214,6 +214,19 @@ def test_gradients_that_are_never_finite_end_the_training(
     config = CONFIG.model_copy(update={"precision": "float16", "steps": 80})
     with pytest.raises(Failed, match="train.precision: float16; .*at most 50 updates in a row may be skipped"):
         fit(benches("never"), snapshot, PLAIN, config, seed=5)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("", "train.strategy.address: .*Please provide a TPU Name to connect to"),
+        ("local", "train.strategy.address: local: TPUs not found in the cluster"),
+        ("grpc://127.0.0.1:1", "train.strategy.address: grpc://127.0.0.1:1: .*Connection refused; .*local on a TPU VM"),
+    ],
+)
+def test_a_tpu_that_is_not_there_is_one_clear_error(address: str, says: str, apart: Callable[..., Workbench]) -> None:
+    with pytest.raises(Failed, match=says):
+        apart("tpu", strategy=Tpu(address=address, devices=2))
 
 
 @pytest.mark.parametrize(("config", "name"), [(Adam(), "Adam"), (AdamW(), "AdamW"), (Sgd(), "SGD")])

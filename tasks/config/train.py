@@ -141,7 +141,28 @@ class MultiWorker(Section):
         return self.workers
 
 
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker, BY_KIND]
+class Tpu(Section):
+    """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
+
+    kind: Literal["tpu"] = "tpu"
+    """Distribution of a step over devices."""
+    address: str = "local"
+    """`local` on a TPU VM; otherwise the name of a TPU, or `grpc://host:port`."""
+    devices: Annotated[int, Field(ge=1, le=4096)] = 8
+    """Number of its cores."""
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.devices
+
+    @property
+    def processes(self) -> int:
+        """Compute processes of a training."""
+        return 1
+
+
+StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu, BY_KIND]
 
 
 class EarlyStopping(Section):

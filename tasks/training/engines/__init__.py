@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-ENGINES = {"one_device": "tensorflow", "mirrored": "tensorflow", "multi_worker": "tensorflow"}
+ENGINES = dict.fromkeys(("one_device", "mirrored", "multi_worker", "tpu"), "tensorflow")
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 

@@ -19,6 +19,7 @@ STRATEGIES = {
     "one_device": "tasks.training.engines.tensorflow.strategies.one_device",
     "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
     "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
+    "tpu": "tasks.training.engines.tensorflow.strategies.tpu",
 }
 """The module of each kind, imported on use."""
 

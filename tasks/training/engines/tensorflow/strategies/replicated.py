@@ -55,8 +55,7 @@ class Replicated:
                 step.optimizer.learning_rate.assign(rates[k])
 
                 def on_replica() -> dict[str, tf.Tensor]:
-                    own = slices[replica_number() % self.devices]
-                    return step({name: values[k] for name, values in own.items()}, reduce)
+                    return step({name: values[k] for name, values in self._own(slices).items()}, reduce)
 
                 sums = self.strategy.run(on_replica)
                 first = {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
@@ -73,14 +72,18 @@ class Replicated:
         return call
 
     def _slices(self, arrays: Arrays) -> list[dict[str, tf.Tensor]]:
-        """Return the slices [steps, batch / devices, ...] of each device; each example is copied once."""
-        share = arrays["weight"].shape[1] // self.devices
-        return [
-            {name: tf.constant(values[:, d * share : (d + 1) * share]) for name, values in arrays.items()}
-            for d in range(self.devices)
-        ]
+        """Return the slices [steps, batch / devices, ...] of each device, each copied once."""
+        share, slices = arrays["weight"].shape[1] // self.devices, []
+        for d, device in enumerate(self.strategy.extended.worker_devices):
+            with tf.device(device):
+                own = {name: tf.constant(values[:, d * share : (d + 1) * share]) for name, values in arrays.items()}
+            slices.append(own)
+        return slices
 
-
-def replica_number() -> int:
-    """Return the number of the replica that is being traced."""
-    return int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
+    def _own(self, slices: list[dict[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+        """Return the slice of the replica that is being traced; a TPU has one trace for all replicas."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        known = tf.get_static_value(number)
+        if known is not None:
+            return slices[int(known) % self.devices]
+        return {name: tf.gather(tf.stack([own[name] for own in slices]), number) for name in slices[0]}
