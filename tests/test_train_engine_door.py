@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 from tasks.config.train import CheckpointConfig
-from tasks.errors import Lost, Stopped, Superseded
+from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.stage.restarts import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.plan import Pace
@@ -202,3 +203,16 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
         fit_line(bench, most=most)
         points.append([(s, {n: v for n, v in m.items() if n == "train/loss"}) for s, m in bench.journal.points])  # type: ignore[attr-defined]
     assert points[0] == points[1] and np.isfinite(points[0][0][1]["train/loss"])
+
+
+def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
+    with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", ("chief", "worker")) as gang:
+        gang.call("tests.toys:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+
+
+def test_restarts_are_limited_and_counted_anew_after_progress() -> None:
+    restarts, lost = Restarts(2), Lost("fit", "rank 1 was killed", "it must answer", "see its log")
+    assert [restarts.pause(lost, done) for done in (0, 0, 10, 10, 20)] == [2, 4, 2, 4, 2]
+    restarts.pause(lost, 15)
+    with pytest.raises(Failed, match="rank 1 was killed, 3 times without a new step; train.restarts allows 2 restarts"):
+        restarts.pause(lost, 20)

@@ -14,13 +14,17 @@ import pytest
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config import MlpModel
-from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, Sgd
+from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, OneDevice, Sgd
+from tasks.data import open_snapshot
 from tasks.errors import Lost, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
+from tasks.training import engines
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
+from tasks.training.group import Cluster
+from tasks.training.plan import make_plan
 from tests.homes import DIGITS, CommandHome, compute_processes
 from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files, write_snapshot
@@ -171,15 +175,26 @@ def test_resized_between_attempts_it_is_fed_the_same_batches(
     assert files(one)["state/ledger.jsonl"] == files(resized.bench)["state/ledger.jsonl"]
 
 
-def test_validation_has_the_same_numbers_at_any_number_of_processes(training: Callable[[str], Training]) -> None:
-    """With a rate of 0 the weights stay the same, so that only the evaluation may differ."""
+def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, float]:
+    """Score the validation split in five batches of one example, by a model that is not trained."""
+    config = CONFIG.model_copy(update={"strategy": strategy, "batch_size": 6})
+    reader = open_snapshot(snapshot.path)
+    plan = make_plan(config, reader.counts["train"], (1,))
+    engine = engines.build(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
+    return engine.score(reader.reader("validation", 1, order="stored").batches())
+
+
+def test_validation_has_the_same_numbers_at_any_number_of_processes(snapshot: Snapshot, tmp_path: Path) -> None:
     scores = []
-    for workers in (2, 3):
-        trained = training(f"{workers}")
-        trained(PLAIN, optimizer=Sgd(), learning_rate=1e-30, batch_size=6, strategy=MultiWorker(workers=workers))
-        points = [point.metrics for point in read(trained.crew.logs / "journal.jsonl")]
-        scores.append([metrics for metrics in points if "validation/loss" in metrics])
-    assert scores[0] == scores[1] != []
+    for strategy in (OneDevice(), MultiWorker(workers=2), MultiWorker(workers=3)):
+        roles = ("chief", *["worker"] * (strategy.processes - 1))
+        with Crew(tmp_path, 1).gang("score", roles) as gang:
+            arguments = (snapshot, strategy)
+            work = f"{__name__}:score"
+            found = gang.call(work, None, tmp_path / "journal", arguments, limits=Limits(), on_report=lambda *_: None)
+        scores.append(found)
+    assert scores[0]["loss"] > 0
+    assert scores == [scores[0]] * 3
 
 
 @pytest.mark.slow

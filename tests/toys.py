@@ -14,7 +14,7 @@ from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
 from tasks.config.train import CheckpointConfig, Schedule
 from tasks.data.order import batch_rows
-from tasks.errors import Stopped
+from tasks.errors import Lost, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
@@ -122,3 +122,8 @@ def fall(bench: Workbench, rank: int) -> None:
     if bench.rank == rank:
         os.kill(os.getpid(), 9)
     time.sleep(600)
+
+
+def lose(bench: Workbench) -> None:
+    """Every process reports that another does not answer."""
+    raise Lost("train.strategy", "no answer", "all must answer", "run again")

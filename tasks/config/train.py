@@ -81,24 +81,33 @@ class Schedule(Section):
         return self
 
 
-class OneDevice(Section):
-    """One process, one device."""
-
-    kind: Literal["one_device"] = "one_device"
-    """Distribution of a step over devices."""
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return 1
+class Strategy(Section):
+    """The distribution of a step over devices."""
 
     @property
     def processes(self) -> int:
         """Compute processes of a training."""
         return 1
 
+    @property
+    def devices_of_each(self) -> int:
+        """Devices of each process: the field `devices` of the strategies that have it."""
+        return getattr(self, "devices", 1)
 
-class Mirrored(Section):
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.processes * self.devices_of_each
+
+
+class OneDevice(Strategy):
+    """One process, one device."""
+
+    kind: Literal["one_device"] = "one_device"
+    """Distribution of a step over devices."""
+
+
+class Mirrored(Strategy):
     """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
 
     kind: Literal["mirrored"] = "mirrored"
@@ -106,18 +115,8 @@ class Mirrored(Section):
     devices: Annotated[int, Field(ge=2, le=64)] = 2
     """Devices; without that many accelerators, logical ones of the CPU."""
 
-    @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return self.devices
 
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return 1
-
-
-class MultiWorker(Section):
+class MultiWorker(Strategy):
     """Several processes, each with a copy of the model on each of its devices
     (tf.distribute.MultiWorkerMirroredStrategy). Every process reads its slice of each global batch."""
 
@@ -131,17 +130,12 @@ class MultiWorker(Section):
     """How gradients are summed: `nccl` between NVIDIA GPUs, `ring` also between CPUs."""
 
     @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return self.workers * self.devices
-
-    @property
     def processes(self) -> int:
         """Compute processes of a training."""
         return self.workers
 
 
-class Tpu(Section):
+class Tpu(Strategy):
     """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
 
     kind: Literal["tpu"] = "tpu"
@@ -150,16 +144,6 @@ class Tpu(Section):
     """`local` on a TPU VM; otherwise the name of a TPU, or `grpc://host:port`."""
     devices: Annotated[int, Field(ge=1, le=4096)] = 8
     """Number of its cores."""
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return self.devices
-
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return 1
 
 
 StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu, BY_KIND]
@@ -187,6 +171,10 @@ class CheckpointConfig(Section):
     """Checkpoints at multiples of this step are kept too, until the model is made."""
     keep_best: bool = False
     """Whether the one with the best validation loss is kept too, of those at whose step there was an evaluation."""
+
+    def most(self, steps: int) -> int:
+        """Return how many checkpoints a training of so many steps keeps at most."""
+        return self.keep + self.keep_best + (steps // self.keep_every if self.keep_every else 0)
 
 
 class TrainConfig(Section):

@@ -226,6 +226,8 @@ class Gang:
             if now > self._deadline:
                 assert self._reason is not None
                 raise self._reason
+        if self._lost is not None:  # all have reported one another
+            raise self._reason or self._lost[0]
         return outcome
 
     def kill(self) -> None:

@@ -23,6 +23,7 @@ from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
+from tasks.stage.restarts import Restarts
 from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
 from tasks.store.store import Store
@@ -32,9 +33,6 @@ from tasks.tracking.shipping import Shipper, import_store
 FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL = 60.0, 5.0
 """Seconds to send the remaining metrics to MLflow at the end of a run, and after a signal."""
 
-
-MOST_PAUSE = 60.0
-"""Seconds at most before lost processes are started again; 2, 4, 8, ... at first."""
 
 log = logging.getLogger("tasks.processes.crew")
 """Receives the log lines of the compute processes, with stage and rank."""
@@ -83,7 +81,7 @@ class Attempt:
         Lost processes are started again up to `restarts` times without progress; `Failed` is raised then, or with None
         the `Lost` of the first time.
         """
-        done = advanced = 0
+        done, allowed = 0, None if restarts is None else Restarts(restarts)
 
         def on_report(kind: str, *values: Any) -> None:
             nonlocal done
@@ -115,28 +113,23 @@ class Attempt:
                     on_report=on_report,
                     stop=stop,
                     say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
-                    threads=threads or self.threads_of(processes),
+                    threads=threads or self.threads_of_each(processes),
                     layout=self.layout,
                 )
 
         self.signals.working = True
         try:
-            number = 0
             while True:
                 self.raise_if_stopped()
                 try:
                     return once()
                 except Lost as lost:
-                    if restarts is None:
+                    if allowed is None:
                         raise
-                    number, advanced = (1, done) if done > advanced else (number + 1, advanced)
-                    if number > restarts:
-                        saw = f"{lost.saw}, {number} times without a new step"
-                        raise Failed(lost.field, saw, "train.restarts limits this", lost.remedy) from None
-                    pause = min(2.0**number, MOST_PAUSE)
-                    again = f"starting again in {pause:.0f} s ({number} of {restarts} without progress)"
+                    pause = allowed.pause(lost, done)
+                    again = f"starting again in {pause:.0f} s ({allowed.number} of {restarts} without progress)"
                     terminal.say(f"  … {stage:<9} {lost.saw}; {again}", style="yellow")
-                    self._pause(pause)
+                self._pause(pause)
         finally:
             self.signals.working = False
 
@@ -150,13 +143,12 @@ class Attempt:
     def layout(self) -> dict[str, Any]:
         """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
         strategy = self.config.train.strategy
-        devices = getattr(strategy, "devices", 1)
-        layout = {"strategy": strategy.kind, "devices": devices, "processor": processor()}
+        layout = {"strategy": strategy.kind, "devices": strategy.devices_of_each, "processor": processor()}
         if strategy.processes == 1:
             return {"threads": self.threads, **layout}
-        return {"threads": self.threads_of(strategy.processes), **layout, "workers": strategy.processes}
+        return {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}
 
-    def threads_of(self, processes: int) -> int:
+    def threads_of_each(self, processes: int) -> int:
         """Return the threads of each of several processes of this host."""
         return max(1, self.threads // processes)
 

@@ -60,7 +60,7 @@ def fit(
     if staging is not None:
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights
-        staging.reserve((config.checkpoint.keep + 3) * state_bytes)
+        staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
     meter = Meter()
     actions: list[Action] = [
         Guard(),
@@ -78,14 +78,14 @@ def fit(
         return None
 
     meter.clear()  # sums since the last point depend on log_every, which does not decide the model
-    bench.staging.put(STATE, checkpoints.content(engine, meter, step))
-    bench.staging.put(LEDGER, meter.ledger.text())
+    staging.put(STATE, checkpoints.content(engine, meter, step))
+    staging.put(LEDGER, meter.ledger.text())
     trained = {**engine.weights(), **best.best()}
     finished = build(model_config, snapshot.features, seed)  # in float32, outside of any strategy
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)
-    saved = keras_file.save(finished, bench.staging, model_config, snapshot.features, seed, engine.loss)
+    saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
     return Outcome(
         counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},
         features=snapshot.features,
