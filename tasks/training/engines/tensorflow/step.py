@@ -63,15 +63,12 @@ class Step:
         # after the all-reduce: before it, the norm would be that of a slice
         norm = tf.linalg.global_norm(gradients) / scale
         finite, skipped = tf.math.is_finite(totals["loss"]), tf.constant(False)
-        factor = None if self.clip_norm is None else self.clip_norm / tf.maximum(norm, self.clip_norm)
         if self.scales_loss:
-            skipped = ~tf.math.is_finite(norm)
-            # the optimizer skips a NaN; finite gradients whose norm overflows are skipped too
-            factor = tf.where(skipped, math.nan, 1.0 if factor is None else factor)
+            skipped = ~tf.math.is_finite(norm)  # by the optimizer
         else:
             finite &= tf.math.is_finite(norm)
-        if factor is not None:
-            gradients = [gradient * factor for gradient in gradients]
+        if self.clip_norm is not None:
+            gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
         self.optimizer.apply(gradients, self.model.trainable_variables)
         flags = {FINITE: tf.cast(finite, tf.float32), SKIPPED: tf.cast(skipped, tf.float32)}
         return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags}
