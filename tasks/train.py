@@ -33,7 +33,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         check=lambda: check_task(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),
         keep="state/ledger.jsonl",
-        processes=config.strategy.processes,
+        roles=config.strategy.roles,
         restarts=config.restarts,
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tasks.config.roles import CHIEF, WORKER
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
@@ -180,17 +181,17 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 
 
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
-    roles = ("chief", "worker", "worker")
+    roles = (CHIEF, WORKER, WORKER)
     with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
         made = gang.call("tests.toys:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
-    assert made == (0, "chief", roles, True)
+    assert made == (0, "chief", ("chief", "worker", "worker"), True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
 
 
 def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> None:
     with (
         pytest.raises(Lost, match="killed by signal 9"),
-        Crew(tmp_path / "logs", 1).gang("train", ("chief", "worker")) as gang,
+        Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
         gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
@@ -206,7 +207,7 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
 
 
 def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
-    with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", ("chief", "worker")) as gang:
+    with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang:
         gang.call("tests.toys:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
 
 

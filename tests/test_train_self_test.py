@@ -24,7 +24,7 @@ WORK = "tasks.training.engines.tensorflow.self_test:run"
 
 
 def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> dict[str, float]:
-    roles = ("chief", *["worker"] * (strategy.processes - 1))
+    roles = strategy.roles
     with Crew(folder, 1).gang("test", roles) as gang:
         found: dict[str, float] = gang.call(
             work, None, folder / "journal", (strategy, precision), limits=Limits(), on_report=lambda *report: None

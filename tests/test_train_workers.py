@@ -53,7 +53,7 @@ class Training:
         **options: Any,
     ) -> Outcome:
         config = CONFIG.model_copy(update={"strategy": TWO, **options})
-        roles = ("chief", *["worker"] * (config.strategy.processes - 1))
+        roles = config.strategy.roles
         journal = self.crew.logs / "journal.jsonl"
         with self.crew.gang("train", roles) as gang:
 
@@ -187,7 +187,7 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
 def test_validation_has_the_same_numbers_at_any_number_of_processes(snapshot: Snapshot, tmp_path: Path) -> None:
     scores = []
     for strategy in (OneDevice(), MultiWorker(workers=2), MultiWorker(workers=3)):
-        roles = ("chief", *["worker"] * (strategy.processes - 1))
+        roles = strategy.roles
         with Crew(tmp_path, 1).gang("score", roles) as gang:
             arguments = (snapshot, strategy)
             work = f"{__name__}:score"

@@ -25,6 +25,7 @@ from flows.commands import (
     up,
     verify,
     why,
+    worker,
 )
 from flows.commands import init as init_command
 from flows.commands import list_ as list_command
@@ -61,6 +62,7 @@ def millrace(
 
 
 app.command("run", context_settings=SETTINGS)(run.run)
+app.command("worker", context_settings=SETTINGS)(worker.worker)
 app.command("predict")(predict.predict)
 app.command("init")(init_command.init)
 app.command("up")(up.up)

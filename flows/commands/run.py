@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import shutil
-from pathlib import Path
-from threading import Thread
-from typing import Any
-
 import typer
 
-from flows import preflight
-from flows.flags import read_flags
-from flows.reply import AsJson, Reply, replying
-from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
+from flows.launching import connect, launch, parse, title
+from flows.reply import AsJson, replying
 from tasks.environment import garbage
-from tasks.errors import Refused
 from tasks.runs.home import find_home
-
-FLOWS = ("pipeline", "dataset", "training", "release")
 
 
 def run(
@@ -37,75 +25,9 @@ def run(
         name, preset, flags = parse(context.args)
         garbage.pause()
         home = find_home().readable()
-        choose_servers(home)
-        server = context.obj or start_server_early(home)
+        server = connect(home, context.obj)
         from tasks.config.load import load
         from tasks.display import terminal
-        from tasks.stage.attempt import import_tracking, start_fork_server
 
         config = load(preset, flags, terminal.say)
-        preflight.check(name, config, home)
-        home.make()
-        terminal.say(f"millrace {name}{f' · {preset}' if preset else ''}", style="bold")
-        address = os.environ.get("PREFECT_API_URL")
-        terminal.wait(f"connecting to Prefect at {address}" if address else "starting Prefect")
-
-        def imports() -> None:
-            computes = start_fork_server(home, name, config)
-            import_prefect(name)
-            if not computes:
-                Thread(target=import_tracking, args=(home,), name="imports").start()
-
-        with prefect_server(home, server, imports):
-            from flows.running import RunRequest, run_request
-
-            flow = getattr(importlib.import_module(f"flows.{name}"), name)
-            request = RunRequest(new)
-            token = run_request.set(request)
-            try:
-                flow(config)
-            except Exception as error:
-                if (cause := user_error(error, home)) is error:
-                    raise
-                raise cause from error
-            finally:
-                terminal.settle()
-                run_request.reset(token)
-                if request.run is not None:
-                    summarise(reply, request.run, as_json)
-
-
-def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
-    """Return flow, preset and flags of a command line."""
-    name, preset, rest = "pipeline", None, list(words)
-    if rest and rest[0] in FLOWS:
-        name = rest.pop(0)
-    if rest and not rest[0].startswith("--"):
-        preset = Path(rest.pop(0))
-        if preset.suffix not in (".yaml", ".yml"):
-            raise Refused(
-                str(preset) if preset.name else '""',
-                "neither a flow nor a preset",
-                f"FLOW is one of {', '.join(FLOWS)}",
-                "PRESET ends in .yaml",
-            )
-    return name, preset, read_flags(rest)
-
-
-def summarise(reply: Reply, run: Any, as_json: bool) -> None:
-    """Fill the reply from a run, and print its summary."""
-    from tasks.pages.summary import lines, metrics_of
-
-    record = run.record
-    reply.exit_code, reply.status = record["exit_code"] or 0, record["status"]
-    reply.add(
-        run_id=run.run_id,
-        attempt=run.attempt,
-        mlflow_run_id=record["mlflow_run_id"],
-        prefect_flow_run_id=record["attempts"][-1]["prefect_flow_run_id"],
-        artifacts=record["stages"],
-        metrics=metrics_of(run),
-    )
-    if not as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
-        for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):
-            typer.echo(line)
+        launch(reply, name, config, home, server, new=new, title=title(name, preset))

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Section
+from tasks.config.cluster import ClusterConfig
+from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.task import TASKS, check_options
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
@@ -88,6 +90,11 @@ class Strategy(Section):
     def processes(self) -> int:
         """Compute processes of a training."""
         return 1
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The parts of its processes, by rank."""
+        return CHIEF, *[WORKER] * (self.processes - 1)
 
     @property
     def devices_of_each(self) -> int:
@@ -234,6 +241,9 @@ class TrainConfig(Section):
     strategy: Annotated[StrategyConfig, NOT_IDENTITY] = OneDevice()
     """The layout of a step over devices."""
 
+    cluster: Annotated[ClusterConfig | None, NOT_IDENTITY] = None
+    """The hosts of a strategy of several processes, where each has a host of its own; default: all are on this one."""
+
     restarts: Annotated[int, NOT_IDENTITY, Field(ge=0, le=1000)] = 3
     """How often lost processes are started again, from the last checkpoint, before the training has advanced."""
 
@@ -273,6 +283,13 @@ class TrainConfig(Section):
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
             raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
+        return self
+
+    @model_validator(mode="after")
+    def a_host_for_each_process(self) -> TrainConfig:
+        if self.cluster is not None and len(self.cluster.hosts) != self.strategy.processes:
+            rule = f"a strategy {self.strategy.kind} of {self.strategy.processes} processes needs as many hosts"
+            raise Conflict("cluster.hosts", len(self.cluster.hosts), rule, "name as many, or leave out train.cluster")
         return self
 
     @model_validator(mode="after")

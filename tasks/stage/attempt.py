@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.config import Config
+from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.pages import run_page
@@ -23,6 +24,7 @@ from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
+from tasks.stage.hosts import meeting_of
 from tasks.stage.restarts import Restarts
 from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
@@ -49,7 +51,8 @@ class Attempt:
         self.store: Store = run.store
         self.config = run.config
         self.threads = threads_of(self.config)
-        self.crew = Crew(run.folder / "logs", self.threads)
+        self.meeting = meeting_of(self.config)
+        self.crew = Crew(run.folder / "logs", self.threads, self.meeting)
         self.shipper = Shipper(run)
         self.outcome = "completed"
         """The status with which the run ends, unless an error or a signal ends it."""
@@ -73,7 +76,7 @@ class Attempt:
         *,
         on_progress: Callable[..., None] = lambda *progress: None,
         threads: int | None = None,
-        processes: int = 1,
+        roles: Sequence[Role] = (CHIEF,),
         restarts: int | None = None,
     ) -> Any:
         """Call `module:function` in compute processes; measurements go to the run, progress to `on_progress`.
@@ -100,10 +103,12 @@ class Attempt:
             return self.signals.number
 
         limits = Limits(*self.config.resources.limit(stage), self.config.resources.grace)
-        roles = ("chief", *["worker"] * (processes - 1))
+
+        def say(line: str) -> None:
+            terminal.say(f"  … {stage:<9} {line}", style="yellow")
 
         def once() -> Any:
-            with self.crew.gang(stage, roles) as gang:
+            with self.crew.gang(stage, roles, self._waiting(stage)) as gang:
                 return gang.call(
                     work,
                     staging,
@@ -112,8 +117,8 @@ class Attempt:
                     limits=limits,
                     on_report=on_report,
                     stop=stop,
-                    say=lambda line: terminal.say(f"  … {stage:<9} {line}"),
-                    threads=threads or self.threads_of_each(processes),
+                    say=say,
+                    threads=threads or self.threads_of_each(len(roles)),
                     layout=self.layout,
                 )
 
@@ -128,10 +133,22 @@ class Attempt:
                         raise
                     pause = allowed.pause(lost, done)
                     again = f"starting again in {pause:.0f} s ({allowed.number} of {restarts} without progress)"
-                    terminal.say(f"  … {stage:<9} {lost.saw}; {again}", style="yellow")
+                    say(f"{lost.saw}; {again}")
                 self._pause(pause)
         finally:
             self.signals.working = False
+
+    def _waiting(self, stage: str) -> Callable[[str], None]:
+        """Return a function that says once which hosts are waited for, and raises `Stopped` after a signal."""
+        said = set[str]()
+
+        def waiting(line: str) -> None:
+            self.raise_if_stopped()
+            if line not in said:
+                said.add(line)
+                terminal.say(f"  … {stage:<9} {line}")
+
+        return waiting
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless a signal comes."""
@@ -149,8 +166,8 @@ class Attempt:
         return {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}
 
     def threads_of_each(self, processes: int) -> int:
-        """Return the threads of each of several processes of this host."""
-        return max(1, self.threads // processes)
+        """Return the threads of each of several processes, which share those of a host, or have one each."""
+        return self.threads if self.meeting is not None else max(1, self.threads // processes)
 
     def produced_by(self) -> dict[str, Any]:
         """Return `produced_by` for a manifest written now."""
@@ -225,6 +242,8 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
             raise
         finally:
             signals.release()
+            if attempt is not None and attempt.meeting is not None:
+                attempt.meeting.close(run.record["exit_code"] or 0, run.record["error"])
             if attempt is not None:
                 with terminal.waiting("writing the run's page, sending the rest to MLflow"):
                     _publish_page(attempt)

@@ -39,7 +39,7 @@ def check_strategy(config: TrainConfig) -> None:
     if key not in known:
         terminal.say(f"  … train     testing the arithmetic of {config.strategy.kind}, {config.precision}")
         arguments = (config.strategy, config.precision)
-        result = attempt.work("train", WORK, None, arguments, processes=config.strategy.processes)
+        result = attempt.work("train", WORK, None, arguments, roles=config.strategy.roles)
         known = {**read_verdicts(verdicts), key: {**inputs, "result": result}}
         write(verdicts, pretty(known))
     attempt.run.measure("train/self_test", known[key])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -15,6 +15,7 @@ from prefect.states import Completed
 
 from tasks.artifacts import Artifact, Model
 from tasks.config import Config, ReleaseConfig
+from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
 from tasks.display.words import state_message
 from tasks.errors import Failed, Lost, Refused
@@ -81,7 +82,7 @@ def run_stage(
     prepare: Callable[[], None] = lambda: None,
     keep: str | None = None,
     threads: int | None = None,
-    processes: int = 1,
+    roles: Sequence[Role] = (CHIEF,),
     restarts: int | None = None,
 ) -> Kind:
     """Return the artifact of an identity from the store, or make it with `work` in a compute process.
@@ -92,7 +93,7 @@ def run_stage(
         prepare: called before the work, and not where the artifact is in the store.
         keep: file of the artifact that is copied to the run's folder.
         threads: number of threads where it decides the bytes; None for that of the run.
-        processes: number of processes that do the work together.
+        roles: those of the processes that do the work together.
         restarts: how often lost processes are started again without progress; None: the task is retried instead.
 
     Raises:
@@ -124,7 +125,7 @@ def run_stage(
                     arguments,
                     on_progress=on_progress,
                     threads=threads,
-                    processes=processes,
+                    roles=roles,
                     restarts=restarts,
                 )
                 identity.check_sources(inputs)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tasks.config import MlpModel, TrainConfig
+from tasks.config.roles import CHIEF, WORKER
 from tasks.config.train import Adam, Mirrored, MultiWorker, OneDevice, Schedule
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -112,7 +113,7 @@ class Clock:
         """Return a way of `compare` that runs `work` in a gang of so many processes, with one thread each."""
 
         def run() -> None:
-            roles = ("chief", *["worker"] * (processes - 1))
+            roles = (CHIEF, *[WORKER] * (processes - 1))
             with Crew(self.folder / "logs", 1).gang("bench", roles) as gang:
                 journal = self.folder / "journal"
                 self.total += gang.call(work, None, journal, arguments, limits=Limits(), on_report=lambda *_: None)

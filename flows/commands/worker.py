@@ -1,0 +1,68 @@
+"""millrace worker: take part in a training on several hosts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from flows.launching import connect, launch, parse, title
+from flows.reply import AsJson, Reply, replying
+from tasks.environment import garbage
+from tasks.errors import Failed
+from tasks.runs.home import Home, find_home
+
+if TYPE_CHECKING:
+    from tasks.config import Config
+    from tasks.processes.places import Place
+
+
+def worker(
+    context: typer.Context,
+    new: bool = typer.Option(False, "--new", help="Start a new run, even if one of the same config is unfinished."),
+    as_json: AsJson = False,
+) -> None:
+    """Take part in a training on several hosts: [bold]millrace worker [FLOW] PRESET.yaml [--dotted.key VALUE ...][/]
+
+    Run it on every host, with the same preset. The hosts are those of train.cluster.hosts, or of the environment:
+    TF_CONFIG, Slurm, or a Kubernetes Indexed Job. The first one runs the flow, and its home has the store; the others
+    serve it, and read the snapshot from a shared path or from a store of their own.
+    """
+    with replying("worker", as_json) as reply:
+        name, preset, flags = parse(context.args)
+        garbage.pause()
+        home = find_home().readable()
+        from tasks.config.load import load
+        from tasks.display import terminal
+        from tasks.processes.places import find_place
+
+        config = load(preset, flags, terminal.say)
+        place = find_place(config.train, os.environ)
+        train = config.train.model_copy(update={"cluster": place.cluster})
+        config = config.model_copy(update={"train": train})
+        if place.rank == 0:
+            server = connect(home, context.obj)
+            launch(reply, name, config, home, server, new=new, title=f"{title(name, preset)} · rank 0 by {place.by}")
+            return
+        terminal.say(f"millrace worker · {preset} · rank {place.rank} by {place.by}", style="bold")
+        serve(reply, place, config, home)
+
+
+def serve(reply: Reply, place: Place, config: Config, home: Home) -> None:
+    """Serve the host that runs the flow until its run has ended; fail or stop as the run does."""
+    from tasks.display import terminal
+    from tasks.stage import hosts
+    from tasks.stage.signals import Signals
+
+    home.make()
+    signals = Signals()
+    signals.working = True  # a compute process saves first
+    with signals.handled():
+        end = hosts.serve(place, config, home, lambda: signals.number, lambda line: terminal.say(f"  … {line}"))
+    terminal.say(f"  … the run on {place.cluster.chief} has ended with exit code {end.exit_code}")
+    reply.add(rank=place.rank, chief=place.cluster.chief)
+    if end.exit_code in (1, 2) and end.error is not None:
+        raise Failed(**end.error)
+    if end.exit_code in (75, 130):
+        reply.exit_code, reply.status = end.exit_code, "stopped"

@@ -1,0 +1,220 @@
+"""Processes that run a call together."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from tasks.config.roles import Role
+from tasks.errors import Failed, Lost, Stopped
+from tasks.processes.request import ComputeProcess, Limits, Request
+from tasks.processes.workbench import BEAT
+from tasks.store.staging import Staging
+
+FROZEN_SECONDS = 30.0
+"""Seconds without a message after which a process of a gang counts as frozen."""
+
+ATTRIBUTION_SECONDS = 10.0
+"""Seconds in which the process is looked for that another one reported as lost."""
+
+REMIND_EVERY = 10.0
+"""Seconds between reminders while the current step is awaited after a signal."""
+
+MOST_REPLACED = 3
+"""How often processes are replaced before the chief has reported progress."""
+
+OnReport = Callable[..., None]
+"""Called with a process' reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
+
+
+class Gang:
+    """Processes that run a call together: all end when one fails, and only the chief (rank 0) writes.
+
+    Those whose role serves end when the others have ended; one whose role is replaced is started again alone.
+    """
+
+    def __init__(self, start: Callable[[int], ComputeProcess], roles: Sequence[Role]) -> None:
+        """Create a gang; `start` returns a new process for a rank."""
+        self.processes = [start(rank) for rank in range(len(roles))]
+        self.roles = tuple(roles)
+        self._start = start
+        self._reason: BaseException | None = None
+        self._deadline = float("inf")
+        self._lost: tuple[Lost, float] | None = None
+        """What a process reported of another that does not answer, and when."""
+        self._replaced = 0
+        """Number of processes that were replaced since the chief has reported progress."""
+
+    def call(
+        self,
+        work: str,
+        staging: Staging | None,
+        journal: Path,
+        arguments: tuple[Any, ...],
+        *,
+        limits: Limits,
+        on_report: OnReport,
+        stop: Callable[[], int] = lambda: 0,
+        say: Callable[[str], None] = lambda line: None,
+        threads: int | None = None,
+        layout: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call `module:function` in every process, and return the chief's result.
+
+        Args:
+            staging: the chief's staging; None for work that writes nothing.
+            on_report: receives progress, measurements and log lines.
+            stop: returns the number of the signal after which to stop, or 0.
+            say: called with lines for the user: a process is replaced; the current step is awaited after a signal.
+            threads: threads of TensorFlow; None for those of the crew.
+            layout: recorded by the work.
+
+        Raises:
+            Lost: a process was killed.
+            Failed: a process crashed, or the time-out has passed.
+            Stopped: after a signal, when the processes have saved and exited or `limits.grace` has passed.
+
+        An error raised by the work is raised again.
+        """
+
+        def request(process: ComputeProcess) -> Request:
+            chief = process.rank == 0
+            return Request(
+                work,
+                staging if chief else None,
+                journal if chief else None,
+                threads or process.threads,
+                arguments,
+                layout or {},
+                self.roles[process.rank].name,
+                process.rank,
+                tuple(role.name for role in self.roles),
+                tuple(one.address for one in self.processes),
+            )
+
+        for process in self.processes:
+            process.call(request(process))
+        started, reminded, outcome = time.monotonic(), 0.0, None
+        working = {process.connection: process for process in self.processes}
+        while any(not self.roles[process.rank].serves for process in working.values()):
+            ready = wait(list(working), 0.1)  # type: ignore[arg-type]
+            for process in self.processes:
+                for line in process.lines():
+                    on_report("log", process.rank, line)
+            for connection in ready:
+                process = working[connection]  # type: ignore[index]
+                try:
+                    kind, *values = process.connection.recv()
+                except (EOFError, OSError):
+                    del working[process.connection]
+                    new = self._replacement(process, work, say)
+                    new.call(request(new))
+                    working[new.connection] = new
+                    continue
+                process.seen = time.monotonic()
+                serves = self.roles[process.rank].serves
+                if kind == "done":
+                    del working[process.connection]
+                    outcome = values[0] if process.rank == 0 else outcome
+                elif kind == "error" and isinstance(values[0], Lost) and len(self.processes) > 1:
+                    del working[process.connection]
+                    self._lost = self._lost or (values[0], time.monotonic())
+                elif kind == "stopped" and serves:
+                    del working[process.connection]
+                    self._request_stop(values[0].signal_number, Stopped(values[0].signal_number), limits)
+                elif kind != "alive":
+                    self._handle(process, work, kind, values, on_report)
+            now = time.monotonic()
+            self._raise_if_lost(working.values(), work)
+            if self._reason is None and (number := stop()):
+                self._request_stop(number, Stopped(number), limits)
+                reminded = now
+            if self._reason is None and now - started > limits.seconds:
+                self._request_stop(signal.SIGTERM, _late(work, limits), limits)
+            if isinstance(self._reason, Stopped) and now - reminded > REMIND_EVERY:
+                left = self._deadline - now
+                say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
+                reminded = now
+            if now > self._deadline:
+                assert self._reason is not None
+                raise self._reason
+        if self._lost is not None:  # all have reported one another
+            raise self._reason or self._lost[0]
+        return outcome
+
+    def kill(self) -> None:
+        """Kill all processes."""
+        for process in self.processes:
+            process.kill()
+
+    def close(self) -> None:
+        """End all processes, of which those that serve are still working."""
+        for process, role in zip(self.processes, self.roles, strict=True):
+            if role.serves:
+                process.kill()
+            else:
+                process.close()
+
+    def _name(self, process: ComputeProcess) -> str:
+        """Return how an error names a process: of several, by rank and host."""
+        return "its process" if len(self.processes) == 1 else f"rank {process.rank} on {process.host}"
+
+    def _replacement(self, process: ComputeProcess, work: str, say: Callable[[str], None]) -> ComputeProcess:
+        """Return a new process for one that ended without a result; raise its error where it is not replaced."""
+        error = self._reason or process.death(work, self._name(process))
+        self._replaced += 1
+        if not self.roles[process.rank].replaced or self._reason is not None or self._replaced > MOST_REPLACED:
+            raise error
+        assert isinstance(error, Failed)
+        say(f"{error.saw.partition(';')[0]}; starting another, the training goes on")
+        process.kill()
+        self.processes[process.rank] = self._start(process.rank)
+        return self.processes[process.rank]
+
+    def _raise_if_lost(self, working: Iterable[ComputeProcess], work: str) -> None:
+        """Raise `Lost` where a process is frozen, or where one reports that another does not answer.
+
+        The one that does not answer is waited for a moment, to name it by what happened to it.
+        """
+        limit = FROZEN_SECONDS if self._lost is None else 3 * BEAT
+        for process in working:
+            silent = process.seen is not None and time.monotonic() - process.seen > limit
+            if len(self.processes) > 1 and silent:
+                saw = f"{self._name(process)} has not answered for {limit:.0f} s"
+                raise self._reason or Lost(work, saw, "a compute process must answer", f"see {process.log}")
+        if self._lost is not None and time.monotonic() - self._lost[1] > ATTRIBUTION_SECONDS:
+            raise self._reason or self._lost[0]
+
+    def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
+        """Send a signal to all processes but those that serve, and set the deadline.
+
+        They ignore SIGHUP, which a terminal sends to all.
+        """
+        self._reason, self._deadline = reason, time.monotonic() + limits.grace
+        for process, role in zip(self.processes, self.roles, strict=True):
+            if not role.serves:
+                process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
+
+    def _handle(self, process: ComputeProcess, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
+        if kind == "progress":
+            self._replaced = 0
+        if kind == "stopped":
+            stopped: Stopped = values[0]
+            if isinstance(self._reason, Stopped):
+                raise Stopped(self._reason.signal_number, stopped.saved)
+            raise self._reason or stopped
+        if kind == "error":
+            raise values[0]
+        if kind == "crash":
+            raise Failed(work, values[0], "this is a bug of ours", f"report it with {process.log}")
+        on_report(kind, *values)
+
+
+def _late(work: str, limits: Limits) -> Failed:
+    return Failed(
+        limits.field, f"{work} ran past {limits.seconds:.0f} s", "a stage ends in time", "raise it, run again"
+    )

@@ -1,0 +1,94 @@
+"""A compute process of this host."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psutil
+
+from tasks.errors import Failed, Lost
+from tasks.processes.fork_server import fork_server
+from tasks.processes.request import Request
+
+CLOSE_SECONDS = 10.0
+"""Seconds that an idle process may take to exit after its connection is closed."""
+
+TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl")
+"""Prefixes of log lines of TensorFlow's C++ code, which stay in the log file and are not shown."""
+
+
+class Process:
+    """A compute process and the connection to it."""
+
+    def __init__(self, stage: str, log: Path, threads: int, rank: int = 0, address: str = "127.0.0.1:0") -> None:
+        parent_end, child_end = Pipe()
+        self.connection: Connection = parent_end
+        self.log, self.threads, self.rank, self.address = log, threads, rank, address
+        self.host = socket.gethostname()
+        self.seen: float | None = None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # TensorFlow leaves files in the folder for temporary files, and a process may be killed
+        self._temporary = tempfile.TemporaryDirectory(prefix=f"millrace-{stage}-", ignore_cleanup_errors=True)
+        server = fork_server(threads, log.with_name("fork-server.log"))
+        with open(log, "ab") as output:
+            self._read_to = output.tell()
+            self.process = server.fork(stage, child_end.fileno(), output.fileno(), self._temporary.name)
+        child_end.close()
+
+    def call(self, request: Request) -> None:
+        """Send a request."""
+        self.connection.send(request)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        if (pid := self.process.begun()) is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for process in psutil.Process(pid).children(recursive=True):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.connection.close()
+        self._temporary.cleanup()
+
+    def close(self) -> None:
+        """Close the connection and wait until the process exits; kill it after `CLOSE_SECONDS`."""
+        self.connection.close()
+        if self.process.wait(CLOSE_SECONDS) is None:
+            self.kill()
+        self._temporary.cleanup()
+
+    def lines(self) -> Iterator[str]:
+        """Yield complete lines written to the log since the last call, without those of TensorFlow's C++ code."""
+        if self.log.stat().st_size == self._read_to:
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read_to += len(line)
+                text = line.decode(errors="replace").rstrip()
+                if text and not TENSORFLOW_LOG.match(text):
+                    yield text
+
+    def death(self, work: str, name: str) -> Failed:
+        """Return the error for a process, called `name` in it, that ended without a result."""
+        code = self.process.wait()
+        assert code is not None
+        saw = f"{name} was killed by signal {-code}" if code < 0 else f"{name} left with code {code}"
+        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        kind = Lost if code < 0 else Failed
+        return kind(work, f"{saw}; last log line: {last[0]}", "a compute process must answer", f"see {self.log}")

@@ -1,0 +1,88 @@
+"""A call of a compute process, its time limits, and what a gang needs to know of each of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tasks.errors import Failed
+from tasks.store.staging import Staging
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time limits of a call."""
+
+    field: str = "resources.timeout"
+    """The config field that limits it."""
+    seconds: float = 86_400.0
+    grace: float = 120.0
+    """Seconds from a signal or the time-out until a process that has not exited is killed."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of `function(bench, *arguments)`, given as `module:function`."""
+
+    work: str
+    staging: Staging | None
+    journal: Path | None
+    threads: int
+    arguments: tuple[Any, ...]
+    layout: dict[str, Any]
+    role: str = "chief"
+    rank: int = 0
+    peers: tuple[str, ...] = ("chief",)
+    """The roles of all processes of the gang, by rank."""
+    addresses: tuple[str, ...] = ("127.0.0.1:0",)
+    """`host:port` on which each process of the gang may listen, by rank."""
+
+
+class Sender(Protocol):
+    """A connection to a process; `multiprocessing.connection.wait` waits for its messages."""
+
+    def fileno(self) -> int: ...
+
+    def recv(self) -> Any: ...
+
+
+class ComputeProcess(Protocol):
+    """A process of a gang: of this host (`local.Process`) or of another (`meeting.RemoteProcess`)."""
+
+    rank: int
+    host: str
+    """Name of its host, for errors."""
+    address: str
+    """`host:port` on which it may listen."""
+    threads: int
+    log: Path
+    seen: float | None
+    """Time of its last message, on the monotonic clock."""
+
+    @property
+    def connection(self) -> Sender:
+        """Its messages: `("done", result)`, `("error", error)`, `("stopped", stopped)`, `("crash", text)`,
+        `("alive",)`, and reports for `OnReport`."""
+        ...
+
+    def call(self, request: Request) -> None:
+        """Send a request."""
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+
+    def kill(self) -> None:
+        """Kill it and its children."""
+
+    def close(self) -> None:
+        """End it after its call."""
+
+    def lines(self) -> Iterable[str]:
+        """Return the lines of its log since the last call of this method."""
+        ...
+
+    def death(self, work: str, name: str) -> Failed:
+        """Return the error for a process, called `name` in it, that ended without a result."""
+        ...
