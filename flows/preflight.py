@@ -15,6 +15,7 @@ def check(flow: str, config: Config, home: Home) -> None:
     """Check that a flow can run with this config; raises `Refused`."""
     check_release(flow, config.release.model, home)
     check_source(flow, config)
+    check_cluster(config)
 
 
 def check_release(flow: str, model: str | None, home: Home) -> None:
@@ -44,3 +45,18 @@ def check_source(flow: str, config: Config) -> None:
     needs.check_snapshot(features, config.snapshot.kind)
     if flow != "dataset":
         needs.check_task(features, config.model.task, config.train)
+
+
+def check_cluster(config: Config) -> None:
+    """Check that this host is the first of `train.cluster.hosts`, which runs the flow."""
+    from tasks.processes.places import is_here
+
+    cluster = config.train.cluster
+    if cluster is None:
+        return
+    if not cluster.hosts:
+        rule = "`millrace run` has no hosts from the environment"
+        raise Refused("train.cluster.hosts", "nothing", rule, "name them, or use `millrace worker` on each host")
+    if not is_here(cluster.chief):
+        rule = "the first host runs the flow, and this is another"
+        raise Refused("train.cluster.hosts", cluster.chief, rule, "run `millrace worker` here, and the flow there")

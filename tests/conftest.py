@@ -27,6 +27,7 @@ from tasks.tracking.runs import make_database
 from tests.homes import CommandHome, finished_home
 from tests.registries import RegistryHome
 from tests.stacks import Up, free_ports
+from tests.tiny import write_snapshot
 
 Kind = TypeVar("Kind", bound=Artifact)
 
@@ -216,6 +217,13 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
     }
     (root / "manifest.json").write_bytes(pretty(manifest))
     return kind("0" * 64, root, kind.kind)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """Ten training images of two classes (`tests.tiny`)."""
+    bench = workbench(tmp_path_factory.mktemp("tiny") / "snapshot")
+    return published(Snapshot, bench, write_snapshot(bench))
 
 
 @pytest.fixture(scope="session")

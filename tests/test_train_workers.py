@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import psutil
 import pytest
 
-from tasks.artifacts import Outcome, Snapshot
-from tasks.config import MlpModel
+from tasks.artifacts import Snapshot
 from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, OneDevice, Sgd
 from tasks.data import open_snapshot
 from tasks.errors import Lost, Stopped
@@ -21,79 +18,27 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training import engines
-from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
 from tests.homes import DIGITS, CommandHome, compute_processes
 from tests.stacks import wait
-from tests.tiny import CONFIG, MODEL, files, write_snapshot
-
-PLAIN = MlpModel(units=(8, 8))
-TWO = MultiWorker(workers=2)
-
-
-@pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
-    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
-    return publish(Snapshot, bench, write_snapshot(bench))
-
-
-class Training:
-    """A training by a gang; `at` is called with each step that is reported, and with the processes' ids."""
-
-    def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
-        self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
-        self.scores: dict[int, dict[str, float]] = {}
-
-    def __call__(
-        self,
-        model: MlpModel = PLAIN,
-        at: Callable[[int, list[int]], None] = lambda step, processes: None,
-        **options: Any,
-    ) -> Outcome:
-        config = CONFIG.model_copy(update={"strategy": TWO, **options})
-        roles = config.strategy.roles
-        journal = self.crew.logs / "journal.jsonl"
-        with self.crew.gang("train", roles) as gang:
-
-            def on_report(kind: str, *values: Any) -> None:
-                if kind == "progress":
-                    at(values[0], [process.process.begun() or 0 for process in gang.processes])
-
-            return gang.call(
-                "tasks.training.fit:fit",
-                self.bench.staging,
-                journal,
-                (self.snapshot, model, config, 5),
-                limits=Limits("resources.timeout", 120),
-                on_report=on_report,
-            )
+from tests.tiny import CONFIG, MODEL, files
+from tests.training import PLAIN, Training, distance, send
 
 
 @pytest.fixture
-def training(snapshot: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
+def training(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
     """`training(name)`: a training on a workbench of its own."""
-    return lambda name: Training(snapshot, benches(name), tmp_path / f"{name}-logs")
-
-
-def weights(bench: Workbench) -> list[np.ndarray]:
-    """The model's and the optimizer's variables after the last step, without dropout's seeds."""
-    state = unpack((bench.staging.root / STATE).read_bytes())[2]
-    return [values.astype(np.float64) for _, values in sorted(state.items()) if values.dtype != np.uint32]
-
-
-def distance(one: Workbench, other: Workbench) -> float:
-    pairs = zip(weights(one), weights(other), strict=True)
-    return max(float(np.abs(a - b).max()) for a, b in pairs)
+    return lambda name: Training(tiny, benches(name), tmp_path / f"{name}-logs")
 
 
 def test_two_workers_equal_one_device(
-    snapshot: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+    tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
 ) -> None:
     options = {"optimizer": Sgd(), "clip_norm": 0.5, "steps": None, "epochs": 3}
     one, two = benches("one"), training("two")
-    fit(one, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     two(**options)
     assert distance(one, two.bench) < 3e-7
     assert (one.staging.root / "state/ledger.jsonl").read_bytes() == files(two.bench)["state/ledger.jsonl"]
@@ -106,18 +51,6 @@ LONG = {
     "log_every": 50,
     "evaluate_every": 1000,
 }
-
-
-def send(number: int, rank: int, step: int) -> Callable[[int, list[int]], None]:
-    """Send a signal to the process of a rank when this step is reported, once."""
-    sent: list[int] = []
-
-    def at(reached: int, processes: list[int]) -> None:
-        if reached >= step and not sent:
-            psutil.Process(processes[rank]).send_signal(number)
-            sent.append(reached)
-
-    return at
 
 
 @pytest.mark.parametrize(
@@ -160,17 +93,17 @@ def test_a_frozen_worker_is_named_within_a_minute(rank: int, training: Callable[
 
 
 def test_resized_between_attempts_it_is_fed_the_same_batches(
-    snapshot: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+    tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
 ) -> None:
     """One process, two, three, then one: no example is lost or repeated, and the weights are equal within rounding."""
     options = {"optimizer": Sgd(), "steps": 40, "batch_size": 6, "checkpoint": CheckpointConfig(every=5)}
     one, resized = benches("one"), training("resized")
-    fit(one, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     for workers, step in ((2, 10), (3, 20)):
         with pytest.raises(Lost):
             layout = {"strategy": MultiWorker(workers=workers)}
             resized(PLAIN, at=send(signal.SIGKILL, workers - 1, step), **{**options, **layout})
-    fit(resized.bench, snapshot, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    fit(resized.bench, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     assert distance(one, resized.bench) < 3e-7
     assert files(one)["state/ledger.jsonl"] == files(resized.bench)["state/ledger.jsonl"]
 
@@ -184,12 +117,12 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
     return engine.score(reader.reader("validation", 1, order="stored").batches())
 
 
-def test_validation_has_the_same_numbers_at_any_number_of_processes(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapshot, tmp_path: Path) -> None:
     scores = []
     for strategy in (OneDevice(), MultiWorker(workers=2), MultiWorker(workers=3)):
         roles = strategy.roles
         with Crew(tmp_path, 1).gang("score", roles) as gang:
-            arguments = (snapshot, strategy)
+            arguments = (tiny, strategy)
             work = f"{__name__}:score"
             found = gang.call(work, None, tmp_path / "journal", arguments, limits=Limits(), on_report=lambda *_: None)
         scores.append(found)

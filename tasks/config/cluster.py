@@ -15,9 +15,10 @@ Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$")]
 class ClusterConfig(Section):
     """The hosts of a training; on each runs `millrace worker PRESET.yaml`."""
 
-    hosts: Annotated[tuple[Address, ...], LISTED, Field(min_length=2, max_length=1024)]
-    """Name or address of the host of each process, by rank. The first one runs the flow and writes the store.
-    `host:port` sets the port on which the process listens to the others; otherwise a free one is chosen."""
+    hosts: Annotated[tuple[Address, ...], LISTED, Field(max_length=1024)] = ()
+    """Name or address of the host of each process, by rank; default: those of the environment (TF_CONFIG, Slurm,
+    Kubernetes). The first one runs the flow and writes the store. `host:port` sets the port on which the process
+    listens to the others; otherwise a free one is chosen."""
 
     port: Port = 7400
     """Port of the first host at which the others meet it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -86,6 +86,9 @@ class Schedule(Section):
 class Strategy(Section):
     """The distribution of a step over devices."""
 
+    exact: ClassVar[bool] = True
+    """Whether the result depends on the config and the examples alone; then a strategy is not part of the digest."""
+
     @property
     def processes(self) -> int:
         """Compute processes of a training."""
@@ -153,7 +156,39 @@ class Tpu(Strategy):
     """Number of its cores."""
 
 
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu, BY_KIND]
+class ParameterServer(Strategy):
+    """Asynchronous: servers hold the parameters, each worker computes whole steps
+    (tf.distribute.ParameterServerStrategy). Resumable, not exact: the result depends on the order of the updates."""
+
+    exact: ClassVar[bool] = False
+
+    kind: Literal["parameter_server"] = "parameter_server"
+    """Distribution of a step over devices."""
+    workers: Annotated[int, Field(ge=1, le=1024)] = 2
+    """Processes that compute steps; one that is lost is replaced while the others go on."""
+    servers: Annotated[int, NOT_IDENTITY, Field(ge=1, le=1024)] = 1
+    """Processes that hold the parameters and optimizer state."""
+    min_shard_bytes: Annotated[int, NOT_IDENTITY, Field(ge=1)] = 256 << 10
+    """A variable is cut into pieces of at least so many bytes, one for each server at most."""
+
+    @property
+    def processes(self) -> int:
+        """The chief, the workers and the servers."""
+        return 1 + self.workers + self.servers
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that compute a step together: each worker computes its own."""
+        return 1
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The parts of its processes, by rank."""
+        worker, server = Role("worker", serves=True, replaced=True), Role("server", serves=True)
+        return CHIEF, *[worker] * self.workers, *[server] * self.servers
+
+
+StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu | ParameterServer, BY_KIND]
 
 
 class EarlyStopping(Section):
@@ -260,6 +295,8 @@ class TrainConfig(Section):
         """Return whether a field is part of the digest; `evaluate_every` is where evaluations select or end."""
         if name == "evaluate_every":
             return self.select == "best" or self.early_stopping is not None
+        if name == "strategy":
+            return not self.strategy.exact
         return name != "continue_from" and super().decides(name)
 
     def fit(self, task: str) -> None:
@@ -286,10 +323,24 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def asynchronous_steps(self) -> TrainConfig:
+        if not self.strategy.exact:
+            if self.jit:
+                remedy = "set train.jit to false, or use another strategy"
+                raise Conflict("jit", True, "cannot compile steps whose variables are on servers", remedy)
+            if self.continue_from is not None:
+                rule = "promises the bytes of one longer training, which an asynchronous one has not"
+                raise Conflict("continue_from", self.continue_from, rule, "leave it out, or use another strategy")
+        return self
+
+    @model_validator(mode="after")
     def a_host_for_each_process(self) -> TrainConfig:
-        if self.cluster is not None and len(self.cluster.hosts) != self.strategy.processes:
+        if self.cluster is None:
+            return self
+        named = len(self.cluster.hosts)
+        if self.strategy.processes == 1 or (named and named != self.strategy.processes):
             rule = f"a strategy {self.strategy.kind} of {self.strategy.processes} processes needs as many hosts"
-            raise Conflict("cluster.hosts", len(self.cluster.hosts), rule, "name as many, or leave out train.cluster")
+            raise Conflict("cluster.hosts", named, rule, "name as many, or leave out train.cluster")
         return self
 
     @model_validator(mode="after")

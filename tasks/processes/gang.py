@@ -96,6 +96,12 @@ class Gang:
                 tuple(one.address for one in self.processes),
             )
 
+        def replace(process: ComputeProcess, error: Failed) -> None:
+            del working[process.connection]
+            new = self._replacement(process, error, say)
+            new.call(request(new))
+            working[new.connection] = new
+
         for process in self.processes:
             process.call(request(process))
         started, reminded, outcome = time.monotonic(), 0.0, None
@@ -110,10 +116,7 @@ class Gang:
                 try:
                     kind, *values = process.connection.recv()
                 except (EOFError, OSError):
-                    del working[process.connection]
-                    new = self._replacement(process, work, say)
-                    new.call(request(new))
-                    working[new.connection] = new
+                    replace(process, process.death(work, self._name(process)))
                     continue
                 process.seen = time.monotonic()
                 serves = self.roles[process.rank].serves
@@ -129,7 +132,8 @@ class Gang:
                 elif kind != "alive":
                     self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
-            self._raise_if_lost(working.values(), work)
+            for process in self._frozen(working.values()):
+                replace(process, self._silence(process, work))
             if self._reason is None and (number := stop()):
                 self._request_stop(number, Stopped(number), limits)
                 reminded = now
@@ -163,31 +167,36 @@ class Gang:
         """Return how an error names a process: of several, by rank and host."""
         return "its process" if len(self.processes) == 1 else f"rank {process.rank} on {process.host}"
 
-    def _replacement(self, process: ComputeProcess, work: str, say: Callable[[str], None]) -> ComputeProcess:
-        """Return a new process for one that ended without a result; raise its error where it is not replaced."""
-        error = self._reason or process.death(work, self._name(process))
+    def _replacement(self, process: ComputeProcess, error: Failed, say: Callable[[str], None]) -> ComputeProcess:
+        """Return a new process for one that was lost; raise the error where its role is not replaced."""
         self._replaced += 1
         if not self.roles[process.rank].replaced or self._reason is not None or self._replaced > MOST_REPLACED:
-            raise error
-        assert isinstance(error, Failed)
-        say(f"{error.saw.partition(';')[0]}; starting another, the training goes on")
+            raise self._reason or error
+        say(f"{str(error.saw).partition(';')[0]}; starting another, the training goes on")
         process.kill()
         self.processes[process.rank] = self._start(process.rank)
         return self.processes[process.rank]
 
-    def _raise_if_lost(self, working: Iterable[ComputeProcess], work: str) -> None:
-        """Raise `Lost` where a process is frozen, or where one reports that another does not answer.
+    def _frozen(self, working: Iterable[ComputeProcess]) -> list[ComputeProcess]:
+        """Return the processes that have not answered for a time, shorter where another one reports that one is lost.
 
         The one that does not answer is waited for a moment, to name it by what happened to it.
         """
-        limit = FROZEN_SECONDS if self._lost is None else 3 * BEAT
-        for process in working:
-            silent = process.seen is not None and time.monotonic() - process.seen > limit
-            if len(self.processes) > 1 and silent:
-                saw = f"{self._name(process)} has not answered for {limit:.0f} s"
-                raise self._reason or Lost(work, saw, "a compute process must answer", f"see {process.log}")
         if self._lost is not None and time.monotonic() - self._lost[1] > ATTRIBUTION_SECONDS:
             raise self._reason or self._lost[0]
+        if len(self.processes) == 1:
+            return []
+        since = time.monotonic() - self._patience
+        return [process for process in working if process.seen is not None and process.seen < since]
+
+    @property
+    def _patience(self) -> float:
+        """Seconds without a message after which a process counts as frozen."""
+        return FROZEN_SECONDS if self._lost is None else 3 * BEAT
+
+    def _silence(self, process: ComputeProcess, work: str) -> Lost:
+        saw = f"{self._name(process)} has not answered for {self._patience:.0f} s"
+        return Lost(work, saw, "a compute process must answer", f"see {process.log}")
 
     def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
         """Send a signal to all processes but those that serve, and set the deadline.

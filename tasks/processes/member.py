@@ -59,11 +59,11 @@ class Member:
             Stopped: a signal came while nothing was computed.
         """
         while True:
-            with_chief = self._connect()
+            channel = self._connect()
             try:
-                end = self._attend(with_chief)
+                end = self._attend(channel)
             finally:
-                with_chief.close()
+                self._leave(channel)
             if end is not None:
                 return end
             self.say(f"{self.cluster.chief} is lost; waiting for it")
@@ -91,19 +91,21 @@ class Member:
     def _join(self, channel: Channel) -> Channel:
         """Say who this is; raise the chief's refusal."""
         self._port = HeldPort(channel.own_host, self.cluster.port_of(self.rank))
-        joining = {
-            "rank": self.rank,
-            "host": socket.gethostname(),
-            "address": self._port.address,
-            "expects": self.expects,
-        }
-        channel.send("join", joining)
-        answer, *values = channel.recv()
-        if answer == "refused":
-            channel.close()
-            raise error_from_json(values[0], self.cluster.chief)
+        who = {"rank": self.rank, "host": socket.gethostname(), "address": self._port.address, "expects": self.expects}
+        try:
+            channel.send("join", who)
+            answer, *values = channel.recv()
+            if answer == "refused":
+                raise error_from_json(values[0], self.cluster.chief)
+        except BaseException:
+            self._leave(channel)
+            raise
         self.say(f"rank {self.rank} has joined {self.cluster.chief}:{self.cluster.port}")
         return channel
+
+    def _leave(self, channel: Channel) -> None:
+        channel.close()
+        self._port.close()
 
     def _attend(self, channel: Channel) -> End | None:
         """Serve calls until the run has ended; return None where the chief is lost."""
@@ -137,7 +139,6 @@ class Member:
         finally:
             if process is not None:
                 process.kill()
-            self._port.close()
         return None
 
     def _start(self, channel: Channel, stage: str, values: dict[str, Any]) -> Process | None:
@@ -149,6 +150,7 @@ class Member:
             return None
         process = Process(stage, self.logs / f"{stage}-{self.rank}.log", self.threads, self.rank, self._port.address)
         process.call(request)
+        self.say(f"{stage}: computing as rank {self.rank} of {len(request.peers)}")
         return process
 
     def _relay(self, channel: Channel, process: Process, ready: bool) -> Process | None:

@@ -38,12 +38,12 @@ def find_place(config: TrainConfig, variables: Mapping[str, str]) -> Place:
     """
     given = next((place for source in SOURCES if (place := source(variables, config)) is not None), None)
     cluster = config.cluster
-    if cluster is None:
+    if cluster is None or not cluster.hosts:
         if given is None:
             rule = "the hosts are those of train.cluster.hosts, TF_CONFIG, Slurm or a Kubernetes Indexed Job"
             raise Refused("train.cluster", "nothing", rule, "set one of them, or use `millrace run` on one host")
         hosts, rank, by = given
-        cluster = ClusterConfig(hosts=tuple(hosts))
+        cluster = (cluster or ClusterConfig()).model_copy(update={"hosts": tuple(hosts)})
     else:
         rank, by = (given[1], given[2]) if given is not None else rank_of(cluster, variables)
     size, processes = len(cluster.hosts), config.strategy.processes
@@ -120,7 +120,7 @@ def kubernetes(variables: Mapping[str, str], config: TrainConfig) -> Given | Non
         return None
     rank, name = _integer("JOB_COMPLETION_INDEX", text), socket.getfqdn()
     first, dot, domain = name.partition(".")
-    if config.cluster is not None:
+    if config.cluster is not None and config.cluster.hosts:
         return list(config.cluster.hosts), rank, "JOB_COMPLETION_INDEX"
     if not first.endswith(f"-{rank}") or not dot:
         rule = f"a pod of an Indexed Job with a subdomain is named JOB-{rank}.SERVICE"

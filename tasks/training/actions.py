@@ -70,6 +70,10 @@ class Log:
         if last.loss_scales is not None:
             metrics["train/loss_scale"] = float(last.loss_scales[-1])
             metrics["train/skipped_updates"] = float(meter.skipped)
+        if meter.staleness:
+            metrics["train/staleness"] = float(np.mean(meter.staleness))
+            metrics["train/staleness_max"] = float(max(meter.staleness))
+            metrics["train/repeated_updates"] = float(last.repeated)
         if meter.steps and meter.seconds:
             metrics |= {
                 "train/step_ms": 1e3 * meter.seconds / meter.steps,

@@ -45,12 +45,14 @@ def fit(
     from tasks.models.features import output_size
     from tasks.models.forward import max_batch_size
 
+    cluster = Cluster(bench.rank, bench.addresses)
+    if config.strategy.roles[bench.rank].serves:
+        engines.serve(config, cluster, bench.stopping)  # until it is killed
     snapshot = open_snapshot(examples.path)
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress = Progress(plan, bench.progress, bench.measure)
     progress.begin()
-    cluster = Cluster(bench.rank, bench.addresses)
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
 
     best = BestWeights(config)

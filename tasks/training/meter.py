@@ -36,6 +36,11 @@ class StepSums:
     """Whether each step's update was skipped, as its float16 gradient was not finite; None: no step was."""
     loss_scales: NDArray[np.float64] | None = None
     """The loss scale of each step; None where losses are not scaled."""
+    staleness: NDArray[np.int64] | None = None
+    """Of asynchronous steps: how many updates of others were applied between the reading of a step's parameters and
+    its own update; None where steps are synchronous."""
+    repeated: int = 0
+    """Updates of this process' life that were applied once more, as a worker was lost after it had applied one."""
 
     @property
     def steps(self) -> int:
@@ -63,6 +68,8 @@ class Meter:
     """Number of skipped updates since the first step."""
     skipped_last: int = 0
     """Number of skipped updates since the last one that was not."""
+    staleness: list[int] = field(default_factory=list)
+    """Of each asynchronous step since the last point of the curves."""
 
     def add(self, call: StepSums) -> None:
         """Add the sums, rows and times of a call."""
@@ -75,6 +82,8 @@ class Meter:
         for skipped in [] if call.skipped is None else call.skipped.tolist():
             self.skipped += skipped
             self.skipped_last = self.skipped_last + 1 if skipped else 0
+        if call.staleness is not None:
+            self.staleness += call.staleness.tolist()
         if self.last is not None:  # the first call of a process compiles: it is not timed
             self.seconds += call.seconds
             self.waited += call.waited
@@ -90,7 +99,7 @@ class Meter:
 
     def clear(self) -> None:
         """Reset sums and times after a point of the curves."""
-        self.sums = {}
+        self.sums, self.staleness = {}, []
         self.seconds = self.waited = 0.0
         self.steps = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-ENGINES = dict.fromkeys(("one_device", "mirrored", "multi_worker", "tpu"), "tensorflow")
+ENGINES = {
+    **dict.fromkeys(("one_device", "mirrored", "multi_worker", "tpu"), "tensorflow"),
+    "parameter_server": "parameter_server",
+}
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 
@@ -64,6 +67,14 @@ def build(
     config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> Engine:
     """Create the engine of a config, with a model initialised by the seed."""
-    module = importlib.import_module(f"{__name__}.{ENGINES[config.strategy.kind]}")
-    engine: Engine = module.build(config, model, snapshot, plan, seed, cluster)
+    engine: Engine = _module(config).build(config, model, snapshot, plan, seed, cluster)
     return engine
+
+
+def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
+    """Work for the chief until this process is killed, as a process whose role serves; raises `Stopped`."""
+    _module(config).serve(config, cluster, stopping)
+
+
+def _module(config: TrainConfig) -> Any:
+    return importlib.import_module(f"{__name__}.{ENGINES[config.strategy.kind]}")

@@ -131,7 +131,7 @@ def build(
     with strategy.scope():
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
-        optimizer = make_optimizer(config.optimizer, model, config.precision)
+        optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
 

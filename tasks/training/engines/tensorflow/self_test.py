@@ -136,7 +136,7 @@ def step_of(precision: Precision, objective: Classification | None = None) -> St
         start = keras.initializers.RandomNormal(0.0, 1.0, seed=3)
         x = keras.layers.Flatten()(keras.layers.Embedding(IDS, 4, embeddings_initializer=start)(ids))
         model = keras.Model(ids, keras.layers.Dense(2, kernel_initializer=start, dtype="float32")(x))
-    optimizer = make_optimizer(Adam(epsilon=1e-3), model, precision)
+    optimizer = make_optimizer(Adam(epsilon=1e-3), model.trainable_variables, precision)
     return Step(model, optimizer, objective or Classification("cross_entropy"), clip_norm=0.05)
 
 

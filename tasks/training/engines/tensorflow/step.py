@@ -39,6 +39,15 @@ class Step:
         """Whether the loss is scaled dynamically (Micikevicius et al., arXiv 1710.03740), as float16 needs it."""
         return isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
 
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The variables that are trained."""
+        return self.model.trainable_variables
+
+    def forward(self, batch: Batch) -> tf.Tensor:
+        """Return the model's outputs in training."""
+        return self.model(self.objective.inputs(self.model, batch), training=True)
+
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         sums = self.accumulated(batch)
@@ -69,7 +78,7 @@ class Step:
             finite &= tf.math.is_finite(norm)
         if self.clip_norm is not None:
             gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
-        self.optimizer.apply(gradients, self.model.trainable_variables)
+        self.optimizer.apply(gradients, self.variables)
         flags = {FINITE: tf.cast(finite, tf.float32), SKIPPED: tf.cast(skipped, tf.float32)}
         return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags}
 
@@ -96,10 +105,8 @@ class Step:
 
         These are float32 sums, not means, so that slices of unequal weight add up to the whole batch.
         """
-        variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            outputs = self.model(self.objective.inputs(self.model, batch), training=True)
-            scored = self.objective(batch, tf.cast(outputs, tf.float32))
+            scored = self.objective(batch, tf.cast(self.forward(batch), tf.float32))
             sums = scored.sums()
             loss = sums["loss"]
             if (
@@ -107,7 +114,7 @@ class Step:
             ):  # of the mean: the sum's gradient passes the largest float16 already with a small scale
                 loss = self.optimizer.scale_loss(loss / power_of_two(scored.losses))
         gradients = tape.gradient(
-            loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
+            loss, [variable.value for variable in self.variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]

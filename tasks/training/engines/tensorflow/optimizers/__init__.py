@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,15 @@ INITIAL_SCALE = 2.0**15
 
 
 def make_optimizer(
-    config: OptimizerConfig, model: keras.Model, precision: str = "float32"
+    config: OptimizerConfig, variables: Sequence[keras.Variable], precision: str = "float32"
 ) -> keras.optimizers.Optimizer:
-    """Create the optimizer of a config, built for the model's trainable variables; of float16 it scales the loss."""
+    """Create the optimizer of a config, built for these variables; of float16 it scales the loss."""
     import keras
 
-    optimizer: keras.optimizers.Optimizer = import_module(OPTIMIZERS[config.kind]).create(config, model)
+    optimizer: keras.optimizers.Optimizer = import_module(OPTIMIZERS[config.kind]).create(config, variables)
     if precision == "float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, INITIAL_SCALE)
-    optimizer.build(model.trainable_variables)
+    optimizer.build(variables)
     return optimizer
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import keras
 
 from tasks.config.train import Sgd
 
 
-def create(config: Sgd, model: keras.Model) -> keras.optimizers.Optimizer:
-    """Create the optimizer; it does not depend on the model."""
+def create(config: Sgd, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:
+    """Create the optimizer; it does not depend on the variables."""
     return keras.optimizers.SGD(1.0, momentum=config.momentum, nesterov=config.nesterov)

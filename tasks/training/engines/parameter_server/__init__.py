@@ -1,0 +1,34 @@
+"""The engine of asynchronous training: servers hold the parameters, workers compute the steps.
+
+Every step is computed by one worker on a whole batch: it reads the parameters, and its update is applied when it is
+ready, whatever others have applied meanwhile (Dean et al., NIPS 2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tasks.config import ModelConfig, TrainConfig
+
+if TYPE_CHECKING:
+    from tasks.data.pipeline import SnapshotReader
+    from tasks.training.engines import Engine
+    from tasks.training.group import Cluster
+    from tasks.training.plan import Plan
+
+
+def build(
+    config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> Engine:
+    """Create the engine of the chief (see `tasks.training.engines.build`)."""
+    from tasks.training.engines.parameter_server import engine
+
+    return engine.build(config, model, snapshot, plan, seed, cluster)
+
+
+def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
+    """Serve as a worker or a server until this process is killed, or `stopping`."""
+    from tasks.training.engines.parameter_server import serving
+
+    serving.serve(config, cluster, stopping)

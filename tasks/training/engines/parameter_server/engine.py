@@ -1,0 +1,219 @@
+"""The engine of the chief: schedules steps on workers, counts them, and measures their staleness."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tasks.config import ModelConfig, TrainConfig
+from tasks.config.train import ParameterServer
+from tasks.data.pipeline import SnapshotReader
+from tasks.models import build as build_model
+from tasks.training.engines import Arrays
+from tasks.training.engines.parameter_server.serving import connect
+from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
+from tasks.training.engines.tensorflow.engine import POLICY, policy, tensors
+from tasks.training.engines.tensorflow.objectives import Batch, make_objective
+from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
+from tasks.training.engines.tensorflow.seeds import SHIFT
+from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
+from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
+from tasks.training.feeding import Feed
+from tasks.training.group import Alone, Cluster, Group
+from tasks.training.ledger import hash_of
+from tasks.training.meter import Meter, StepSums
+from tasks.training.plan import Plan
+
+STALENESS = "staleness"
+
+
+@dataclass(frozen=True)
+class ServedStep(Step):
+    """A step whose parameters are read from servers, and updated there."""
+
+    shards: Shards | None = None
+    number: tf.Tensor | None = None
+    """The global step, from which dropout's seeds are derived."""
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The pieces of the variables."""
+        assert self.shards is not None
+        return self.shards.flat
+
+    def forward(self, batch: Batch) -> tf.Tensor:
+        """Return the model's outputs in training."""
+        return self.outputs(self.objective.inputs(self.model, batch), training=True)
+
+    def outputs(self, inputs: Any, *, training: bool) -> tf.Tensor:
+        """Return the model's outputs with the servers' parameters."""
+        assert self.shards is not None
+        pairs = zip(self.model.non_trainable_variables, self.shards.constants, strict=True)
+        constants = [self._constant(variable, value) for variable, value in pairs]
+        outputs, _ = self.model.stateless_call(self.shards.read(), constants, inputs, training=training)
+        return outputs
+
+    def _constant(self, variable: keras.Variable, constant: np.ndarray) -> tf.Tensor:
+        """Return a variable that is not trained; a seed is another one at every step."""
+        value = tf.constant(constant)
+        if self.number is None or not variable.path.endswith("seed_generator_state"):
+            return value
+        shift = tf.cast(tf.stack([self.number * SHIFT % 2**32, 0]), tf.uint32)
+        return value + tf.cast(shift, value.dtype)
+
+
+class ParameterServerEngine:
+    """Implements `tasks.training.engines.Engine` for the chief of an asynchronous training."""
+
+    def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
+        assert step.shards is not None
+        self.group: Group = Alone()
+        self.feed, self.position = feed, 0
+        self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._shards, self._slots = step.shards, Slots(step.optimizer, step.shards)
+        self._rate = step.optimizer.learning_rate
+        with tf.device(on_server(0)):
+            self._applied = tf.Variable(0, dtype=tf.int64)
+            """Updates that were applied, counted atomically."""
+        self._train = self._compiled(step, strategy)
+        plain, self._scored = step.objective.plain(), step.objective.sums
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def score(batch: Batch) -> dict[str, tf.Tensor]:
+            outputs = step.outputs(plain.inputs(step.model, batch), training=False)
+            return plain(batch, tf.cast(outputs, tf.float32)).sums()
+
+        self._score = score
+
+    def _compiled(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy) -> Any:
+        """Return the step of a worker: its results by name, with the updates that others applied meanwhile."""
+        apply_locally(step.optimizer)
+        count_atomically(step.optimizer)
+
+        def on_worker(batch: Batch, rate: tf.Tensor, number: tf.Tensor) -> dict[str, tf.Tensor]:
+            before = self._applied.read_value()
+            with tf.control_dependencies([before]):
+                step.optimizer.learning_rate.assign(rate)
+                numbered = ServedStep(**{**vars(step), "number": number})
+                returned = numbered(batch, lambda sums: sums)
+            with tf.control_dependencies(list(returned.values())):
+                after = self._applied.assign_add(1, read_value=True)
+            return {**returned, STALENESS: after - 1 - before}
+
+        @tf.function(autograph=False)
+        def train(batch: Batch, rate: tf.Tensor, number: tf.Tensor) -> dict[str, tf.Tensor]:
+            results: dict[str, tf.Tensor] = strategy.run(on_worker, (batch, rate, number))
+            return results
+
+        return train
+
+    def seek(self, step: int) -> None:
+        """Continue with the examples of global step `step`."""
+        self.position = step
+        self.feed.seek(step)
+        self._applied.assign(step)
+
+    def step(self, n: int) -> StepSums:
+        """Let the workers compute n steps, and wait for all."""
+        started, waited = time.perf_counter(), self.feed.waited
+        arrays = self.feed.take(n)
+        waited = self.feed.waited - waited
+        rates = self.feed.plan.rates(self.position, self.position + n)
+        fed = arrays["row"][arrays["weight"] > 0]
+        with lost_processes():
+            scheduled = [
+                self._coordinator.schedule(
+                    self._train,
+                    (
+                        tensors({name: values[k] for name, values in arrays.items()}),
+                        tf.constant(rates[k]),
+                        tf.constant(self.position + k, tf.int64),
+                    ),
+                )
+                for k in range(n)
+            ]
+            self._coordinator.join()
+            results = self._coordinator.fetch(scheduled)
+            applied = int(self._applied.numpy())
+        self.position += n
+        values = {name: np.array([result[name] for result in results], np.float64) for name in results[0]}
+        scales = values.pop(SCALE)
+        return StepSums(
+            gradient_norms=values.pop(NORM),
+            finite=values.pop(FINITE) > 0,
+            skipped=values.pop(SKIPPED) > 0,
+            loss_scales=scales if self.scales_loss else None,
+            staleness=values.pop(STALENESS).astype(np.int64),
+            repeated=applied - self.position,
+            sums=values,
+            rates=rates,
+            fed=len(fed),
+            fed_hash=hash_of(fed),
+            seconds=time.perf_counter() - started,
+            waited=waited,
+        )
+
+    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
+        """Return means over batches by name, which the workers score; sums are added in the batches' order."""
+        meter = Meter()
+        with lost_processes():
+            scheduled = [self._coordinator.schedule(self._score, (tensors(batch),)) for batch in batches]
+            self._coordinator.join()
+            for scored in self._coordinator.fetch(scheduled):
+                for name in self._scored:
+                    meter.sums[name] = meter.sums.get(name, 0.0) + float(scored[name])
+        return meter.means()
+
+    def weights(self) -> Arrays:
+        """Return the model's variables, numbered in Keras' order."""
+        with lost_processes():
+            return self._shards.arrays()
+
+    def state(self) -> Arrays:
+        """Return all variables of model and optimizer, as of one device."""
+        with lost_processes():
+            return {**self._shards.arrays(), **self._slots.arrays()}
+
+    def load(self, state: Arrays) -> None:
+        """Assign every variable from a result of `state`."""
+        with lost_processes():
+            self._shards.assign(state)
+            self._slots.assign(state)
+
+    def close(self) -> None:
+        """End the prefetching thread."""
+        self.feed.close()
+
+
+def count_atomically(optimizer: keras.optimizers.Optimizer) -> None:
+    """Let the optimizer count its updates by an atomic addition; Keras reads, adds and writes, and loses some.
+
+    A method of a Keras variable is replaced.
+    """
+    counter = getattr(optimizer, "inner_optimizer", optimizer).iterations
+    add = lambda value: counter.value.assign_add(tf.cast(value, counter.value.dtype))  # noqa: E731
+    object.__setattr__(counter, "assign_add", add)
+
+
+def build(
+    config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
+) -> ParameterServerEngine:
+    """Connect to the workers and servers, and create the engine."""
+    assert isinstance(config.strategy, ParameterServer)
+    with lost_processes():
+        strategy = connect(config.strategy, cluster)
+        objective = make_objective(model_config.task, config, snapshot)
+        with tf.device("/job:chief/replica:0/task:0/device:CPU:0"), policy(POLICY[config.precision]):
+            model = build_model(model_config, snapshot.features, seed)
+        shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)
+        with tf.device(on_server(0)):
+            optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)
+        step = ServedStep(model, optimizer, objective, config.clip_norm, config.accumulate, shards=shards)
+        return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed))

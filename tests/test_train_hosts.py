@@ -1,0 +1,242 @@
+"""Training on several hosts: found by the environment, equal on all, and exact after any of them is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import TrainConfig
+from tasks.config.cluster import ClusterConfig
+from tasks.config.train import MultiWorker, Schedule, Sgd
+from tasks.errors import Failed, Lost, Refused, Stopped
+from tasks.processes.meeting import Meeting
+from tasks.processes.member import End, Member
+from tasks.processes.places import Place, expanded, find_place
+from tasks.processes.wire import error_from_json, error_to_json, from_json, to_json
+from tasks.runs.home import Home
+from tasks.runs.journal import read
+from tasks.stage import hosts
+from tasks.store.store import Store, digest_of
+from tests.homes import DIGITS, CommandHome, compute_processes
+from tests.stacks import wait
+from tests.tiny import write_snapshot
+
+TWO = TrainConfig(steps=10, strategy=MultiWorker(workers=2))
+JOB = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, "task": {"type": "worker", "index": 0}}
+
+
+@pytest.mark.parametrize(
+    ("variables", "hosts", "rank"),
+    [
+        ({"TF_CONFIG": json.dumps(JOB)}, ("a:2222", "b:2222"), 1),
+        ({"SLURM_JOB_NODELIST": "gpu[07-08]", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, ("gpu07", "gpu08"), 1),
+        ({"JOB_COMPLETION_INDEX": "1"}, ("job-0.svc.ns", "job-1.svc.ns"), 1),
+    ],
+)
+def test_the_environment_names_the_hosts(
+    variables: dict[str, str], hosts: tuple[str, ...], rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda: "job-1.svc.ns")
+    place = find_place(TWO, variables)
+    assert (place.cluster.hosts, place.rank) == (hosts, rank)
+
+
+def test_hosts_of_the_preset_are_found_by_name_or_address() -> None:
+    named = TWO.model_copy(update={"cluster": ClusterConfig(hosts=("elsewhere.invalid", socket.gethostname()))})
+    assert find_place(named, {}).rank == 1
+    loopback = TWO.model_copy(update={"cluster": ClusterConfig(hosts=("127.0.0.1", "192.0.2.1"), port=7555)})
+    assert find_place(loopback, {}).rank == 0
+    assert find_place(loopback, {"JOB_COMPLETION_INDEX": "1"}).rank == 1
+    port_alone = TWO.model_copy(update={"cluster": ClusterConfig(port=7555)})
+    assert find_place(port_alone, {"TF_CONFIG": json.dumps(JOB)}).cluster.port == 7555
+
+
+def test_lists_of_slurm_nodes_are_expanded() -> None:
+    assert expanded("a") == ["a"]
+    assert expanded("gpu[01-03,7],login") == ["gpu01", "gpu02", "gpu03", "gpu7", "login"]
+    assert expanded("r1[08-10]-ib,b[2]") == ["r108-ib", "r109-ib", "r110-ib", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, "train.cluster: nothing; the hosts are those of"),
+        ({"TF_CONFIG": "{"}, "TF_CONFIG: {; it has cluster.worker"),
+        ({"SLURM_JOB_NODELIST": "a", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "SLURM_NTASKS: 2; a host has one"),
+        ({"SLURM_JOB_NODELIST": "a[1-3]", "SLURM_PROCID": "0", "SLURM_NTASKS": "3"}, "of 2 processes; Slurm names 3"),
+        ({"JOB_COMPLETION_INDEX": "0"}, "JOB_COMPLETION_INDEX: 0 on here; a pod of an Indexed Job"),
+    ],
+)
+def test_a_place_that_is_not_clear_is_refused(
+    variables: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda: "here")
+    with pytest.raises(Refused) as refused:
+        find_place(TWO, variables)
+    assert words in str(refused.value)
+
+
+def test_arguments_and_errors_arrive_as_they_were() -> None:
+    config = TrainConfig(steps=3, optimizer=Sgd(momentum=0.5), schedule=Schedule(warmup=1), strategy=MultiWorker())
+    for value in (config, config.strategy, 7, "bfloat16", None):
+        assert from_json(json.loads(json.dumps(to_json(value))), lambda reference: None) == value
+    handle = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")
+    assert from_json(to_json(handle), lambda reference: reference["digest"]) == "d" * 64
+    assert from_json(to_json(Model("e", Path("m"), "m")), lambda reference: None) is None
+    for error in (Lost("a", "b", "c", "d"), Failed("a", "1", "c", "d")):
+        assert str(error_from_json(error_to_json(error), "host")) == str(error)
+    with pytest.raises(AssertionError):
+        from_json({"section": "os:environ", "values": {}}, lambda reference: None)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_snapshot_is_found_in_the_own_store_or_at_the_path_of_the_chief(tmp_path: Path) -> None:
+    inputs: dict[str, Any] = {"kind": "snapshot", "parents": {}}
+    with Store(tmp_path / "chief/store").claim(Snapshot, digest_of(inputs), "digits", print, lambda: None) as claim:
+        made = claim.publish(inputs, write_snapshot(SimpleNamespace(staging=claim.staging)), {"layout": {}})  # type: ignore[arg-type]
+    place, home = Place(ClusterConfig(hosts=("a", "b")), 1, "test"), Home(tmp_path / "b")
+    shared = hosts.find(to_json(made), home, place)
+    assert shared is not None and shared.path == made.path
+    with pytest.raises(Failed, match="rank 1 reads it from its own store, or from a path shared with a; copy"):
+        hosts.find({**to_json(made), "path": "/nowhere/store/snapshot/0"}, home, place)
+    assert hosts.find(to_json(Model("e", Path("m"), "m")), home, place) is None
+
+
+class Hosts:
+    """A meeting on this host."""
+
+    def __init__(self, expects: dict[str, Any], wait: int = 60) -> None:
+        self.cluster = ClusterConfig(hosts=("127.0.0.1", "127.0.0.2"), port=free_port(), wait=wait)
+        self.meeting = Meeting(self.cluster, expects)
+
+    def member(self, folder: Path, expects: dict[str, Any], stop: Callable[[], int] = lambda: 0) -> Member:
+        return Member(self.cluster, 1, expects, folder, 1, lambda reference: None, stop, lambda line: None)
+
+
+def test_a_host_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
+    pair = Hosts({"train.steps": 10, "keras": "3.15.1"})
+    try:
+        with pytest.raises(Refused, match=r"train\.steps: 20 on .*; 127\.0\.0\.1, which runs the flow, has 10"):
+            pair.member(tmp_path, {"train.steps": 20, "keras": "3.15.1"}).serve()
+        assert pair.meeting.missing() == [1]
+    finally:
+        pair.meeting.close(0, None)
+
+
+def test_whoever_does_not_speak_the_protocol_is_left_out_and_nothing_is_executed(tmp_path: Path) -> None:
+    pair = Hosts({})
+    try:
+        for content in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02[]", b""):
+            with socket.create_connection(("127.0.0.1", pair.cluster.port)) as stranger:
+                stranger.sendall(content)
+                stranger.shutdown(socket.SHUT_WR)
+                assert stranger.recv(100) == b""
+        assert pair.meeting.missing() == [1]
+    finally:
+        pair.meeting.close(0, None)
+
+
+def test_a_host_that_does_not_come_is_named() -> None:
+    pair = Hosts({}, wait=1)
+    said: set[str] = set()
+    try:
+        with pytest.raises(Failed, match=r"rank 1 on 127\.0\.0\.2 has not joined; all hosts must join within 1 s"):
+            pair.meeting.wait(said.add)
+        assert said == {f"waiting for rank 1 on 127.0.0.2 to join at 127.0.0.1:{pair.cluster.port}"}
+    finally:
+        pair.meeting.close(0, None)
+
+
+def test_a_host_leaves_with_the_run_and_by_a_signal(tmp_path: Path) -> None:
+    pair = Hosts({})
+    stopped = pair.member(tmp_path, {}, lambda: signal.SIGTERM)
+    with pytest.raises(Stopped):
+        stopped.serve()
+    ends: list[End] = []
+    thread = threading.Thread(target=lambda: ends.append(pair.member(tmp_path, {}).serve()))
+    thread.start()
+    pair.meeting.wait(lambda line: None)
+    pair.meeting.close(3, None)
+    thread.join(10)
+    assert ends == [End(3, None)]
+
+
+class TwoHosts:
+    """Two homes, as on two hosts of a Slurm job; a training by `millrace worker` on each."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.homes = [CommandHome(folder / name, given=self._variables(rank)) for rank, name in enumerate("ab")]
+        strategy = ["--train.strategy", "{kind: multi_worker, workers: 2}"]
+        self.flags = [*strategy, "--train.steps", "400", "--train.checkpoint.every", "20", "--resources.threads", "1"]
+        self.words = ["worker", "training", DIGITS, *self.flags, "--train.cluster", f"{{port: {port}}}"]
+        self.started: list[subprocess.Popen[str]] = []
+
+    def _variables(self, rank: int) -> dict[str, str]:
+        return {"SLURM_JOB_NODELIST": "127.0.0.[1-2]", "SLURM_PROCID": str(rank), "SLURM_NTASKS": "2"}
+
+    def start(self, rank: int) -> subprocess.Popen[str]:
+        process = self.homes[rank].start(*self.words)
+        self.started.append(process)
+        return process
+
+    def trained(self, step: int) -> Callable[[], bool]:
+        journals = self.homes[0].root.glob
+        return lambda: any(point.step >= step for path in journals("runs/*/metrics.jsonl") for point in read(path))
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+
+
+@pytest.mark.slow
+def test_hosts_that_are_lost_come_back_and_the_model_has_the_same_bytes(tmp_path: Path) -> None:
+    """A worker's process is killed, then its host's command, then the chief's; then SIGTERM to a host, then again."""
+    two = TwoHosts(tmp_path)
+    try:
+        chief, other = two.start(0), two.start(1)
+        wait(two.trained(60))
+        [worker] = compute_processes(two.homes[1].root)
+        worker.kill()  # the command on its host goes on
+        wait(two.trained(120))
+        os.killpg(other.pid, signal.SIGKILL)
+        other.communicate()
+        other = two.start(1)
+        wait(two.trained(180))
+        os.killpg(chief.pid, signal.SIGKILL)
+        _, said = chief.communicate()
+        assert "rank 1 on " in said and "was killed by signal 9" in said and "its connection has ended" in said
+        chief = two.start(0)
+        wait(two.trained(260))
+        other.send_signal(signal.SIGTERM)
+        ends = [process.communicate(timeout=100)[1] for process in (chief, other)]
+        assert (chief.returncode, other.returncode) == (75, 75), ends
+        chief, other = two.start(0), two.start(1)
+        ends = [process.communicate(timeout=200)[1] for process in (chief, other)]
+        assert (chief.returncode, other.returncode) == (0, 0), ends
+    finally:
+        two.close()
+    assert not (two.homes[1].root / "store" / "model").exists()
+    unbroken = CommandHome(tmp_path / "unbroken")
+    threads = ["--resources.threads", "2"]  # of two processes on one host, each has one
+    answer = unbroken("run", "training", DIGITS, *two.flags[:-2], *threads, "--json")
+    assert answer.code == 0, answer.stderr
+    assert two.homes[0].artifacts() == unbroken.artifacts()

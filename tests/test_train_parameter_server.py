@@ -1,0 +1,119 @@
+"""Asynchronous training: equal to one device with one worker, counted exactly, and resumable after any loss."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import Snapshot
+from tasks.config import Config, identity
+from tasks.config.load import validate
+from tasks.config.train import AdamW, CheckpointConfig, OneDevice, ParameterServer, Sgd
+from tasks.errors import Lost, Refused, Stopped
+from tasks.processes import gang
+from tasks.processes.workbench import Workbench
+from tasks.runs.journal import read
+from tasks.training.engines.parameter_server.shards import pieces_of, placed
+from tasks.training.fit import fit
+from tests.tiny import CONFIG, MODEL
+from tests.training import PLAIN, Training, distance, send
+
+
+@pytest.fixture
+def training(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
+    """`training(name)`: a training on a workbench of its own."""
+    return lambda name: Training(tiny, benches(name), tmp_path / f"{name}-logs")
+
+
+def test_variables_are_cut_and_balanced_by_their_bytes() -> None:
+    assert pieces_of((1000, 10), 40_000, servers=3, min_bytes=10_000) == 3
+    assert pieces_of((1000, 10), 40_000, servers=8, min_bytes=10_000) == 4
+    assert pieces_of((2, 5000), 40_000, servers=8, min_bytes=10_000) == 2, "rows are not cut"
+    assert pieces_of((), 4, servers=8, min_bytes=1) == 1
+    assert placed([100, 10, 10, 90, 10], servers=2) == [0, 1, 1, 1, 0]
+
+
+ALONE = ParameterServer(workers=1, servers=2, min_shard_bytes=64)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": Sgd(), "clip_norm": 0.5, "steps": None, "epochs": 3},
+        pytest.param({"precision": "float16", "accumulate": 2, "optimizer": Sgd(momentum=0.9)}, marks=pytest.mark.slow),
+    ],
+)
+def test_with_one_worker_it_equals_one_device(
+    options: dict[str, Any], tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+) -> None:
+    """Pieces of variables on two servers; the state has the same names and shapes, and the ledger the same bytes."""
+    one, served = benches("one"), training("served")
+    fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    served(**options, strategy=ALONE)
+    assert distance(one, served.bench) < 1e-6
+    ledgers = [(bench.staging.root / "state/ledger.jsonl").read_bytes() for bench in (one, served.bench)]
+    assert ledgers[0] == ledgers[1]
+
+
+LONG = {
+    "steps": 600,
+    "optimizer": AdamW(),
+    "strategy": ParameterServer(workers=2, servers=2, min_shard_bytes=64),
+    "checkpoint": CheckpointConfig(every=20),
+    "log_every": 20,
+    "evaluate_every": 200,
+}
+
+
+def test_a_lost_worker_is_replaced_and_a_lost_server_resumes_from_the_checkpoint(
+    training: Callable[[str], Training],
+) -> None:
+    trained = training("trained")
+    trained(MODEL, at=send(signal.SIGKILL, 1, 100), **{**LONG, "steps": 300})
+    gone_on = "was killed by signal 9; starting another, the training goes on"
+    assert trained.said == [f"rank 1 on {trained.host} {gone_on}"]
+    *_, point = (one for one in read(trained.crew.logs / "journal.jsonl") if "train/loss" in one.metrics)
+    last = point.metrics
+    assert point.step == 300 and 0 <= last["train/staleness"] <= last["train/staleness_max"] < 50
+    assert last["train/repeated_updates"] in (0, 1), "the step that the worker was computing"
+    lines = [json.loads(line) for line in (trained.bench.staging.root / "state/ledger.jsonl").read_text().splitlines()]
+    assert sum(line["count"] for line in lines) == 300 * CONFIG.batch_size
+
+    resumed = training("resumed")
+    with pytest.raises(Lost, match=f"rank 4 on {resumed.host} was killed by signal 9"):
+        resumed(MODEL, at=send(signal.SIGKILL, 4, 100), **LONG)
+    steps: list[int] = []
+    outcome = resumed(MODEL, at=lambda step, _: steps.append(step), **LONG)
+    assert outcome.counts["steps"] == 600 and min(steps[1:]) >= 80
+
+
+def test_a_frozen_worker_is_replaced(training: Callable[[str], Training], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang, "FROZEN_SECONDS", 6.0)
+    frozen = training("frozen")
+    frozen(MODEL, at=send(signal.SIGSTOP, 2, 40), **{**LONG, "steps": 100})
+    assert frozen.said == [f"rank 2 on {frozen.host} has not answered for 6 s; starting another, the training goes on"]
+
+
+def test_a_signal_to_a_server_stops_all_at_a_saved_step(training: Callable[[str], Training]) -> None:
+    stopped = training("stopped")
+    with pytest.raises(Stopped) as stop:
+        stopped(MODEL, at=send(signal.SIGTERM, 3, 60), **{**LONG, "steps": 100_000})
+    assert stop.value.saved is not None and int(stop.value.saved.split()[1]) >= 60
+
+
+def test_its_strategy_is_part_of_the_identity_and_settings_that_it_cannot_keep_are_refused() -> None:
+    config = CONFIG.model_copy(update={"strategy": ParameterServer(workers=3, servers=2)})
+    assert identity(config)["strategy"] == {"kind": "parameter_server", "workers": 3}
+    assert "strategy" not in identity(CONFIG.model_copy(update={"strategy": OneDevice()}))
+    train = {"steps": 3, "strategy": {"kind": "parameter_server"}}
+    refusals = (({"jit": True}, "train.jit: True; cannot compile"), ({"continue_from": "abc"}, "train.continue_from"))
+    for option, words in refusals:
+        with pytest.raises(Refused) as refused:
+            validate({"name": "a", "train": {**train, **option}})
+        assert words in str(refused.value)
+    assert Config.model_validate({"name": "a", "train": train}).train.strategy.processes == 4

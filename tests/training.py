@@ -1,0 +1,79 @@
+"""Trainings by several real processes, for tests."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from tasks.artifacts import Outcome, Snapshot
+from tasks.config import MlpModel
+from tasks.config.train import MultiWorker
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.training.checkpoints import STATE, unpack
+from tests.tiny import CONFIG
+
+PLAIN = MlpModel(units=(8, 8))
+TWO = MultiWorker(workers=2)
+
+
+class Training:
+    """A training by a gang; `at` is called with each step that is reported, and with the processes' ids."""
+
+    def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
+        self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
+        self.said: list[str] = []
+        self.host = socket.gethostname()
+
+    def __call__(
+        self,
+        model: MlpModel = PLAIN,
+        at: Callable[[int, list[int]], None] = lambda step, processes: None,
+        **options: Any,
+    ) -> Outcome:
+        config = CONFIG.model_copy(update={"strategy": TWO, **options})
+        journal = self.crew.logs / "journal.jsonl"
+        with self.crew.gang("train", config.strategy.roles) as gang:
+
+            def on_report(kind: str, *values: Any) -> None:
+                if kind == "progress":
+                    at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
+
+            outcome: Outcome = gang.call(
+                "tasks.training.fit:fit",
+                self.bench.staging,
+                journal,
+                (self.snapshot, model, config, 5),
+                limits=Limits("resources.timeout", 120),
+                on_report=on_report,
+                say=self.said.append,
+            )
+            return outcome
+
+
+def weights(bench: Workbench) -> list[np.ndarray]:
+    """The model's and the optimizer's variables after the last step, without dropout's seeds."""
+    state = unpack((bench.staging.root / STATE).read_bytes())[2]
+    return [values.astype(np.float64) for _, values in sorted(state.items()) if values.dtype != np.uint32]
+
+
+def distance(one: Workbench, other: Workbench) -> float:
+    pairs = zip(weights(one), weights(other), strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def send(number: int, rank: int, step: int) -> Callable[[int, list[int]], None]:
+    """Send a signal to the process of a rank when this step is reported, once."""
+    sent: list[int] = []
+
+    def at(reached: int, processes: list[int]) -> None:
+        if reached >= step and not sent:
+            psutil.Process(processes[rank]).send_signal(number)
+            sent.append(reached)
+
+    return at
