@@ -6,8 +6,10 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
@@ -19,8 +21,10 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training import engines
 from tasks.training.fit import fit
-from tasks.training.group import Cluster
+from tasks.training.group import Alone, Cluster, Seconds
+from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
+from tasks.training.ranks import Ranks
 from tests.homes import DIGITS, CommandHome, compute_processes
 from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files
@@ -40,6 +44,9 @@ def test_two_workers_equal_one_device(
     one, two = benches("one"), training("two")
     fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     two(**options)
+    rows = two.measured["train/ranks"]
+    assert [row["rank"] for row in rows] == [0, 1]
+    assert all(0 < row["computing_ms"] < row["call_ms"] and 0 < row["reducing_ms"] < row["call_ms"] for row in rows)
     assert distance(one, two.bench) < 3e-7
     assert (one.staging.root / "state/ledger.jsonl").read_bytes() == files(two.bench)["state/ledger.jsonl"]
 
@@ -159,3 +166,30 @@ def test_the_command_starts_lost_workers_again_and_makes_the_same_model(tmp_path
     assert answer.code == 0 and answer.json["attempt"] == 2, answer.stderr
     assert broken.artifacts() == unbroken.artifacts()
     assert broken("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
+
+
+def test_the_times_of_each_process_are_measured_and_the_slow_one_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    measured: dict[str, Any] = {}
+    ranks = Ranks(10, ("a", "b", "c"), lambda name, value: measured.update({name: value}))
+    meter, engine = Meter(), SimpleNamespace(group=Alone())
+    with caplog.at_level("WARNING"):
+        for step in range(1, 32):
+            meter.last = sums_of([FAST, Seconds(0.050, 0.031, 0.009, 0.005), FAST])
+            ranks(step, meter, engine)  # type: ignore[arg-type]
+    ranks.end()
+    assert caplog.messages == ["step 11: rank 1 on b is slow: 40.0 ms a step where the others take 10.0"]
+    rows = measured["train/ranks"]
+    assert [(row["rank"], row["host"], row["straggler"]) for row in rows] == [
+        (0, "a", False),
+        (1, "b", True),
+        (2, "c", False),
+    ]
+    assert rows[1]["waiting_ms"] == pytest.approx(31) and rows[0]["reducing_ms"] == pytest.approx(35)
+
+
+FAST = Seconds(0.050, 0.001, 0.009, 0.035)
+
+
+def sums_of(ranks: list[Seconds]) -> StepSums:
+    one = np.ones(1)
+    return StepSums({"loss": one}, one, one > 0, one.astype(np.float32), 1, 1, 0.05, 0.0, ranks=ranks)

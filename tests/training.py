@@ -28,6 +28,7 @@ class Training:
     def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
         self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
         self.said: list[str] = []
+        self.measured: dict[str, Any] = {}
         self.host = socket.gethostname()
 
     def __call__(
@@ -41,6 +42,8 @@ class Training:
         with self.crew.gang("train", config.strategy.roles) as gang:
 
             def on_report(kind: str, *values: Any) -> None:
+                if kind == "measure":
+                    self.measured[values[0]] = values[1]
                 if kind == "progress":
                     at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
 

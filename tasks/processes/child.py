@@ -67,7 +67,10 @@ class Child:
                 rank=request.rank,
                 peers=request.peers,
                 addresses=request.addresses,
+                hosts=request.hosts,
             )
+            if request.rank:  # what happens at a step is the same in all processes, and the chief says it
+                logging.getLogger("tasks").setLevel(logging.WARNING)
             threads.pin(request.threads)
             outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
             self.working = False

@@ -94,6 +94,7 @@ class Gang:
                 process.rank,
                 tuple(role.name for role in self.roles),
                 tuple(one.address for one in self.processes),
+                tuple(one.host for one in self.processes),
             )
 
         def replace(process: ComputeProcess, error: Failed) -> None:

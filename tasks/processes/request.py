@@ -38,6 +38,8 @@ class Request:
     """The roles of all processes of the gang, by rank."""
     addresses: tuple[str, ...] = ("127.0.0.1:0",)
     """`host:port` on which each process of the gang may listen, by rank."""
+    hosts: tuple[str, ...] = ("localhost",)
+    """The name of each one's host, by rank."""
 
 
 class Sender(Protocol):

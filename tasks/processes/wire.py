@@ -98,6 +98,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
         "rank": request.rank,
         "peers": list(request.peers),
         "addresses": list(request.addresses),
+        "hosts": list(request.hosts),
     }
 
 
@@ -116,6 +117,7 @@ def request_from_json(values: dict[str, Any], threads: int, find: Find) -> Reque
         rank=int(values["rank"]),
         peers=tuple(values["peers"]),
         addresses=tuple(values["addresses"]),
+        hosts=tuple(values["hosts"]),
     )
 
 

@@ -63,5 +63,8 @@ class Workbench:
     addresses: tuple[str, ...] = ("127.0.0.1:0",)
     """`host:port` on which each process of the gang may listen, by rank."""
 
+    hosts: tuple[str, ...] = ("localhost",)
+    """The name of each one's host, by rank."""
+
 
 __all__ = ["Journal", "Outcome", "Silence", "Workbench"]

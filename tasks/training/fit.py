@@ -18,6 +18,7 @@ from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
+from tasks.training.ranks import Ranks
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -64,9 +65,11 @@ def fit(
         # and one being written, the model, its weights
         staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
     meter = Meter()
+    ranks = Ranks(config.log_every, bench.hosts, bench.measure)
     actions: list[Action] = [
         Guard(),
         progress,
+        ranks,
         Log(config.log_every, bench.journal, config.batch_size),
         Evaluate(config.evaluate_every, snapshot, bench.journal, best, max_batch_size(output_size(snapshot.features))),
         Save(config.checkpoint.every, checkpoints),
@@ -76,6 +79,7 @@ def fit(
     if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping() or signal.SIGTERM, saved=f"step {step}")  # or another process got one
     progress.end()
+    ranks.end()
     if staging is None:
         return None
 

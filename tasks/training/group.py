@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,19 @@ class Alone:
         return content
 
 
+class Seconds(NamedTuple):
+    """The seconds of a call in one process."""
+
+    call: float
+    """Of the whole call."""
+    waiting: float
+    """Waiting for input."""
+    computing: float = 0.0
+    """Computing gradients, before they are added up; 0 where that is not measured."""
+    reducing: float = 0.0
+    """Until the sums of all processes are there: sending them, and waiting for slower processes."""
+
+
 @dataclass(frozen=True)
 class Agreed:
     """What the processes report of a call."""
@@ -63,20 +76,18 @@ class Agreed:
     """Number of rows with a weight above 0, of all processes."""
     fed_hash: int
     """Their hash (`tasks.training.ledger.hash_of`)."""
-    seconds: list[float]
-    """Seconds of the call by rank, waiting for input included."""
-    waited: list[float]
-    """Seconds of it spent waiting for input, by rank."""
+    ranks: list[Seconds]
+    """Seconds of the call, by rank."""
 
 
-def agree(group: Group, fed: NDArray[np.int64], seconds: float, waited: float) -> Agreed:
+def agree(group: Group, fed: NDArray[np.int64], seconds: Seconds) -> Agreed:
     """Exchange the rows that each process was fed and its seconds, which are rounded to microseconds."""
     size, rank = group.cluster.size, group.cluster.rank
-    times = np.zeros((2, size), np.int64)
-    times[:, rank] = round(1e6 * seconds), round(1e6 * waited)
+    times = np.zeros((size, len(seconds)), np.int64)
+    times[rank] = [round(1e6 * value) for value in seconds]
     count, sum_of_hashes, *rest = group.totals([len(fed), hash_of(fed), *times.ravel().tolist()])
-    microseconds = [1e-6 * value for value in rest]
-    return Agreed(count, sum_of_hashes % 2**64, microseconds[:size], microseconds[size:])
+    ranks = [Seconds(*row) for row in (1e-6 * np.array(rest).reshape(times.shape)).tolist()]
+    return Agreed(count, sum_of_hashes % 2**64, ranks)
 
 
 def signed(value: int) -> int:

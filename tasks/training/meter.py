@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.training.group import Seconds
 from tasks.training.ledger import Ledger
 
 
@@ -39,6 +40,8 @@ class StepSums:
     staleness: NDArray[np.int64] | None = None
     """Of asynchronous steps: how many updates of others were applied between the reading of a step's parameters and
     its own update; None where steps are synchronous."""
+    ranks: list[Seconds] = field(default_factory=list)
+    """The seconds of each process, by rank."""
     repeated: int = 0
     """Updates of this process' life that were applied once more, as a worker was lost after it had applied one."""
 

@@ -18,10 +18,10 @@ from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.seeds import copies, split_seeds
-from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
+from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
-from tasks.training.group import Cluster, agree
+from tasks.training.group import Cluster, Seconds, agree
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan
 
@@ -65,8 +65,9 @@ class TensorFlowEngine:
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
         skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
-        seconds = time.perf_counter() - started
-        agreed = agree(self.group, fed, seconds, waited)
+        computing, reducing = (float(returned.pop(name, np.zeros(1)).sum()) for name in (COMPUTING, REDUCING))
+        own = Seconds(time.perf_counter() - started, waited, computing, reducing)
+        agreed = agree(self.group, fed, own)
         return StepSums(
             sums={name: values.astype(np.float64) for name, values in returned.items()},
             gradient_norms=norms,
@@ -74,8 +75,9 @@ class TensorFlowEngine:
             rates=rates,
             fed=agreed.fed,
             fed_hash=agreed.fed_hash,
-            seconds=max(agreed.seconds),
-            waited=max(agreed.waited),
+            seconds=max(rank.call for rank in agreed.ranks),
+            waited=max(rank.waiting for rank in agreed.ranks),
+            ranks=agreed.ranks,
             skipped=skipped,
             loss_scales=scales if self.scales_loss else None,
         )
@@ -132,7 +134,9 @@ def build(
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
         optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
-        step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
+        step = Step(
+            model, optimizer, objective, config.clip_norm, config.accumulate, config.jit, timed=cluster.size > 1
+        )
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
 
 

@@ -15,6 +15,9 @@ from tasks.training.engines.tensorflow.objectives import Batch, Objective
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
 
+COMPUTING, REDUCING = "computing", "reducing"
+"""Names of the seconds that a replica computes its sums, and those until it has the sums of all."""
+
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 
 
@@ -28,11 +31,14 @@ class Step:
     clip_norm: float | None = None
     accumulate: int = 1
     jit: bool = False
+    timed: bool = False
+    """Whether the seconds before and in the all-reduce are measured."""
 
     @property
     def returned(self) -> tuple[str, ...]:
         """The names of what a step returns, in order."""
-        return *self.objective.sums, NORM, FINITE, SCALE, SKIPPED
+        times = (COMPUTING, REDUCING) if self.timed else ()
+        return *self.objective.sums, NORM, FINITE, SCALE, SKIPPED, *times
 
     @property
     def scales_loss(self) -> bool:
@@ -50,11 +56,16 @@ class Step:
 
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
+        watch = Stopwatch(self.timed)
+        watch.lap([])
         sums = self.accumulated(batch)
+        watch.lap(sums)
+        # one all-reduce of sums and gradients, so that all replicas continue with the same numbers
+        reduced = reduce(sums)
+        watch.lap(reduced)
         # Keras' optimizers synchronise replicas, which XLA cannot compile
         update = self.update if tf.distribute.has_strategy() else self.compiled(self.update)
-        # one all-reduce of sums and gradients, so that all replicas continue with the same numbers
-        return update(reduce(sums))
+        return update(reduced) | watch.seconds(COMPUTING, REDUCING)
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by XLA where `jit` is set, or as it is."""
@@ -126,3 +137,23 @@ class Step:
 def power_of_two(losses: tf.Tensor) -> float:
     """Return the number of losses rounded to a power of two, by which multiplication is exact."""
     return float(2 ** round(math.log2(losses.shape.num_elements())))
+
+
+class Stopwatch:
+    """Measures, inside a compiled function, the seconds between moments."""
+
+    def __init__(self, running: bool) -> None:
+        """Create one that measures nothing where it is not running: on an accelerator a moment waits for results."""
+        self.running = running
+        self._moments: list[tf.Tensor] = []
+
+    def lap(self, tensors: list[tf.Tensor]) -> None:
+        """Take the moment at which these have been computed."""
+        if self.running:
+            with tf.control_dependencies(tensors), tf.device("CPU:0"):
+                self._moments.append(tf.timestamp())
+
+    def seconds(self, *names: str) -> dict[str, tf.Tensor]:
+        """Return the seconds between the moments, float32, by name."""
+        pairs = zip(names, self._moments, self._moments[1:], strict=False)
+        return {name: tf.cast(after - before, tf.float32) for name, before, after in pairs}
