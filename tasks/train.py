@@ -33,7 +33,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         check=lambda: check_task(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),
         keep="state/ledger.jsonl",
-        roles=config.strategy.roles,
+        roles=config.roles,
         restarts=config.restarts,
     )
 

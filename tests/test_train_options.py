@@ -380,13 +380,12 @@ def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
 
 
 def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
-    class Weights:
-        def weights(self) -> dict[str, np.ndarray]:
-            return {"w": np.array(len(best.losses))}
+    def weights() -> dict[str, np.ndarray]:
+        return {"w": np.array(len(best.losses))}
 
     best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}))
     losses = (float("nan"), 2.0, float("nan"), 3.0, 2.5)
-    seen = [best.update({"loss": loss, "accuracy": 0.5}, Weights()) for loss in losses]  # type: ignore[arg-type]
+    seen = [best.update({"loss": loss, "accuracy": 0.5}, weights, ("accuracy", True)) for loss in losses]
     assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
+from tasks.config.load import validate
 from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, OneDevice, Sgd
 from tasks.data import open_snapshot
-from tasks.errors import Lost, Stopped
+from tasks.errors import Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
@@ -28,7 +29,7 @@ from tasks.training.ranks import Ranks
 from tests.homes import DIGITS, CommandHome, compute_processes
 from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files
-from tests.training import PLAIN, Training, distance, send
+from tests.training import PLAIN, TWO, Training, distance, send
 
 
 @pytest.fixture
@@ -135,6 +136,32 @@ def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapsh
         scores.append(found)
     assert scores[0]["loss"] > 0
     assert scores == [scores[0]] * 3
+
+
+@pytest.mark.parametrize("strategy", [OneDevice(), pytest.param(TWO, marks=pytest.mark.slow)])
+def test_a_sidecar_gives_the_same_scores_and_the_same_best_weights(
+    strategy: Any, training: Callable[[str], Training]
+) -> None:
+    """Also after kills: of the chief, then of the process that evaluates."""
+    options = {**LONG, "steps": 400, "strategy": strategy, "select": "best", "evaluate_every": 20, "log_every": 100}
+    inline, beside = training("inline"), training("beside")
+    inline(MODEL, **options)
+    sidecar = strategy.processes
+    for rank, step in ((0, 100), (sidecar, 200)):
+        with pytest.raises(Lost, match=f"rank {rank} on .* was killed by signal 9"):
+            beside(MODEL, at=send(signal.SIGKILL, rank, step), **options, evaluate="sidecar")
+    beside(MODEL, **options, evaluate="sidecar")
+    assert files(beside.bench) == files(inline.bench)
+    scores = [
+        sorted((p.step, p.metrics) for p in read(one.crew.logs / "journal.jsonl") if "validation/loss" in p.metrics)
+        for one in (inline, beside)
+    ]
+    assert scores[0] == scores[1] and len(scores[0]) == 20
+
+
+def test_a_sidecar_is_refused_where_it_is_too_late() -> None:
+    with pytest.raises(Refused, match=r"train\.evaluate: sidecar; its scores come when the training has gone on"):
+        validate({"name": "a", "train": {"steps": 3, "evaluate": "sidecar", "early_stopping": {"patience": 1}}})
 
 
 @pytest.mark.slow

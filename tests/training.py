@@ -39,7 +39,7 @@ class Training:
     ) -> Outcome:
         config = CONFIG.model_copy(update={"strategy": TWO, **options})
         journal = self.crew.logs / "journal.jsonl"
-        with self.crew.gang("train", config.strategy.roles) as gang:
+        with self.crew.gang("train", config.roles) as gang:
 
             def on_report(kind: str, *values: Any) -> None:
                 if kind == "measure":

@@ -15,4 +15,4 @@ class Role(NamedTuple):
     """Whether it is started again alone where it is lost, while the others go on."""
 
 
-CHIEF, WORKER = Role("chief"), Role("worker")
+CHIEF, WORKER, SIDECAR = Role("chief"), Role("worker"), Role("sidecar", serves=True)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Section
 from tasks.config.cluster import ClusterConfig
-from tasks.config.roles import CHIEF, WORKER, Role
+from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
 from tasks.config.task import TASKS, check_options
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
@@ -291,6 +291,14 @@ class TrainConfig(Section):
     evaluate_every: Annotated[Steps, NOT_IDENTITY] = 100
     """Steps between evaluations on the validation split."""
 
+    evaluate: Annotated[Literal["inline", "sidecar"], NOT_IDENTITY] = "inline"
+    """Who evaluates: the processes that train, between two steps, or a process beside them while they go on."""
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The parts of the training's processes, by rank."""
+        return *self.strategy.roles, *[SIDECAR] * (self.evaluate == "sidecar")
+
     def decides(self, name: str) -> bool:
         """Return whether a field is part of the digest; `evaluate_every` is where evaluations select or end."""
         if name == "evaluate_every":
@@ -320,6 +328,16 @@ class TrainConfig(Section):
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
             raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
+        return self
+
+    @model_validator(mode="after")
+    def a_sidecar_is_late(self) -> TrainConfig:
+        if self.evaluate == "sidecar" and self.early_stopping is not None:
+            rule = "its scores come when the training has gone on, too late for train.early_stopping"
+            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.early_stopping")
+        if self.evaluate == "sidecar" and self.cluster is not None:
+            rule = "is a process of the chief's host, where train.cluster gives each process a host of its own"
+            raise Conflict("evaluate", self.evaluate, rule, "use inline")
         return self
 
     @model_validator(mode="after")

@@ -40,7 +40,21 @@ def training(facts: Facts) -> dict[str, Any]:
     model, folder = facts.one("model"), trained_in(facts)
     drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
     elsewhere = folder.name if folder and folder != facts.run.folder else None
-    return {"curves": drawn, "by": elsewhere if drawn else None, "ledger": ledger(facts, model)}
+    measured = measurements(folder) if folder else {}
+    return {
+        "curves": drawn,
+        "by": elsewhere if drawn else None,
+        "ledger": ledger(facts, model),
+        "ranks": measured.get("train/ranks", []),
+        "events": measured.get("train/processes", []),
+        "exact": facts.config.train.strategy.exact,
+    }
+
+
+def measurements(folder: Path) -> dict[str, Any]:
+    """Return the measurements of a run by its folder."""
+    path = folder / "measurements.json"
+    return json.loads(path.read_bytes()) if path.exists() else {}
 
 
 def trained_in(facts: Facts) -> Path | None:
@@ -78,8 +92,7 @@ def variants(facts: Facts) -> dict[str, Any]:
 def _latency(facts: Facts, variants: list[Artifact]) -> dict[str, Any]:
     """Return the latencies measured by this run, or by the run that made the variants."""
     for folder in [facts.run.folder, *(facts.maker(variant) for variant in variants)]:
-        path = folder / "measurements.json" if folder else None
-        if variants and path and path.exists() and (latency := json.loads(path.read_bytes()).get("latency")):
+        if variants and folder and (latency := measurements(folder).get("latency")):
             return latency
     return {}
 

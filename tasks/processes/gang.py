@@ -28,7 +28,8 @@ MOST_REPLACED = 3
 """How often processes are replaced before the chief has reported progress."""
 
 OnReport = Callable[..., None]
-"""Called with a process' reports: `("progress", ...)`, `("measure", ...)` or `("log", rank, line)`."""
+"""Called with reports: `("progress", ...)`, `("measure", ...)`, `("log", rank, line)`, and when a process starts or is
+lost `("process", rank, host, event)`."""
 
 
 class Gang:
@@ -97,14 +98,19 @@ class Gang:
                 tuple(one.host for one in self.processes),
             )
 
+        def start(process: ComputeProcess) -> None:
+            process.call(request(process))
+            on_report("process", process.rank, process.host, "started")
+
         def replace(process: ComputeProcess, error: Failed) -> None:
+            on_report("process", process.rank, process.host, str(error.saw).partition(";")[0])
             del working[process.connection]
             new = self._replacement(process, error, say)
-            new.call(request(new))
+            start(new)
             working[new.connection] = new
 
         for process in self.processes:
-            process.call(request(process))
+            start(process)
         started, reminded, outcome = time.monotonic(), 0.0, None
         working = {process.connection: process for process in self.processes}
         while any(not self.roles[process.rank].serves for process in working.values()):

@@ -25,6 +25,7 @@ from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
 from tasks.stage.hosts import meeting_of
+from tasks.stage.presence import Presence
 from tasks.stage.restarts import Restarts
 from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
@@ -85,6 +86,7 @@ class Attempt:
         the `Lost` of the first time.
         """
         done, allowed = 0, None if restarts is None else Restarts(restarts)
+        presence = Presence(stage, roles, self.run)
 
         def on_report(kind: str, *values: Any) -> None:
             nonlocal done
@@ -94,6 +96,8 @@ class Attempt:
                 self.run.measure(*values)
             elif kind == "log":
                 log.info("[%s %d] %s", stage, *values)
+            elif kind == "process":
+                presence.note(*values)
             else:
                 on_progress(*values)
 

@@ -136,6 +136,13 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
     _create(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
 
 
+def processes(stage: str, events: list[dict[str, Any]]) -> None:
+    """Create a version of the table of a stage's processes: when each was started, and what became of it."""
+    rows = [dict(event) for event in events]
+    what = f"{stage}: its processes as they come and go"
+    _create(what, lambda: create_table_artifact(rows, key=f"{stage}-processes", description=what))
+
+
 def description(run: Run) -> None:
     """Create an artifact with the description of the run, and wait until all artifacts of the run are sent."""
     path = run.folder / "description.md"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
-from tasks.training.engines import Engine
+from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
 
@@ -89,19 +88,22 @@ class Evaluate:
     """Evaluates the whole validation split; its scores may select the weights and end the training."""
 
     every: int
-    snapshot: SnapshotReader
+    batches: Callable[[], Iterable[Arrays]]
     journal: Journal
     best: BestWeights
-    batch_size: int = 256
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        stored = self.snapshot.reader("validation", self.batch_size, order="stored").batches()
-        scores = engine.score(stored)
+        self.take(step, engine.score(self.batches()), engine.weights, meter, engine)
+
+    def take(
+        self, step: int, scores: dict[str, float], weights: Callable[[], Arrays], meter: Meter, engine: Engine
+    ) -> None:
+        """Take the scores of an evaluation at a step, of these weights."""
         self.journal.append(step, {f"validation/{name}": value for name, value in scores.items()})
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
         log.info("step %d: validation %s", step, shown)
         meter.evaluated = step, scores["loss"]
-        meter.ended = self.best.update(scores, engine)
+        meter.ended = self.best.update(scores, weights, engine.watched)
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
 from tasks.config import TrainConfig
-from tasks.training.engines import Arrays, Engine
+from tasks.training.engines import Arrays
 
 
 @dataclass
@@ -25,18 +26,21 @@ class BestWeights:
     weights: Arrays = field(default_factory=dict)
     """The weights at the best validation loss, as `best/<name>`; empty unless `train.select` is best."""
 
-    def update(self, scores: dict[str, float], engine: Engine) -> bool:
-        """Take the scores of an evaluation by name; return whether training should end."""
+    def update(self, scores: dict[str, float], weights: Callable[[], Arrays], watched: tuple[str, bool]) -> bool:
+        """Take the scores of an evaluation by name, of these weights; return whether training should end.
+
+        `watched` is that of the engine.
+        """
         loss = scores["loss"]
         if self.config.select == "best" and _better(loss, self.losses):
             self.losses = [loss]
-            self.weights = {f"best/{name}": values for name, values in engine.weights().items()}
+            self.weights = {f"best/{name}": values for name, values in weights().items()}
         stopping = self.config.early_stopping
         if stopping is None:
             return False
         value = loss
         if stopping.metric == "primary":
-            name, higher_is_better = engine.watched
+            name, higher_is_better = watched
             value = -scores[name] if higher_is_better else scores[name]
         if _better(value, self.watched, stopping.delta):
             self.watched, self.waited = [value], 0
@@ -51,6 +55,10 @@ class BestWeights:
     def state(self) -> dict[str, Any]:
         """Return the state without weights, for a checkpoint."""
         return {"losses": self.losses, "watched": self.watched, "waited": self.waited}
+
+    def copy(self) -> tuple[dict[str, Any], Arrays]:
+        """Return state and weights as they are now, which later evaluations do not change."""
+        return {**self.state(), "losses": [*self.losses], "watched": [*self.watched]}, dict(self.weights)
 
     def load(self, state: dict[str, Any], weights: Arrays) -> None:
         """Restore the state of a checkpoint."""

@@ -42,6 +42,7 @@ class StagedCheckpoints:
         measure: Callable[[str, Any], None] = lambda *measured: None,
         base: Path | None = None,
         layout: dict[str, Any] | None = None,
+        settle: Callable[[], None] | None = None,
     ) -> None:
         """Create checkpoints in a staging; without one, as of a process that is not the chief, nothing is saved.
 
@@ -52,9 +53,11 @@ class StagedCheckpoints:
                 the thread) and `train/checkpoint_write_seconds` (of the thread).
             base: state of the finished training to start from where there is no checkpoint.
             layout: threads, strategy, devices and processor of this process.
+            settle: waits for the scores of evaluations by another process, which must be in a checkpoint.
         """
         self.staging, self.config, self.best, self.measure, self.base = staging, config, best, measure, base
         self.spent = self.written = 0.0
+        self._settle = settle
         self._writing = Writing()
         self.saved: int | None = None
         self.layout = layout or {}
@@ -110,7 +113,8 @@ class StagedCheckpoints:
 
     def content(self, engine: Engine, meter: Meter, step: int) -> bytes:
         """Return the bytes of a checkpoint that is part of the model, which do not depend on the layout."""
-        return pack(step, self._metadata(meter), {**engine.state(), **self.best.weights})
+        best, weights = self.best.copy()
+        return pack(step, {**meter.state(), "best": best}, {**engine.state(), **weights})
 
     def save(self, engine: Engine, meter: Meter, step: int) -> None:
         """Copy the state at `step`, unless it is saved already; a thread commits it and deletes the oldest checkpoints.
@@ -122,11 +126,19 @@ class StagedCheckpoints:
         started = time.monotonic()
         self.wait()
         self.layouts[-1]["to"] = step
-        metadata = self._metadata(meter, {"layouts": self.layouts})
-        entries = {**head(step, metadata), **engine.state(), **self.best.weights}
-        evaluated, loss = meter.evaluated or (0, math.nan)
-        loss_here = loss if evaluated == step and math.isfinite(loss) else None
-        self._writing.start(lambda: self._write(step, entries, loss_here))
+        state, layouts = engine.state(), [dict(layout) for layout in self.layouts]
+        metadata = {**meter.state(), "layouts": layouts}
+        evaluated = self.best.copy(), meter.evaluated
+
+        def write() -> None:
+            (best, weights), last = evaluated
+            if self._settle is not None:  # an evaluation at a later step may be in it as well, and changes nothing
+                self._settle()
+                (best, weights), last = self.best.copy(), meter.evaluated
+            entries = {**head(step, {**metadata, "best": best}), **state, **weights}
+            self._write(step, entries, last[1] if last and last[0] == step and math.isfinite(last[1]) else None)
+
+        self._writing.start(write)
         self.saved = step
         self.spent += time.monotonic() - started
         self.measure("train/checkpoint_seconds", self.spent)
@@ -134,9 +146,6 @@ class StagedCheckpoints:
     def wait(self) -> None:
         """Wait until the last checkpoint is committed; raise the error of its thread."""
         self._writing.wait()
-
-    def _metadata(self, meter: Meter, also: dict[str, Any] | None = None) -> dict[str, Any]:
-        return {**meter.state(), "best": self.best.state(), **(also or {})}
 
     def _write(self, step: int, entries: Arrays, loss: float | None) -> None:
         assert self.staging is not None

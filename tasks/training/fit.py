@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import ModelConfig, TrainConfig
+from tasks.config.roles import SIDECAR
 from tasks.data import open_snapshot
 from tasks.errors import Stopped
 from tasks.training import engines
+from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
+from tasks.training.engines import Arrays
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.training.ranks import Ranks
+from tasks.training.sidecar import Sidecar
 
 if TYPE_CHECKING:
+    from tasks.data.pipeline import SnapshotReader
     from tasks.processes.workbench import Workbench
 
 
@@ -43,35 +49,45 @@ def fit(
         Failed: a loss or gradient is not finite.
     """
     from tasks.models import build, keras_file
-    from tasks.models.features import output_size
-    from tasks.models.forward import max_batch_size
 
-    cluster = Cluster(bench.rank, bench.addresses)
-    if config.strategy.roles[bench.rank].serves:
-        engines.serve(config, cluster, bench.stopping)  # until it is killed
     snapshot = open_snapshot(examples.path)
+    role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
+    cluster = Cluster(bench.rank, addresses)
+    if role is SIDECAR:
+        evaluate_beside(bench, snapshot, model_config, config, seed)
+    if role.serves:
+        engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
     progress = Progress(plan, bench.progress, bench.measure)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
 
-    best = BestWeights(config)
+    best, meter = BestWeights(config), Meter()
+    evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)
+    evaluations: list[Action] = [evaluate]
+    settle = None
+    if SIDECAR in config.roles:
+
+        def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
+            evaluate.take(step, scores, weights, meter, engine)
+
+        sidecar = Sidecar(bench.addresses[-1], config.evaluate_every, take)
+        evaluations, settle = [sidecar] if cluster.rank == 0 else [], sidecar.settle
     base_state = base.path / STATE if base is not None else None
     staging = bench.staging if cluster.rank == 0 else None
-    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, bench.layout)
+    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, bench.layout, settle)
     if staging is not None:
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights
         staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
-    meter = Meter()
     ranks = Ranks(config.log_every, bench.hosts, bench.measure)
     actions: list[Action] = [
         Guard(),
         progress,
         ranks,
         Log(config.log_every, bench.journal, config.batch_size),
-        Evaluate(config.evaluate_every, snapshot, bench.journal, best, max_batch_size(output_size(snapshot.features))),
+        *evaluations,
         Save(config.checkpoint.every, checkpoints),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
@@ -98,3 +114,25 @@ def fit(
         also={**saved, "steps": step},
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],
     )
+
+
+def validation(snapshot: SnapshotReader) -> Callable[[], Iterable[Arrays]]:
+    """Return a function that reads the batches of the validation split in stored order."""
+    from tasks.models.features import output_size
+    from tasks.models.forward import max_batch_size
+
+    batch_size = max_batch_size(output_size(snapshot.features))
+    return lambda: snapshot.reader("validation", batch_size, order="stored").batches()
+
+
+def evaluate_beside(
+    bench: Workbench, snapshot: SnapshotReader, model_config: ModelConfig, config: TrainConfig, seed: int
+) -> None:
+    """Evaluate the weights that the chief sends, until this process is killed."""
+    scorer, batches = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
+
+    def score(weights: Arrays) -> dict[str, float]:
+        scorer.load(weights)
+        return scorer(batches())
+
+    beside.serve(bench.addresses[bench.rank], score, bench.stopping)

@@ -63,12 +63,29 @@ class Engine(Protocol):
         """Release threads and devices."""
 
 
+class Scorer(Protocol):
+    """A model that scores weights of a training in another process."""
+
+    def load(self, weights: Arrays) -> None:
+        """Take a result of an engine's `weights`."""
+
+    def __call__(self, batches: Iterable[Arrays]) -> dict[str, float]:
+        """Return means over batches by name, as `Engine.score` does."""
+        ...
+
+
 def build(
     config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> Engine:
     """Create the engine of a config, with a model initialised by the seed."""
     engine: Engine = _module(config).build(config, model, snapshot, plan, seed, cluster)
     return engine
+
+
+def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
+    """Create what scores weights of a training in another process, as the engine's `score` does."""
+    made: Scorer = _module(config).scorer(config, model, snapshot, seed)
+    return made
 
 
 def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:

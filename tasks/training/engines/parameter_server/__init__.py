@@ -13,7 +13,7 @@ from tasks.config import ModelConfig, TrainConfig
 
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
-    from tasks.training.engines import Engine
+    from tasks.training.engines import Engine, Scorer
     from tasks.training.group import Cluster
     from tasks.training.plan import Plan
 
@@ -25,6 +25,13 @@ def build(
     from tasks.training.engines.parameter_server import engine
 
     return engine.build(config, model, snapshot, plan, seed, cluster)
+
+
+def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
+    """Create what scores weights in another process (see `tasks.training.engines.scorer`)."""
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.scorer(config, model, snapshot, seed)
 
 
 def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:

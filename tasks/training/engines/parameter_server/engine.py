@@ -18,9 +18,10 @@ from tasks.models import build as build_model
 from tasks.training.engines import Arrays
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
-from tasks.training.engines.tensorflow.engine import POLICY, policy, tensors
+from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
+from tasks.training.engines.tensorflow.scoring import tensors
 from tasks.training.engines.tensorflow.seeds import SHIFT
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes

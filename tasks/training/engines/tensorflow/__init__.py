@@ -8,9 +8,16 @@ from tasks.config import ModelConfig, TrainConfig
 
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
-    from tasks.training.engines import Engine
+    from tasks.training.engines import Engine, Scorer
     from tasks.training.group import Cluster
     from tasks.training.plan import Plan
+
+
+def scorer(config: TrainConfig, model: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scorer:
+    """Create what scores weights in another process (see `tasks.training.engines.scorer`)."""
+    from tasks.training.engines.tensorflow import engine
+
+    return engine.scorer(config, model, snapshot, seed)
 
 
 def build(

@@ -17,12 +17,13 @@ from tasks.models import build as build_model
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
+from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.seeds import copies, split_seeds
 from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
-from tasks.training.group import Cluster, Seconds, agree
-from tasks.training.meter import Meter, StepSums
+from tasks.training.group import Alone, Cluster, Seconds, agree
+from tasks.training.meter import StepSums
 from tasks.training.plan import Plan
 
 POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -39,14 +40,7 @@ class TensorFlowEngine:
         batch = feed.plan.batch_size // strategy.group.cluster.size
         specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
-        plain, self._scored = step.objective.plain(), step.objective.sums
-
-        @tf.function(reduce_retracing=True, autograph=False)
-        def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = step.model(plain.inputs(step.model, batch), training=False)
-            return plain(batch, tf.cast(outputs, tf.float32)).sums()
-
-        self._score = score
+        self._scoring = Scoring(step.model, step.objective, strategy.group)
         split_seeds(self.model, self._first_replica)
 
     def seek(self, step: int) -> None:
@@ -83,21 +77,8 @@ class TensorFlowEngine:
         )
 
     def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name; every process scores its share of them.
-
-        Sums are computed in float64 batch by batch, so that they do not depend on the number of processes.
-        """
-        meter, names, rows = Meter(), self._scored, []
-        rank, size = self.group.cluster.rank, self.group.cluster.size
-        for number, batch in enumerate(batches):
-            scored = self._score(tensors(batch)) if number % size == rank else {}
-            rows.append([float(scored.get(name, 0.0)) for name in names])
-        bits = np.array(rows, np.float64).view(np.int64)
-        total = np.array(self.group.totals(bits.ravel().tolist()), np.int64).view(np.float64).reshape(bits.shape)
-        for row in total:
-            for name, value in zip(names, row.tolist(), strict=True):
-                meter.sums[name] = meter.sums.get(name, 0.0) + value
-        return meter.means()
+        """Return means over batches by name; every process scores its share of them."""
+        return self._scoring(batches)
 
     def close(self) -> None:
         """End the prefetching thread."""
@@ -120,8 +101,7 @@ class TensorFlowEngine:
         split_seeds(self.model, self._first_replica)
 
     def _variables(self) -> dict[str, Any]:
-        model = {f"model/{i:05d}": variable for i, variable in enumerate(self.model.variables)}
-        return model | {f"optimizer/{i:05d}": variable for i, variable in enumerate(self.optimizer.variables)}
+        return numbered("model", self.model.variables) | numbered("optimizer", self.optimizer.variables)
 
 
 def build(
@@ -140,6 +120,13 @@ def build(
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
 
 
+def scorer(config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scoring:
+    """Create what scores weights of a training in another process, on one device."""
+    with policy(POLICY[config.precision]):
+        model = build_model(model_config, snapshot.features, seed)
+    return Scoring(model, make_objective(model_config.task, config, snapshot), Alone())
+
+
 @contextmanager
 def policy(name: str) -> Iterator[None]:
     """Set Keras' dtype policy within the context."""
@@ -149,8 +136,3 @@ def policy(name: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
-
-
-def tensors(batch: Arrays) -> dict[str, tf.Tensor]:
-    """Convert a batch to tensors, without `row`."""
-    return {name: tf.constant(np.asarray(values)) for name, values in batch.items() if name != "row"}

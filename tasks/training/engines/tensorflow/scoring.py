@@ -1,0 +1,62 @@
+"""Scores of a split: means over batches that do not depend on who scored which batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.objectives import Objective
+from tasks.training.group import Group
+from tasks.training.meter import Meter
+
+
+class Scoring:
+    """Scores batches with a model; of several processes each scores its share."""
+
+    def __init__(self, model: keras.Model, objective: Objective, group: Group) -> None:
+        self.model, self.group = model, group
+        self._sums = objective.sums
+        plain = objective.plain()
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            outputs = model(plain.inputs(model, batch), training=False)
+            return plain(batch, tf.cast(outputs, tf.float32)).sums()
+
+        self._score = score
+
+    def __call__(self, batches: Iterable[Arrays]) -> dict[str, float]:
+        """Return means over batches by name.
+
+        Sums are computed in float64 batch by batch, so that they do not depend on the number of processes.
+        """
+        meter, rows = Meter(), []
+        rank, size = self.group.cluster.rank, self.group.cluster.size
+        for number, batch in enumerate(batches):
+            scored = self._score(tensors(batch)) if number % size == rank else {}
+            rows.append([float(scored.get(name, 0.0)) for name in self._sums])
+        bits = np.array(rows, np.float64).view(np.int64)
+        total = np.array(self.group.totals(bits.ravel().tolist()), np.int64).view(np.float64).reshape(bits.shape)
+        for row in total:
+            for name, value in zip(self._sums, row.tolist(), strict=True):
+                meter.sums[name] = meter.sums.get(name, 0.0) + value
+        return meter.means()
+
+    def load(self, weights: Arrays) -> None:
+        """Assign the model's variables, from a result of an engine's `weights`."""
+        for name, variable in numbered("model", self.model.variables).items():
+            variable.assign(weights[name])
+
+
+def tensors(batch: Arrays) -> dict[str, tf.Tensor]:
+    """Convert a batch to tensors, without `row`."""
+    return {name: tf.constant(np.asarray(values)) for name, values in batch.items() if name != "row"}
+
+
+def numbered(kind: str, variables: Iterable[keras.Variable]) -> dict[str, keras.Variable]:
+    """Return variables by `<kind>/<number>`, in Keras' order."""
+    return {f"{kind}/{number:05d}": variable for number, variable in enumerate(variables)}
