@@ -8,11 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -137,7 +139,7 @@ def test_two_processes_equal_one_device(
     two(**options, strategy=Horovod())
     assert distance(one, two.bench) < 3e-7
     assert files(one)["state/ledger.jsonl"] == files(two.bench)["state/ledger.jsonl"]
-    assert "lost" not in (two.crew.logs / "train-1.log").read_text()
+    assert "uncaught exception" not in (two.crew.logs / "train-1.log").read_text()
 
 
 @pytest.mark.slow
@@ -169,19 +171,43 @@ def test_its_arithmetic_passes_the_test(precision: str, built: None, tmp_path: P
     assert found["different_masks"] == 2 and found.get("loss_scale", 2.0**14) == 2.0**14
 
 
-def exchange(bench: Workbench, content: bytes) -> tuple[list[int], list[int]]:
-    """Return the sums of two numbers of each process, and of whether each received the content."""
+def call(work: Callable, folder: Path, *arguments: Any) -> Any:
+    """Call a function of this module in two processes."""
+    with Crew(folder, 1).gang("call", ("chief", "worker")) as gang:
+        name = f"{__name__}:{work.__name__}"
+        return gang.call(name, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *report: None)
+
+
+def exchange(bench: Workbench, content: bytes) -> tuple[list[int], list[int], bytes]:
+    """Exchange numbers and bytes, where rank 0 starts late."""
+    if bench.rank == 0:
+        time.sleep(3)
     group = make_strategy(Horovod(), Cluster(bench.rank, bench.addresses)).group
-    sums = group.totals([2**63 - 1, bench.rank])
+    sums = group.totals([2**64 - 1, bench.rank])
     received = group.share(content if bench.rank == 0 else None)
-    return sums, group.totals([received == content, len(received)])
+    return sums, group.totals([received == content]), group.share(b"" if bench.rank == 0 else None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [0, 1_000_003])
-def test_processes_exchange_numbers_and_bytes(size: int, built: None, tmp_path: Path) -> None:
-    content = os.urandom(size)
-    with Crew(tmp_path, 1).gang("exchange", ("chief", "worker")) as gang:
-        work, journal = f"{__name__}:exchange", tmp_path / "journal"
-        found = gang.call(work, None, journal, (content,), limits=Limits(), on_report=lambda *report: None)
-    assert found == ([-2, 1], [2, 2 * size])
+def test_processes_exchange_numbers_and_bytes(built: None, tmp_path: Path) -> None:
+    assert call(exchange, tmp_path, os.urandom(1_000_003)) == ([-2, 1], [2], b"")
+
+
+def left_alone(bench: Workbench) -> list[str]:
+    """Return the errors of rank 0 in a step and in a sum after rank 1 has left."""
+    strategy = make_strategy(Horovod(), Cluster(bench.rank, bench.addresses))
+    if bench.rank == 1:
+        strategy.close()
+        return []
+    batch, errors = self_test.examples(steps=1, rows=2), []
+    step = strategy.prepare(self_test.step_of("float32"), self_test.specs(batch, 1))
+    for attempt in (lambda: step(batch, np.ones(1, np.float32)), lambda: strategy.group.totals([1])):
+        with pytest.raises(Lost) as lost:
+            attempt()
+        errors.append(lost.value.rule)
+    return errors
+
+
+@pytest.mark.slow
+def test_a_process_that_has_left_is_reported(built: None, tmp_path: Path) -> None:
+    assert call(left_alone, tmp_path) == ["all workers must answer"] * 2

@@ -47,14 +47,9 @@ class Processes:
 
 
 def reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the sums over all processes, of which each gets the same bits.
-
-    One flat tensor: the order in which three or more numbers are added depends on their place in it, and Horovod itself
-    places the tensors of a group in another order at the first call than at the later ones.
-    """
-    flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-    parts = tf.split(hvd.allreduce(flat, op=hvd.Sum, name="sums"), [tensor.shape.num_elements() for tensor in tensors])
-    return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+    """Return the sums over all processes; a group of tensors is always added in the same order."""
+    sums: list[tf.Tensor] = hvd.grouped_allreduce(tensors, op=hvd.Sum, name="sums")
+    return sums
 
 
 class HorovodStrategy(OneDeviceStrategy):
