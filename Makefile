@@ -42,9 +42,11 @@ $(VENV)/.ready-$(EXTRAS): pyproject.toml requirements.lock
 	touch $@
 
 # Horovod, from source, in two minutes; it links the TensorFlow that is installed, so another version builds it again.
-horovod: $(VENV)/.ready-horovod-$(TENSORFLOW)
+HOROVOD_READY := $(VENV)/.ready-horovod-$(TENSORFLOW)$(addprefix -,$(HOROVOD_GPU_OPERATIONS))
+horovod: $(HOROVOD_READY)
 
-$(VENV)/.ready-horovod-$(TENSORFLOW): $(addprefix infra/horovod/,build.sh requirements.txt tensorflow-2.21.patch) | setup
+$(HOROVOD_READY): $(addprefix infra/horovod/,build.sh requirements.txt tensorflow-2.21.patch) | setup
+	rm -f $(VENV)/.ready-horovod-*
 	infra/horovod/build.sh $(VENV)
 	touch $@
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tasks.artifacts import Snapshot
 from tasks.config.train import CheckpointConfig, Horovod, Sgd
-from tasks.errors import Lost
+from tasks.errors import Lost, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow import self_test
@@ -143,14 +143,16 @@ def test_two_processes_equal_one_device(
 
 
 @pytest.mark.slow
-def test_killed_at_any_rank_three_processes_end_with_the_same_bytes(training: Callable[[str], Training]) -> None:
+def test_killed_and_stopped_three_processes_end_with_the_same_bytes(training: Callable[[str], Training]) -> None:
     """float16, with dropout. Of three numbers the sum depends on their order."""
-    options = {**LONG, "steps": 700, "precision": "float16", "batch_size": 6, "strategy": Horovod(workers=3)}
+    options = {**LONG, "steps": 600, "precision": "float16", "batch_size": 6, "strategy": Horovod(workers=3)}
     unbroken, broken = training("unbroken"), training("broken")
     unbroken(MODEL, **options)
-    for rank, step in ((0, 100), (2, 400)):
+    for rank, step in ((0, 100), (2, 250)):
         with pytest.raises(Lost, match=f"rank {rank} on .* was killed by signal 9"):
             broken(MODEL, at=send(signal.SIGKILL, rank, step), **options)
+    with pytest.raises(Stopped, match="step "):
+        broken(MODEL, at=send(signal.SIGTERM, 1, 400), **options)
     broken(MODEL, **options)
     assert files(broken.bench) == files(unbroken.bench)
 
