@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
+TENSORFLOW := $(shell sed -n 's/^tensorflow==\([^ ]*\).*/\1/p' requirements.lock)
 
 # Two files at a time: most of a test is waiting for a process to start, or for a server.
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-slow check lint types contracts lock docs setup clean
+.PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
@@ -38,6 +39,15 @@ $(VENV)/.ready-$(EXTRAS): pyproject.toml requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints requirements.lock hatchling editables setuptools wheel
 	$(BIN)/uv pip install --python $(BIN)/python --constraints requirements.lock --compile-bytecode \
 		--no-build-isolation --editable '.[$(EXTRAS)]'
+	touch $@
+
+# Horovod, from source, in two minutes; it links the TensorFlow that is installed, so another version builds it again.
+HOROVOD_READY := $(VENV)/.ready-horovod-$(TENSORFLOW)$(addprefix -,$(HOROVOD_GPU_OPERATIONS))
+horovod: $(HOROVOD_READY)
+
+$(HOROVOD_READY): $(addprefix infra/horovod/,build.sh requirements.txt tensorflow-2.21.patch) | setup
+	rm -f $(VENV)/.ready-horovod-*
+	infra/horovod/build.sh $(VENV)
 	touch $@
 
 # Hashes, no hosts. Needs the package registry; commit the result.

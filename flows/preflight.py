@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def check(flow: str, config: Config, home: Home) -> None:
     """Check that a flow can run with this config; raises `Refused`."""
     check_release(flow, config.release.model, home)
+    check_strategy(flow, config)
     check_source(flow, config)
     check_cluster(config)
 
@@ -31,6 +32,17 @@ def check_release(flow: str, model: str | None, home: Home) -> None:
             rule = "the flow release needs a model in the store"
             raise Refused("release.model", "not set", rule, "add --release.model DIGEST; see `millrace list model`")
         Store(home.store).resolve(model, "model")
+
+
+def check_strategy(flow: str, config: Config) -> None:
+    """Check that what the training's strategy needs is installed."""
+    from tasks.config.base import Conflict
+
+    try:
+        if flow not in ("dataset", "release"):
+            config.train.strategy.check_packages()
+    except Conflict as missing:
+        raise Refused(missing.field, missing.saw, missing.rule, missing.remedy) from None
 
 
 def check_source(flow: str, config: Config) -> None:

@@ -39,6 +39,7 @@ LISTED = {
     "train.strategy[mirrored].devices": "layout (test_train_options)",
     **{f"train.strategy[multi_worker].{name}": "layout (test_train_workers)" for name in ("workers", "devices")},
     "train.strategy[multi_worker].communication": "layout (test_train_workers)",
+    "train.strategy[horovod].workers": "layout (test_train_horovod)",
     **{f"train.strategy[tpu].{name}": "layout (test_train_options)" for name in ("address", "devices")},
     "train.restarts": "how often lost processes are started again (test_run_tries_again)",
     "train.checkpoint.every": "when the state is committed",

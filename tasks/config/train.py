@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -109,6 +110,14 @@ class Strategy(Section):
         """Copies of the model."""
         return self.processes * self.devices_of_each
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages that only this strategy needs."""
+        return ()
+
+    def check_packages(self) -> None:
+        """Raise `Conflict` where one of them is not installed; nothing is imported."""
+
 
 class OneDevice(Strategy):
     """One process, one device."""
@@ -143,6 +152,37 @@ class MultiWorker(Strategy):
     def processes(self) -> int:
         """Compute processes of a training."""
         return self.workers
+
+
+class Horovod(Strategy):
+    """Several processes, each with a copy of the model on one device, whose gradients Horovod adds up. It is built for
+    the installed TensorFlow by `make horovod`. Every process reads its slice of each global batch."""
+
+    kind: Literal["horovod"] = "horovod"
+    """Distribution of a step over devices."""
+    workers: Annotated[int, Field(ge=2, le=1024)] = 2
+    """Processes, each with one accelerator; without accelerators they share the CPU threads of a host."""
+
+    @property
+    def processes(self) -> int:
+        """Compute processes of a training."""
+        return self.workers
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Horovod."""
+        return ("horovod",)
+
+    def check_packages(self) -> None:
+        """Raise `Conflict` where Horovod is not installed, or was built for another TensorFlow."""
+        needed = f"tensorflow{version('tensorflow')}"
+        try:
+            found = version("horovod")
+        except PackageNotFoundError:
+            found = ""
+        if not found.endswith(f"+{needed}"):
+            rule = f"needs horovod built for {needed}, and {found or 'none'} is installed"
+            raise Conflict("train.strategy.kind", self.kind, rule, "run `make horovod`")
 
 
 class Tpu(Strategy):
@@ -188,7 +228,7 @@ class ParameterServer(Strategy):
         return CHIEF, *[worker] * self.workers, *[server] * self.servers
 
 
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu | ParameterServer, BY_KIND]
+StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Horovod | Tpu | ParameterServer, BY_KIND]
 
 
 class EarlyStopping(Section):

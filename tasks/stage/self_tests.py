@@ -31,7 +31,7 @@ def check_strategy(config: TrainConfig) -> None:
     attempt = current.get()
     verdicts = attempt.run.home.root / "self_tests.json"
     inputs = {
-        "libraries": {name: installed(name) for name in MODEL_LIBRARIES},
+        "libraries": {name: installed(name) for name in (*MODEL_LIBRARIES, *config.strategy.packages)},
         "strategy": config.strategy.model_dump(mode="json"),
         "precision": config.precision,
         "version": SELF_TEST_VERSION,

@@ -33,7 +33,7 @@ class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
     def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
-        self.model, self.optimizer, self.feed = step.model, step.optimizer, feed
+        self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.group, self.position = strategy.group, 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
@@ -81,8 +81,9 @@ class TensorFlowEngine:
         return self._scoring(batches)
 
     def close(self) -> None:
-        """End the prefetching thread."""
+        """End the prefetching thread, and disconnect from the other processes."""
         self.feed.close()
+        self._strategy.close()
 
     def weights(self) -> Arrays:
         """Return the model's variables, numbered in Keras' order: `model/00000`."""

@@ -62,6 +62,7 @@ def run(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dic
         results["different_masks"] = float(check_dropout(placed, strategy.replicas))
     if precision == "float16":
         results["loss_scale"] = check_skipping(placed, strategy.replicas)
+    placed.close()
     return results
 
 

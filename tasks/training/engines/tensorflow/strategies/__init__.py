@@ -19,6 +19,7 @@ STRATEGIES = {
     "one_device": "tasks.training.engines.tensorflow.strategies.one_device",
     "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
     "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
+    "horovod": "tasks.training.engines.tensorflow.strategies.horovod",
     "tpu": "tasks.training.engines.tensorflow.strategies.tpu",
 }
 """The module of each kind, imported on use."""
@@ -44,6 +45,9 @@ class Strategy(Protocol):
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
         """Return the compiled step, for batches of these names, shapes and dtypes."""
         ...
+
+    def close(self) -> None:
+        """Disconnect from the other processes."""
 
 
 def make_strategy(config: StrategyConfig, cluster: Cluster) -> Strategy:

@@ -82,11 +82,11 @@ class Processes:
 
 
 @contextmanager
-def lost_processes() -> Iterator[None]:
-    """Raise `Lost` where TensorFlow reports that another process does not answer."""
+def lost_processes(reported: tuple[type[Exception], ...] = LOST) -> Iterator[None]:
+    """Raise `Lost` where TensorFlow reports, by one of these errors, that another process does not answer."""
     try:
         yield
-    except LOST as error:
+    except reported as error:
         first = str(error).strip().splitlines()[0]
         raise Lost("train.strategy", first, "all workers must answer", "run again: it continues") from error
 

@@ -1,8 +1,9 @@
-"""One device: several steps in a compiled call."""
+"""A plain model on one device: several steps in a compiled call."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,24 @@ import tensorflow as tf
 
 from tasks.config.train import OneDevice
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import Reduce, Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
-from tasks.training.group import Alone, Cluster
+from tasks.training.group import Alone, Cluster, Group
 
 
 class OneDeviceStrategy:
-    """Runs on TensorFlow's default device."""
+    """Runs on TensorFlow's default device, by itself or with other processes."""
 
     devices = 1
 
-    def __init__(self) -> None:
-        self.group = Alone()
+    def __init__(
+        self,
+        group: Group | None = None,
+        reduce: Reduce = lambda tensors: tensors,
+        errors: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """Create it; `reduce` adds up the tensors of all processes, and a call converts errors by `errors`."""
+        self.group, self._reduce, self._errors = group or Alone(), reduce, errors
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context without effect."""
@@ -38,7 +45,7 @@ class OneDeviceStrategy:
 
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
                 step.optimizer.learning_rate.assign(rates[k])
-                sums = step({name: values[k] for name, values in arrays.items()}, lambda tensors: tensors)
+                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce)
                 return k + 1, [array.write(k, sums[name]) for name, array in zip(step.returned, returned, strict=True)]
 
             empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
@@ -47,9 +54,13 @@ class OneDeviceStrategy:
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}
-            return {name: value.numpy() for name, value in run(tensors, tf.constant(rates)).items()}
+            with self._errors():
+                return {name: value.numpy() for name, value in run(tensors, tf.constant(rates)).items()}
 
         return call
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def create(config: OneDevice, cluster: Cluster) -> OneDeviceStrategy:

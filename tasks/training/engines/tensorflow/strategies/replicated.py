@@ -71,6 +71,9 @@ class Replicated:
 
         return call
 
+    def close(self) -> None:
+        """Do nothing: TensorFlow's connections end with the process."""
+
     def _slices(self, arrays: Arrays) -> list[dict[str, tf.Tensor]]:
         """Return the slices [steps, batch / devices, ...] of each device, each copied once."""
         share, slices = arrays["weight"].shape[1] // self.devices, []
