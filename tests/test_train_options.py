@@ -15,7 +15,17 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import Adam, AdamW, CheckpointConfig, EarlyStopping, Mirrored, Schedule, Sgd, Tpu
+from tasks.config.train import (
+    Adam,
+    AdamW,
+    CheckpointConfig,
+    EarlyStopping,
+    Mirrored,
+    ParameterServer,
+    Schedule,
+    Sgd,
+    Tpu,
+)
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build as build_model
@@ -232,7 +242,7 @@ def test_a_tpu_that_is_not_there_is_one_clear_error(address: str, says: str, apa
 @pytest.mark.parametrize(("config", "name"), [(Adam(), "Adam"), (AdamW(), "AdamW"), (Sgd(), "SGD")])
 def test_each_kind_of_optimizer_is_kerass_of_that_name(config: Any, name: str, snapshot: Snapshot) -> None:
     model = build_model(PLAIN, open_snapshot(snapshot.path).features, 1)
-    optimizer = make_optimizer(config, model)
+    optimizer = make_optimizer(config, model.trainable_variables)
     assert type(optimizer).__name__ == name and set(OPTIMIZERS) == {"adam", "adamw", "sgd"}
     settings = config.model_dump(exclude={"kind"})
     assert {key: optimizer.get_config()[key] for key in settings} == pytest.approx(settings)
@@ -485,3 +495,30 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)
     assert measured["train/examples_per_second"] == point["train/examples_per_second"] == pytest.approx(160 / 3)
     assert measured["train/input_share"] == point["train/input_share"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"strategy": Mirrored(devices=2)},
+            "train.strategy: BatchNormalization norm; its statistics would be those of one",
+        ),
+        ({"strategy": ParameterServer()}, "parameter_server has no batch whose statistics all workers share"),
+        ({"accumulate": 2}, "train.accumulate: BatchNormalization norm; its statistics would be those of one of"),
+    ],
+)
+def test_a_batch_norm_is_refused_where_the_batch_is_divided(options: dict[str, Any], words: str) -> None:
+    import keras
+
+    from tasks.training.engines.tensorflow.checks import check_layers
+
+    def model(**settings: Any) -> keras.Model:
+        norm = keras.layers.BatchNormalization(name="norm", **settings)
+        return keras.Sequential([keras.Input((3,)), keras.Sequential([norm], name="inner")])
+
+    with pytest.raises(Failed) as refused:
+        check_layers(model(), CONFIG.model_copy(update=options))
+    assert words in str(refused.value)
+    check_layers(model(), CONFIG)
+    check_layers(model(synchronized=True), CONFIG.model_copy(update={"strategy": Mirrored(devices=2)}))

@@ -99,7 +99,7 @@ def test_embeddings_do_not_decay_but_matrices_do(model):
     from tasks.config.train import AdamW
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
 
-    optimizer = make_optimizer(AdamW(weight_decay=0.1), model)
+    optimizer = make_optimizer(AdamW(weight_decay=0.1), model.trainable_variables)
     decayed = {v.path for v in model.trainable_variables if optimizer._use_weight_decay(v)}
     assert decayed == {v.path for v in model.trainable_variables if v.path.endswith("kernel")}
 

@@ -122,7 +122,7 @@ def score(bench: Workbench, snapshot: Snapshot, strategy: Any) -> dict[str, floa
     reader = open_snapshot(snapshot.path)
     plan = make_plan(config, reader.counts["train"], (1,))
     engine = engines.build(config, PLAIN, reader, plan, 5, Cluster(bench.rank, bench.addresses))
-    return engine.score(reader.reader("validation", 1, order="stored").batches())
+    return engine.score(reader.reader("validation", 1, order="stored"))
 
 
 def test_validation_has_the_same_numbers_at_any_number_of_processes(tiny: Snapshot, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
 from tasks.config.train import CheckpointConfig, Schedule
+from tasks.data.batches import BatchReader
 from tasks.data.order import batch_rows
 from tasks.errors import Lost, Stopped
 from tasks.processes.workbench import Workbench
@@ -70,7 +71,7 @@ class ToyEngine:
         fed = rows.ravel()
         return StepSums(sums, np.array(norms), np.isfinite(norms), rates, len(fed), hash_of(fed), taken, 0.0)
 
-    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
+    def score(self, split: BatchReader) -> dict[str, float]:
         return {"loss": float(np.abs(self.values["line"] - [3, -1]).sum())}
 
     def weights(self) -> Arrays:

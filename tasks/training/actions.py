@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks.data.batches import BatchReader
 from tasks.errors import Failed
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
@@ -88,12 +89,12 @@ class Evaluate:
     """Evaluates the whole validation split; its scores may select the weights and end the training."""
 
     every: int
-    batches: Callable[[], Iterable[Arrays]]
+    split: BatchReader
     journal: Journal
     best: BestWeights
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        self.take(step, engine.score(self.batches()), engine.weights, meter, engine)
+        self.take(step, engine.score(self.split), engine.weights, meter, engine)
 
     def take(
         self, step: int, scores: dict[str, float], weights: Callable[[], Arrays], meter: Meter, engine: Engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import Model, Outcome, Snapshot
@@ -26,6 +26,7 @@ from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
 
 if TYPE_CHECKING:
+    from tasks.data.batches import BatchReader
     from tasks.data.pipeline import SnapshotReader
     from tasks.processes.workbench import Workbench
 
@@ -116,23 +117,23 @@ def fit(
     )
 
 
-def validation(snapshot: SnapshotReader) -> Callable[[], Iterable[Arrays]]:
-    """Return a function that reads the batches of the validation split in stored order."""
+def validation(snapshot: SnapshotReader) -> BatchReader:
+    """Return a reader of the validation split in stored order."""
     from tasks.models.features import output_size
     from tasks.models.forward import max_batch_size
 
     batch_size = max_batch_size(output_size(snapshot.features))
-    return lambda: snapshot.reader("validation", batch_size, order="stored").batches()
+    return snapshot.reader("validation", batch_size, order="stored")
 
 
 def evaluate_beside(
     bench: Workbench, snapshot: SnapshotReader, model_config: ModelConfig, config: TrainConfig, seed: int
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
-    scorer, batches = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
+    scorer, split = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)
-        return scorer(batches())
+        return scorer(split)
 
     beside.serve(bench.addresses[bench.rank], score, bench.stopping)

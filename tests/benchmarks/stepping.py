@@ -61,7 +61,7 @@ def main() -> None:
         model = build(ConvnetModel(), features, 1)
         objective = make_objective("classification", CONFIG, snapshot)
         plan = make_plan(CONFIG, len(labels), [CALL])
-        step = Step(model, make_optimizer(Adam(), model), objective)
+        step = Step(model, make_optimizer(Adam(), model.trainable_variables), objective)
         engine = TensorFlowEngine(step, OneDeviceStrategy(), Feed(snapshot, plan, 1))
 
         def ours() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tasks.training.group import Cluster, Group
 from tasks.training.meter import StepSums
 
 if TYPE_CHECKING:
+    from tasks.data.batches import BatchReader
     from tasks.data.pipeline import SnapshotReader
     from tasks.training.plan import Plan
 
@@ -44,8 +45,8 @@ class Engine(Protocol):
         """Run n global steps."""
         ...
 
-    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
+    def score(self, split: BatchReader) -> dict[str, float]:
+        """Return means over a split by name, `loss` first, without label smoothing, class weights and dropout."""
         ...
 
     def weights(self) -> Arrays:
@@ -69,8 +70,8 @@ class Scorer(Protocol):
     def load(self, weights: Arrays) -> None:
         """Take a result of an engine's `weights`."""
 
-    def __call__(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name, as `Engine.score` does."""
+    def __call__(self, split: BatchReader) -> dict[str, float]:
+        """Return means over a split by name, as `Engine.score` does."""
         ...
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,13 @@ import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
 from tasks.config.train import ParameterServer
+from tasks.data.batches import BatchReader
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
+from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
@@ -161,11 +162,11 @@ class ParameterServerEngine:
             waited=waited,
         )
 
-    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name, which the workers score; sums are added in the batches' order."""
+    def score(self, split: BatchReader) -> dict[str, float]:
+        """Return means over a split by name, which the workers score; sums are added in the batches' order."""
         meter = Meter()
         with lost_processes():
-            scheduled = [self._coordinator.schedule(self._score, (tensors(batch),)) for batch in batches]
+            scheduled = [self._coordinator.schedule(self._score, (tensors(batch),)) for batch in split.batches()]
             self._coordinator.join()
             for scored in self._coordinator.fetch(scheduled):
                 for name in self._scored:
@@ -213,6 +214,7 @@ def build(
         objective = make_objective(model_config.task, config, snapshot)
         with tf.device("/job:chief/replica:0/task:0/device:CPU:0"), policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
+        check_layers(model, config)
         shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)
         with tf.device(on_server(0)):
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
+from tasks.data.batches import BatchReader
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
@@ -76,9 +78,9 @@ class TensorFlowEngine:
             loss_scales=scales if self.scales_loss else None,
         )
 
-    def score(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name; every process scores its share of them."""
-        return self._scoring(batches)
+    def score(self, split: BatchReader) -> dict[str, float]:
+        """Return means over a split by name; every process reads and scores its share of the batches."""
+        return self._scoring(split)
 
     def close(self) -> None:
         """End the prefetching thread, and disconnect from the other processes."""
@@ -114,6 +116,7 @@ def build(
     with strategy.scope():
         with policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
+        check_layers(model, config)
         optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
         step = Step(
             model, optimizer, objective, config.clip_norm, config.accumulate, config.jit, timed=cluster.size > 1

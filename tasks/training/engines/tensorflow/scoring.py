@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tasks.data.batches import BatchReader
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.objectives import Objective
 from tasks.training.group import Group
@@ -15,7 +16,7 @@ from tasks.training.meter import Meter
 
 
 class Scoring:
-    """Scores batches with a model; of several processes each scores its share."""
+    """Scores a split with a model; of several processes each reads and scores its share of the batches."""
 
     def __init__(self, model: keras.Model, objective: Objective, group: Group) -> None:
         self.model, self.group = model, group
@@ -29,19 +30,19 @@ class Scoring:
 
         self._score = score
 
-    def __call__(self, batches: Iterable[Arrays]) -> dict[str, float]:
-        """Return means over batches by name.
+    def __call__(self, split: BatchReader) -> dict[str, float]:
+        """Return means over a split by name.
 
         Sums are computed in float64 batch by batch, so that they do not depend on the number of processes.
         """
-        meter, rows = Meter(), []
-        rank, size = self.group.cluster.rank, self.group.cluster.size
-        for number, batch in enumerate(batches):
-            scored = self._score(tensors(batch)) if number % size == rank else {}
-            rows.append([float(scored.get(name, 0.0)) for name in self._sums])
-        bits = np.array(rows, np.float64).view(np.int64)
-        total = np.array(self.group.totals(bits.ravel().tolist()), np.int64).view(np.float64).reshape(bits.shape)
-        for row in total:
+        meter, last = Meter(), split.end(None)
+        rows = np.zeros((last, len(self._sums)))
+        for number in range(self.group.cluster.rank, last, self.group.cluster.size):
+            [batch] = split.batches(number, number + 1)
+            scored = self._score(tensors(batch))
+            rows[number] = [float(scored[name]) for name in self._sums]
+        bits = self.group.totals(rows.view(np.int64).ravel().tolist())
+        for row in np.array(bits, np.int64).view(np.float64).reshape(rows.shape):
             for name, value in zip(self._sums, row.tolist(), strict=True):
                 meter.sums[name] = meter.sums.get(name, 0.0) + value
         return meter.means()

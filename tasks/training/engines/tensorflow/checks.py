@@ -1,0 +1,32 @@
+"""Layers whose arithmetic depends on how a batch is divided, which a layout must not change."""
+
+from __future__ import annotations
+
+import keras
+
+from tasks.config import TrainConfig
+from tasks.errors import Failed
+
+
+def check_layers(model: keras.Model, config: TrainConfig) -> None:
+    """Check that no layer computes with the statistics of a part of the batch.
+
+    A plain BatchNormalization does, in each replica and in each micro-batch, so that its moving averages differ between
+    replicas and from those of one device. `synchronized` ones add up the statistics of all replicas.
+
+    Raises:
+        Failed: there is such a layer, and the batch is divided.
+    """
+    for layer in model._flatten_layers():
+        if not isinstance(layer, keras.layers.BatchNormalization):
+            continue
+        saw = f"BatchNormalization {layer.name}"
+        if config.accumulate > 1:
+            rule = f"its statistics would be those of one of train.accumulate = {config.accumulate} micro-batches"
+            raise Failed("train.accumulate", saw, rule, "use 1, or a norm of each example (GroupNormalization)")
+        if not config.strategy.exact:
+            rule = f"{config.strategy.kind} has no batch whose statistics all workers share"
+            raise Failed("train.strategy", saw, rule, "use a norm of each example (GroupNormalization)")
+        if config.strategy.replicas > 1 and not layer.synchronized:
+            rule = f"its statistics would be those of one of {config.strategy.replicas} replicas"
+            raise Failed("train.strategy", saw, rule, "create it with synchronized=True, or use one_device")
