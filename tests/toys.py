@@ -13,14 +13,13 @@ import numpy as np
 from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
 from tasks.config.train import CheckpointConfig, Schedule
-from tasks.data.batches import BatchReader
 from tasks.data.order import batch_rows
 from tasks.errors import Lost, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.engines import Arrays
+from tasks.training.engines import Arrays, Batches
 from tasks.training.group import Alone
 from tasks.training.ledger import LEDGER, hash_of
 from tasks.training.loop import train
@@ -71,7 +70,7 @@ class ToyEngine:
         fed = rows.ravel()
         return StepSums(sums, np.array(norms), np.isfinite(norms), rates, len(fed), hash_of(fed), taken, 0.0)
 
-    def score(self, split: BatchReader) -> dict[str, float]:
+    def score(self, batches: Batches) -> dict[str, float]:
         return {"loss": float(np.abs(self.values["line"] - [3, -1]).sum())}
 
     def weights(self) -> Arrays:

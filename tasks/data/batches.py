@@ -61,6 +61,17 @@ class BatchReader:
         last = NO_END if self.epochs is None else steps_of(self.epochs, self.count, self.batch_size)
         return last if stop is None else min(stop, last)
 
+    def __len__(self) -> int:
+        """Return the number of batches; of shuffled order without epochs there is no end."""
+        assert self.epochs is not None
+        return self.end(None)
+
+    def __getitem__(self, number: int) -> Batch:
+        """Return a batch of [share, ...] by feature, with `row` and `weight`."""
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return {name: values[0] for name, values in self.read(number, number + 1).items()}
+
     def rows(self, start: int, stop: int) -> tuple[Rows, Weights]:
         """Return rows int64 and weights float32 of the steps [start, stop): [steps, share], weight 0 past the end."""
         return batch_rows(

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.data.batches import BatchReader
 from tasks.errors import Failed
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
-from tasks.training.engines import Arrays, Engine
+from tasks.training.engines import Arrays, Batches, Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
 
@@ -89,12 +88,12 @@ class Evaluate:
     """Evaluates the whole validation split; its scores may select the weights and end the training."""
 
     every: int
-    split: BatchReader
+    batches: Batches
     journal: Journal
     best: BestWeights
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
-        self.take(step, engine.score(self.split), engine.weights, meter, engine)
+        self.take(step, engine.score(self.batches), engine.weights, meter, engine)
 
     def take(
         self, step: int, scores: dict[str, float], weights: Callable[[], Arrays], meter: Meter, engine: Engine

@@ -130,10 +130,10 @@ def evaluate_beside(
     bench: Workbench, snapshot: SnapshotReader, model_config: ModelConfig, config: TrainConfig, seed: int
 ) -> None:
     """Evaluate the weights that the chief sends, until this process is killed."""
-    scorer, split = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
+    scorer, batches = engines.scorer(config, model_config, snapshot, seed), validation(snapshot)
 
     def score(weights: Arrays) -> dict[str, float]:
         scorer.load(weights)
-        return scorer(split)
+        return scorer(batches)
 
     beside.serve(bench.addresses[bench.rank], score, bench.stopping)

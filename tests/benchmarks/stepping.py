@@ -143,19 +143,20 @@ def synthetic(folder: Path) -> Path:
 
     random = np.random.default_rng(1)
     arrays = {"image": random.integers(0, 256, (1000, 8, 8, 1), np.uint8), "label": random.integers(0, 10, 1000)}
-    (folder / "train").mkdir()
     files = []
-    for name, array in arrays.items():
+    for split, name in ((split, name) for split in ("train", "validation") for name in arrays):
         buffer = io.BytesIO()
-        np.save(buffer, array)
-        path = folder / f"train/{name}-00000-of-00001.npy"
+        np.save(buffer, arrays[name])
+        path = folder / f"{split}/{name}-00000-of-00001.npy"
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(buffer.getvalue())
         files.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
     features = {
         "image": {"dtype": "uint8", "shape": [8, 8, 1]},
         "label": {"dtype": "int64", "shape": [], "classes": list("0123456789")},
     }
-    manifest = {"format": 1, "kind": "snapshot", "digest": "0" * 64, "counts": {"train": 1000}, "features": features}
+    counts = {"train": 1000, "validation": 1000}
+    manifest = {"format": 1, "kind": "snapshot", "digest": "0" * 64, "counts": counts, "features": features}
     (folder / "manifest.json").write_text(json.dumps({**manifest, "files": files}))
     return folder
 

@@ -6,6 +6,7 @@ Every measurement is a gang of processes of its own, which times its steps after
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -50,6 +51,21 @@ def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, r
     engine = engines.build(config_of(strategy), MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
     engine.seek(0)
     return timed(lambda: engine.step(call), CALLS * CALL // call) / call
+
+
+def shares_of(bench: Workbench, folder: Path, units: int) -> float:
+    """Return the share of a step that adds up gradients, waiting for the other worker included."""
+    from tasks.data import open_snapshot
+    from tasks.training import engines
+    from tasks.training.group import Cluster
+    from tasks.training.plan import make_plan
+
+    snapshot, config = open_snapshot(folder), config_of(MultiWorker())
+    plan, cluster = make_plan(config, snapshot.counts["train"], [CALL]), Cluster(bench.rank, bench.addresses)
+    engine = engines.build(config, MlpModel(units=(units, units)), snapshot, plan, 1, cluster)
+    engine.seek(0)
+    calls = [engine.step(CALL) for _ in range(2 + CALLS)][2:]
+    return sum(call.ranks[0].reducing for call in calls) / sum(call.ranks[0].call for call in calls)
 
 
 def bare(bench: Workbench, folder: Path, units: int) -> float:
@@ -121,6 +137,16 @@ class Clock:
         return run
 
 
+def shares(clock: Clock, work: str, *arguments: Any) -> float:
+    """Return the median of the shares that five gangs of two workers measure."""
+    measured = []
+    for _ in range(5):
+        before = clock.total
+        clock.way(work, 2, *arguments)()
+        measured.append(clock.total - before)
+    return statistics.median(measured)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         snapshot = synthetic(Path(name))
@@ -133,6 +159,8 @@ def main() -> None:
                 "two workers, gradients not added up": clock.way(f"{work}:ours", 2, snapshot, units, two, CALL, False),
                 "bare loop, two workers": clock.way(f"{work}:bare", 2, snapshot, units),
             }
+            share = shares(clock, f"{work}:shares_of", snapshot, units)
+            print(f"\n{units} units: {share:.0%} of a step of two workers is adding up the gradients")
             title = f"a step of {BATCH} examples, {units} units, a core for each process"
             compare(title, ways, rounds=5, clock=lambda: clock.total)
         ways = {

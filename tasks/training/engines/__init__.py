@@ -13,7 +13,6 @@ from tasks.training.group import Cluster, Group
 from tasks.training.meter import StepSums
 
 if TYPE_CHECKING:
-    from tasks.data.batches import BatchReader
     from tasks.data.pipeline import SnapshotReader
     from tasks.training.plan import Plan
 
@@ -24,6 +23,14 @@ ENGINES = {
     "parameter_server": "parameter_server",
 }
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
+
+
+class Batches(Protocol):
+    """The batches of a split, by number: a list, or a `tasks.data.batches.BatchReader`, which reads one when asked."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Arrays: ...
 
 
 class Engine(Protocol):
@@ -45,8 +52,8 @@ class Engine(Protocol):
         """Run n global steps."""
         ...
 
-    def score(self, split: BatchReader) -> dict[str, float]:
-        """Return means over a split by name, `loss` first, without label smoothing, class weights and dropout."""
+    def score(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
         ...
 
     def weights(self) -> Arrays:
@@ -70,8 +77,8 @@ class Scorer(Protocol):
     def load(self, weights: Arrays) -> None:
         """Take a result of an engine's `weights`."""
 
-    def __call__(self, split: BatchReader) -> dict[str, float]:
-        """Return means over a split by name, as `Engine.score` does."""
+    def __call__(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name, as `Engine.score` does."""
         ...
 
 

@@ -12,10 +12,9 @@ import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
 from tasks.config.train import ParameterServer
-from tasks.data.batches import BatchReader
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
-from tasks.training.engines import Arrays
+from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.checks import check_layers
@@ -162,11 +161,12 @@ class ParameterServerEngine:
             waited=waited,
         )
 
-    def score(self, split: BatchReader) -> dict[str, float]:
-        """Return means over a split by name, which the workers score; sums are added in the batches' order."""
+    def score(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name, which the workers score; sums are added in the batches' order."""
         meter = Meter()
         with lost_processes():
-            scheduled = [self._coordinator.schedule(self._score, (tensors(batch),)) for batch in split.batches()]
+            numbers = range(len(batches))
+            scheduled = [self._coordinator.schedule(self._score, (tensors(batches[k]),)) for k in numbers]
             self._coordinator.join()
             for scored in self._coordinator.fetch(scheduled):
                 for name in self._scored:

@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
-from tasks.data.batches import BatchReader
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
-from tasks.training.engines import Arrays
+from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
@@ -78,9 +77,9 @@ class TensorFlowEngine:
             loss_scales=scales if self.scales_loss else None,
         )
 
-    def score(self, split: BatchReader) -> dict[str, float]:
-        """Return means over a split by name; every process reads and scores its share of the batches."""
-        return self._scoring(split)
+    def score(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name; every process reads and scores its share of them."""
+        return self._scoring(batches)
 
     def close(self) -> None:
         """End the prefetching thread, and disconnect from the other processes."""

@@ -8,15 +8,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.data.batches import BatchReader
-from tasks.training.engines import Arrays
+from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.objectives import Objective
 from tasks.training.group import Group
 from tasks.training.meter import Meter
 
 
 class Scoring:
-    """Scores a split with a model; of several processes each reads and scores its share of the batches."""
+    """Scores batches with a model; of several processes each reads and scores its share."""
 
     def __init__(self, model: keras.Model, objective: Objective, group: Group) -> None:
         self.model, self.group = model, group
@@ -30,16 +29,14 @@ class Scoring:
 
         self._score = score
 
-    def __call__(self, split: BatchReader) -> dict[str, float]:
-        """Return means over a split by name.
+    def __call__(self, batches: Batches) -> dict[str, float]:
+        """Return means over batches by name.
 
         Sums are computed in float64 batch by batch, so that they do not depend on the number of processes.
         """
-        meter, last = Meter(), split.end(None)
-        rows = np.zeros((last, len(self._sums)))
-        for number in range(self.group.cluster.rank, last, self.group.cluster.size):
-            [batch] = split.batches(number, number + 1)
-            scored = self._score(tensors(batch))
+        meter, rows = Meter(), np.zeros((len(batches), len(self._sums)))
+        for number in range(self.group.cluster.rank, len(batches), self.group.cluster.size):
+            scored = self._score(tensors(batches[number]))
             rows[number] = [float(scored[name]) for name in self._sums]
         bits = self.group.totals(rows.view(np.int64).ravel().tolist())
         for row in np.array(bits, np.int64).view(np.float64).reshape(rows.shape):
