@@ -40,6 +40,12 @@ LISTED = {
     **{f"train.strategy[multi_worker].{name}": "layout (test_train_workers)" for name in ("workers", "devices")},
     "train.strategy[multi_worker].communication": "layout (test_train_workers)",
     "train.strategy[horovod].workers": "layout (test_train_horovod)",
+    **{
+        f"train.strategy[parameter_server].{name}": "where parameters are (test_train_parameter_server)"
+        for name in ("servers", "min_shard_bytes")
+    },
+    **{f"train.cluster.{name}": "where processes are (test_train_hosts)" for name in ("hosts", "port", "wait")},
+    "train.evaluate": "which process evaluates (test_train_workers)",
     **{f"train.strategy[tpu].{name}": "layout (test_train_options)" for name in ("address", "devices")},
     "train.restarts": "how often lost processes are started again (test_run_tries_again)",
     "train.checkpoint.every": "when the state is committed",

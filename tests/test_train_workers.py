@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -166,7 +167,7 @@ def test_a_sidecar_is_refused_where_it_is_too_late() -> None:
 
 @pytest.mark.slow
 def test_the_command_starts_lost_workers_again_and_makes_the_same_model(tmp_path: Path) -> None:
-    """A worker is killed, then Ctrl-C; the same command continues. Prefect and the summary have one run."""
+    """A worker is killed, then all processes; the same command continues. Prefect and the summary have one run."""
     flags = ["--train.strategy.kind", "multi_worker", "--train.steps", "400", "--train.checkpoint.every", "20"]
     words = ["run", "training", DIGITS, *flags, "--json"]
     unbroken, broken = CommandHome(tmp_path / "unbroken"), CommandHome(tmp_path / "broken")
@@ -185,9 +186,8 @@ def test_the_command_starts_lost_workers_again_and_makes_the_same_model(tmp_path
     )
     worker.kill()
     wait(trained(200))
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGKILL)
     _, stderr = process.communicate(timeout=200)
-    assert process.returncode == 130, stderr
     assert "rank 1 on " in stderr and "starting again in 2 s (1 of 3 without progress)" in stderr
     answer = broken(*words)
     assert answer.code == 0 and answer.json["attempt"] == 2, answer.stderr
