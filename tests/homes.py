@@ -117,7 +117,7 @@ class CommandHome:
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """The command in a process group of its own."""
         shared = {}
-        if words[0] in ("run", "worker") and not self.own_processes:
+        if words[:1] in (("run",), ("worker",)) and not self.own_processes:
             shared["PREFECT_API_URL"] = shared_server()
             if not self.before:
                 shared[SHARED] = shared_fork_servers()

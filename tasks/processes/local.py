@@ -89,6 +89,7 @@ class Process:
         code = self.process.wait()
         assert code is not None
         saw = f"{name} was killed by signal {-code}" if code < 0 else f"{name} left with code {code}"
-        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        lines = self.log.read_text(errors="replace").splitlines()
+        last = [line.strip() for line in lines if line.strip() and not TENSORFLOW_LOG.match(line)][-1:]
         kind = Lost if code < 0 else Failed
-        return kind(work, f"{saw}; last log line: {last[0]}", "a compute process must answer", f"see {self.log}")
+        return kind(work, "; last log line: ".join([saw, *last]), "a compute process must answer", f"see {self.log}")
