@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -84,6 +85,9 @@ class Schedule(Section):
 class Strategy(Section):
     """The distribution of a step over devices."""
 
+    compiled: ClassVar[bool] = True
+    """Whether `train.jit` can compile its step."""
+
     @property
     def processes(self) -> int:
         """Compute processes of a training."""
@@ -98,6 +102,16 @@ class Strategy(Section):
     def replicas(self) -> int:
         """Copies of the model."""
         return self.processes * self.devices_of_each
+
+    @property
+    def micro_batches_of_each(self) -> int:
+        """Micro-batches that a replica computes at once: the field `micro_batches` of the strategies that have it."""
+        return getattr(self, "micro_batches", 1)
+
+    @property
+    def as_tested(self) -> Strategy:
+        """The strategy with which its arithmetic is tested (`tasks.stage.self_tests`)."""
+        return self
 
 
 class OneDevice(Strategy):
@@ -146,7 +160,31 @@ class Tpu(Strategy):
     """Number of its cores."""
 
 
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu, BY_KIND]
+class Pipeline(Strategy):
+    """One process, several devices of one host, each with a stage of the model: consecutive layers, their weights, and
+    what the optimizer keeps of them (GPipe, Huang et al., arXiv 1811.06965)."""
+
+    compiled: ClassVar[bool] = False
+
+    kind: Literal["pipeline"] = "pipeline"
+    """Distribution of a step over devices."""
+    devices: Annotated[int, Field(ge=2, le=64)] = 2
+    """Devices, and stages; without that many accelerators, logical devices of the CPU."""
+    micro_batches: Annotated[int, Field(ge=1, le=256)] = 4
+    """Parts of a batch that pass through the stages one behind the other; with more of them devices are idle less."""
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return 1
+
+    @property
+    def as_tested(self) -> Pipeline:
+        """Two stages and a few micro-batches: more of them are computed in the same way."""
+        return self.model_copy(update={"devices": 2, "micro_batches": min(self.micro_batches, 4)})
+
+
+StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Tpu | Pipeline, BY_KIND]
 
 
 class EarlyStopping(Section):
@@ -268,11 +306,22 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def batch_divides(self) -> TrainConfig:
-        share = self.strategy.replicas * self.accumulate
+        factors = {"replicas": self.strategy.replicas, "accumulate": self.accumulate}
+        if self.strategy.micro_batches_of_each > 1:
+            factors["micro_batches"] = self.strategy.micro_batches_of_each
+        share = math.prod(factors.values())
         if self.batch_size % share:
+            rule = f"must divide by {' x '.join(factors)} = {share}"
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
-            raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
+            raise Conflict("batch_size", self.batch_size, rule, nearest)
+        return self
+
+    @model_validator(mode="after")
+    def jit_has_one_device(self) -> TrainConfig:
+        if self.jit and not self.strategy.compiled:
+            rule = f"XLA compiles for one device, and a step of {self.strategy.kind} has several"
+            raise Conflict("jit", True, rule, "set it to false, or choose another train.strategy")
         return self
 
     @model_validator(mode="after")

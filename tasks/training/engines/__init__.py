@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-ENGINES = dict.fromkeys(("one_device", "mirrored", "multi_worker", "tpu"), "tensorflow")
+ENGINES = dict.fromkeys(("one_device", "mirrored", "multi_worker", "tpu", "pipeline"), "tensorflow")
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 

@@ -130,7 +130,7 @@ def build(
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
-            model = build_model(model_config, snapshot.features, seed)
+            model = strategy.place(build_model(model_config, snapshot.features, seed))
         optimizer = make_optimizer(config.optimizer, model, config.precision)
         step = Step(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit)
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))

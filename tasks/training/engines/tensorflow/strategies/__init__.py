@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,6 +21,7 @@ STRATEGIES = {
     "mirrored": "tasks.training.engines.tensorflow.strategies.mirrored",
     "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
     "tpu": "tasks.training.engines.tensorflow.strategies.tpu",
+    "pipeline": "tasks.training.engines.tensorflow.strategies.pipeline",
 }
 """The module of each kind, imported on use."""
 
@@ -39,6 +41,10 @@ class Strategy(Protocol):
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return the context in which variables are created."""
+        ...
+
+    def place(self, model: keras.Model) -> keras.Model:
+        """Return the model with its variables on their devices; the optimizer's are created beside them afterwards."""
         ...
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:

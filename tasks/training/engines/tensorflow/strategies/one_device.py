@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -12,7 +13,7 @@ from tasks.config.train import OneDevice
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
-from tasks.training.group import Alone, Cluster
+from tasks.training.group import Alone, Cluster, Group
 
 
 class OneDeviceStrategy:
@@ -21,11 +22,15 @@ class OneDeviceStrategy:
     devices = 1
 
     def __init__(self) -> None:
-        self.group = Alone()
+        self.group: Group = Alone()
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context without effect."""
         return contextlib.nullcontext()
+
+    def place(self, model: keras.Model) -> keras.Model:
+        """Return the model: its variables were created where they belong."""
+        return model
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
         """Compile a function that runs n steps in one call."""
