@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,9 @@ from pydantic import ValidationError
 
 from tasks.config import MlpModel, TrainConfig, TransformerModel
 from tasks.config.train import AdamW, CheckpointConfig, OneDevice, Pipeline, Sgd
-from tasks.errors import Failed, Stopped
+from tasks.errors import Failed, Lost, Stopped
 from tasks.models import build as build_model
+from tasks.models.stages import balanced, cut
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
@@ -23,6 +25,8 @@ from tests.test_train_options import apart as apart
 from tests.test_train_options import distance, weights
 from tests.test_train_options import snapshot as snapshot
 from tests.test_train_options import trained as trained
+from tests.test_train_workers import Training, send
+from tests.test_train_workers import training as training
 from tests.tiny import MODEL, files
 
 TWO = Pipeline(devices=2, micro_batches=2)
@@ -36,9 +40,7 @@ LONG = {"steps": 1000, "checkpoint": CheckpointConfig(every=50), "log_every": 10
 MLP = MlpModel(units=(7, 6, 5), dropout=0.5)
 
 
-@pytest.mark.parametrize(
-    ("precision", "accumulate", "tolerance"), [("float32", 1, 3e-7), ("float32", 2, 3e-7), ("float16", 2, 1e-4)]
-)
+@pytest.mark.parametrize(("precision", "accumulate", "tolerance"), [("float32", 2, 3e-7), ("float16", 1, 1e-4)])
 def test_micro_batches_that_overlap_equal_those_one_after_the_other(
     trained: Callable[..., Workbench],
     apart: Callable[..., Workbench],
@@ -61,14 +63,18 @@ def test_micro_batches_that_overlap_equal_those_one_after_the_other(
     )
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_stopped_twice_it_ends_with_the_same_bytes(apart: Callable[..., Workbench], precision: str) -> None:
-    options = {**LONG, "strategy": TWO, "precision": precision}
-    unbroken = apart("unbroken", MODEL, **options)
-    for reached in (1, 400):
-        with pytest.raises(Stopped):
-            apart("broken", MODEL, stop_after=reached, **options)
-    assert files(apart("broken", MODEL, **options)) == files(unbroken)
+def test_killed_and_stopped_it_ends_with_the_same_bytes(training: Callable[[str], Training]) -> None:
+    """With dropout under float16."""
+    options = {**LONG, "strategy": TWO, "precision": "float16"}
+    unbroken, broken = training("unbroken"), training("broken")
+    unbroken(MODEL, **options)
+    for step in (60, 300):
+        with pytest.raises(Lost, match="its process was killed by signal 9"):
+            broken(MODEL, at=send(signal.SIGKILL, 0, step), **options)
+    with pytest.raises(Stopped):
+        broken(MODEL, at=send(signal.SIGTERM, 0, 600), **options)
+    broken(MODEL, **options)
+    assert files(broken.bench) == files(unbroken.bench)
 
 
 def test_it_continues_what_one_device_began_and_the_reverse(
@@ -143,9 +149,7 @@ def transformers(bench: Workbench, devices: int, precision: str) -> tuple[float,
     return difference, float(np.abs(outputs - expected_outputs).max())
 
 
-@pytest.mark.parametrize(
-    ("devices", "precision", "tolerance"), [(2, "float32", 3e-7), (4, "float32", 3e-7), (2, "float16", 2e-4)]
-)
+@pytest.mark.parametrize(("devices", "precision", "tolerance"), [(4, "float32", 3e-7), (2, "float16", 2e-4)])
 def test_a_transformer_whose_first_and_last_stage_share_the_embedding_equals_one_device(
     devices: int, precision: str, tolerance: float, tmp_path: Path
 ) -> None:
@@ -269,6 +273,53 @@ def test_what_cannot_be_pipelined_is_refused(options: dict[str, Any], says: str)
     values = {"steps": 3, "batch_size": 16, "accumulate": 2, "strategy": Pipeline(), **options}
     with pytest.raises(ValidationError, match=says):
         TrainConfig.model_validate(values)
+
+
+def test_the_most_costly_stage_costs_as_little_as_possible() -> None:
+    assert balanced([1, 1, 1, 9, 1, 1], 3) == [(0, 3), (3, 4), (4, 6)]
+    assert balanced([5, 0, 0, 5], 2) == [(0, 1), (1, 4)]
+    assert balanced([4, 3, 2], 3) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_mask_is_computed_by_each_stage_and_an_embedding_costs_nothing() -> None:
+    """By its weights the embedding of 900 tokens would be a stage of its own."""
+    model = build_model(TRANSFORMER, {"tokens": {**TOKENS["tokens"], "vocabulary": 900}}, 1)
+    stages = cut(model, 3)
+    assert [stage.reads for stage in stages] == [("tokens",), ("tokens",), ()]
+    layers = [{weight.path.split("_")[0] for weight in stage.trainable_variables} for stage in stages]
+    assert layers == [{"embedding/embeddings", "block0"}, {"block1"}, {"final", "embedding/embeddings"}]
+
+
+@pytest.fixture
+def own(tf: Any) -> Any:
+    """A model without a graph."""
+    import keras
+
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inputs = [keras.Input((4,), name="x")]
+            self.first, self.second = keras.layers.Dense(3, "relu"), keras.layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    model = Own()
+    model(tf.ones((1, 4)))
+    return model
+
+
+def test_a_model_without_a_graph_lists_its_stages(own: Any, tf: Any) -> None:
+    with pytest.raises(Failed, match="train.strategy.kind: pipeline of Own; a model is cut between the layers of its"):
+        cut(own, 2)
+    own.stages = [own.first, own.second]
+    x = tf.random.normal((5, 4))
+    stages = cut(own, 2)
+    assert [len(stage.trainable_variables) for stage in stages] == [2, 2]
+    outputs = stages[1](stages[0](None, {"x": x}, True), {"x": x}, True)
+    assert np.array_equal(outputs, own(x))
+    with pytest.raises(Failed, match="train.strategy.devices: 3; this model can be cut into 2 stages at most"):
+        cut(own, 3)
 
 
 def test_more_devices_than_stages_are_refused_when_the_model_is_built(apart: Callable[..., Workbench]) -> None:

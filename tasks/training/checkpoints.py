@@ -51,7 +51,7 @@ class StagedCheckpoints:
             measure: called with `train/checkpoint_seconds` (of the training, that is of the copies and of waiting for
                 the thread) and `train/checkpoint_write_seconds` (of the thread).
             base: state of the finished training to start from where there is no checkpoint.
-            layout: threads, strategy, devices and processor of this process.
+            layout: threads, strategy, devices, micro-batches of a pipeline, and processor of this process.
         """
         self.staging, self.config, self.best, self.measure, self.base = staging, config, best, measure, base
         self.spent = self.written = 0.0
