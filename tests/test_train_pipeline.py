@@ -16,7 +16,7 @@ from tasks.config import MlpModel, TrainConfig, TransformerModel
 from tasks.config.train import AdamW, CheckpointConfig, OneDevice, Pipeline, Sgd
 from tasks.errors import Failed, Lost, Stopped
 from tasks.models import build as build_model
-from tasks.models.stages import balanced, cut
+from tasks.models.stages import balanced, cut, separators
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
@@ -183,13 +183,16 @@ def places(bench: Workbench) -> dict[str, Any]:
     step, batch = pipelined()
     inner = step.optimizer
     shapes = {tuple(v.shape): v.value.device[-5:] for v in step.model.trainable_variables if len(v.shape) == 2}
+    # activations but those that are handed on
+    shapes |= {(4, 12): "CPU:0", (4, 6): "CPU:1", (4, 5): "CPU:1", (4, 2): "CPU:1"}
+    whole = traced(lambda batch: step(batch, lambda tensors: tensors), batch)
     wrong = [
         (op.type, op.name, op.device)
-        for op in traced(lambda batch: step(batch, lambda tensors: tensors), batch)
+        for op in [*traced(step.sums, batch), *whole]
         for output in op.outputs
         if output.shape.rank is not None
         and tuple(output.shape) in shapes
-        and op.type not in ("ReadVariableOp", "Placeholder", "NoOp")
+        and op.type not in ("ReadVariableOp", "Placeholder", "Identity")
         and op.device[-5:] != shapes[tuple(output.shape)]
     ]
     return {
@@ -231,7 +234,24 @@ def dependencies(bench: Workbench) -> dict[str, bool]:
     assert {name: len(found) for name, found in forward.items()} == {"F0": 3, "F1": 3, "B0": 3, "B1": 3}
     named = {f"{name}{k}": op for name, found in forward.items() for k, op in enumerate(found)}
     above = {name: everything_above(op) for name, op in named.items()}
-    return {f"{a} {b}": named[a] in above[b] for a in named for b in named}
+    waits = {f"{a} {b}": named[a] in above[b] for a in named for b in named}
+    return {**waits, "seeds": all(seeds_in_turn(operations, handle) for handle in seed_handles(operations))}
+
+
+def seed_handles(operations: list[Any]) -> list[Any]:
+    handles = {op.inputs[0].op.name: op.inputs[0] for op in operations if op.type == "AssignVariableOp"}
+    assert len(handles) == 3, "a seed for each dropout"
+    return list(handles.values())
+
+
+def seeds_in_turn(operations: list[Any], handle: Any) -> bool:
+    """Return whether each micro-batch reads a seed only after the one before has replaced it."""
+    uses = [op for op in operations if op.inputs and op.inputs[0] is handle]
+    replaced = [op for op in uses if op.type == "AssignVariableOp"]
+    assert len(replaced) == 3 and len(uses) > 6
+    above = {op: everything_above(op) for op in uses}
+    turns = [sum(one in above[op] for one in replaced) for op in uses]
+    return turns == sorted(turns) and {turns[uses.index(op)] for op in uses if op not in replaced} == {0, 1, 2}
 
 
 def everything_above(operation: Any) -> set[Any]:
@@ -253,6 +273,7 @@ def test_stages_of_different_micro_batches_do_not_wait_for_each_other(tmp_path: 
     in_turn = [("F00", "F01"), ("F01", "F02"), ("F10", "F11"), ("F00", "F10"), ("F12", "B10"), ("B10", "B11")]
     in_turn += [("B00", "B01"), ("F12", "B00"), ("F02", "B00")]
     assert [pair for pair in in_turn if not waits[" ".join(pair)]] == []
+    assert waits["seeds"]
 
 
 def test_devices_and_micro_batches_are_in_the_layout() -> None:
@@ -284,6 +305,7 @@ def test_the_most_costly_stage_costs_as_little_as_possible() -> None:
 def test_a_mask_is_computed_by_each_stage_and_an_embedding_costs_nothing() -> None:
     """By its weights the embedding of 900 tokens would be a stage of its own."""
     model = build_model(TRANSFORMER, {"tokens": {**TOKENS["tokens"], "vocabulary": 900}}, 1)
+    assert len(separators(model)) == 6, "after the embedding, attention and feed-forward of each block, the last norm"
     stages = cut(model, 3)
     assert [stage.reads for stage in stages] == [("tokens",), ("tokens",), ()]
     layers = [{weight.path.split("_")[0] for weight in stage.trainable_variables} for stage in stages]
