@@ -63,7 +63,7 @@ class Call(NamedTuple):
 class Queue:
     """The order of the work on a device: what begins waits for the end of what was traced before.
 
-    Without it TensorFlow runs all micro-batches of a stage side by side, and the next stage begins when all are over.
+    Without it all micro-batches of a stage are ready at once, and a device mixes their operations.
     """
 
     def __init__(self) -> None:
