@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tasks.config import Config, MlpModel, identity
 from tasks.config.load import load
-from tasks.config.train import AdamW
+from tasks.config.optimizer import AdamW
 from tasks.errors import Refused
 
 DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"

@@ -23,8 +23,9 @@ from tasks.config import (
     TableSnapshot,
     TrainConfig,
 )
+from tasks.config.optimizer import AdamW, Schedule
 from tasks.config.task import TASKS
-from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot, records, snapshots
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric

@@ -19,7 +19,9 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Snapshot
-from tasks.config.train import CheckpointConfig, Horovod, Sgd
+from tasks.config.optimizer import Sgd
+from tasks.config.strategy import Horovod
+from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench

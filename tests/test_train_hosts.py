@@ -18,7 +18,8 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import TrainConfig
 from tasks.config.cluster import ClusterConfig
-from tasks.config.train import MultiWorker, Schedule, Sgd
+from tasks.config.optimizer import Schedule, Sgd
+from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member

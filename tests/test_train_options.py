@@ -15,17 +15,9 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.train import (
-    Adam,
-    AdamW,
-    CheckpointConfig,
-    EarlyStopping,
-    Mirrored,
-    ParameterServer,
-    Schedule,
-    Sgd,
-    Tpu,
-)
+from tasks.config.optimizer import Adam, AdamW, Schedule, Sgd
+from tasks.config.strategy import Mirrored, ParameterServer, Tpu
+from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build as build_model

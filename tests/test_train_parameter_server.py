@@ -13,7 +13,9 @@ import pytest
 from tasks.artifacts import Snapshot
 from tasks.config import Config, identity
 from tasks.config.load import validate
-from tasks.config.train import AdamW, CheckpointConfig, OneDevice, ParameterServer, Sgd
+from tasks.config.optimizer import AdamW, Sgd
+from tasks.config.strategy import OneDevice, ParameterServer
+from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Refused, Stopped
 from tasks.processes import gang
 from tasks.processes.workbench import Workbench

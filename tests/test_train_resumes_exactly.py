@@ -11,7 +11,8 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
-from tasks.config.train import CheckpointConfig, Schedule, Sgd
+from tasks.config.optimizer import Schedule, Sgd
+from tasks.config.train import CheckpointConfig
 from tasks.data.order import batch_rows
 from tasks.errors import Failed, Stopped
 from tasks.processes.workbench import Workbench

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tasks.config.load import load
-from tasks.config.train import Mirrored, MultiWorker, OneDevice
+from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -33,7 +33,9 @@ def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> di
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("strategy", [OneDevice(), Mirrored(), MultiWorker()], ids=lambda strategy: strategy.kind)
+@pytest.mark.parametrize(
+    "strategy", [OneDevice(), Mirrored(), MultiWorker(), Pipeline()], ids=lambda strategy: strategy.kind
+)
 def test_every_strategy_passes(strategy: Any, precision: str, tmp_path: Path) -> None:
     found = verdict(tmp_path, strategy, precision)
     assert found["weights"] < self_test.TOLERANCE[precision]
@@ -89,6 +91,13 @@ def never_skipped(bench: Workbench, strategy: Any, precision: Any) -> dict[str, 
     return self_test.run(bench, strategy, precision)
 
 
+def last_micro_batch_only(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:
+    from tasks.training.engines.tensorflow import pipelined_step
+
+    pipelined_step.Total.add = lambda self, tensors: setattr(self, "values", tensors)  # type: ignore[method-assign]
+    return self_test.run(bench, strategy, precision)
+
+
 @pytest.mark.parametrize(
     ("fault", "precision", "says"),
     [
@@ -104,6 +113,11 @@ def test_every_fault_is_found(fault: Any, precision: str, says: str, tmp_path: P
         verdict(tmp_path, Mirrored(), precision, work=f"{__name__}:{fault.__name__}")
 
 
+def test_a_pipeline_that_loses_micro_batches_is_found(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="train.strategy: weights differ by"):
+        verdict(tmp_path, Pipeline(), "float32", work=f"{__name__}:{last_micro_batch_only.__name__}")
+
+
 def test_a_strategy_is_tested_once_and_the_verdict_is_in_every_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,10 +131,12 @@ def test_a_strategy_is_tested_once_and_the_verdict_is_in_every_run(
     monkeypatch.setattr(Attempt, "work", work)
     config = load(DIGITS).train
     two, half = {"strategy": Mirrored()}, {"precision": "float16"}
-    for options in (two, {}, two, {**two, **half}, half, half, {"precision": "bfloat16"}):
+    stages = [{"strategy": Pipeline(devices=devices, micro_batches=8)} for devices in (2, 3)]
+    for options in (two, {}, two, {**two, **half}, half, half, {"precision": "bfloat16"}, *stages):
         request, of_run = RunRequest(new=True), config.model_copy(update=options)
         attempt_run("training", load(DIGITS), lambda of_run=of_run: check_strategy(of_run), request, None)
         assert request.run is not None
         tests = bool(options) and options != {"precision": "bfloat16"}
         assert ("train/self_test" in request.run.measurements()) == tests
-    assert tested == [(Mirrored(), "float32"), (Mirrored(), "float16"), (OneDevice(), "float16")]
+    of_stages = (Pipeline(devices=2, micro_batches=4), "float32")
+    assert tested == [(Mirrored(), "float32"), (Mirrored(), "float16"), (OneDevice(), "float16"), of_stages]

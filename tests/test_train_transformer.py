@@ -96,7 +96,7 @@ def test_saved_model_and_litert_take_any_batch_and_length(model, tmp_path):
 
 
 def test_embeddings_do_not_decay_but_matrices_do(model):
-    from tasks.config.train import AdamW
+    from tasks.config.optimizer import AdamW
     from tasks.training.engines.tensorflow.optimizers import make_optimizer
 
     optimizer = make_optimizer(AdamW(weight_decay=0.1), model.trainable_variables)

@@ -15,7 +15,9 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.load import validate
-from tasks.config.train import AdamW, CheckpointConfig, MultiWorker, OneDevice, Sgd
+from tasks.config.optimizer import AdamW, Sgd
+from tasks.config.strategy import MultiWorker, OneDevice
+from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
 from tasks.errors import Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits

@@ -9,7 +9,8 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config import MlpModel, TrainConfig
-from tasks.config.train import AdamW, CheckpointConfig, Schedule
+from tasks.config.optimizer import AdamW, Schedule
+from tasks.config.train import CheckpointConfig
 from tasks.processes.workbench import Workbench
 from tasks.training.ledger import LEDGER
 

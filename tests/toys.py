@@ -12,7 +12,8 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
-from tasks.config.train import CheckpointConfig, Schedule
+from tasks.config.optimizer import Schedule
+from tasks.config.train import CheckpointConfig
 from tasks.data.order import batch_rows
 from tasks.errors import Lost, Stopped
 from tasks.processes.workbench import Workbench

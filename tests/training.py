@@ -12,7 +12,7 @@ import psutil
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config import MlpModel
-from tasks.config.train import MultiWorker
+from tasks.config.strategy import MultiWorker
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack

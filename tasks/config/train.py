@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import LATER, NOT_IDENTITY, Conflict, Section
 from tasks.config.cluster import ClusterConfig
-from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
+from tasks.config.optimizer import Adam, OptimizerConfig, Schedule
+from tasks.config.roles import SIDECAR, Role
+from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
@@ -19,216 +21,6 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 Rate = Annotated[float, Field(gt=0, le=10)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
-Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Adam(Section):
-    """Adam (Kingma and Ba, arXiv 1412.6980)."""
-
-    kind: Literal["adam"] = "adam"
-    """The update rule."""
-    beta_1: Decay = 0.9
-    """Decay of the first moment."""
-    beta_2: Decay = 0.999
-    """Decay of the second moment."""
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-7
-    """Added to the denominator."""
-
-
-class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101)."""
-
-    kind: Literal["adamw"] = "adamw"  # type: ignore[assignment]
-    """The update rule."""
-    weight_decay: Annotated[float, Field(ge=0, lt=1)] = 0.01
-    """Share of the learning rate by which matrices shrink at each step; vectors (bias, norm) and embeddings stay."""
-
-
-class Sgd(Section):
-    """Stochastic gradient descent, with momentum where it is not 0."""
-
-    kind: Literal["sgd"] = "sgd"
-    """The update rule."""
-    momentum: Decay = 0.0
-    """Decay of the velocity."""
-    nesterov: bool = False
-    """Nesterov momentum (Nesterov, 1983)."""
-
-    @model_validator(mode="after")
-    def nesterov_needs_momentum(self) -> Sgd:
-        if self.nesterov and self.momentum == 0:
-            raise Conflict("nesterov", True, "is ignored without momentum", "set momentum above 0 or nesterov to false")
-        return self
-
-
-OptimizerConfig = Annotated[Adam | AdamW | Sgd, BY_KIND]
-
-
-class Schedule(Section):
-    """The learning rate by step: linear warm-up over `warmup` steps, then a decay to `end` at the last step."""
-
-    kind: Literal["constant", "linear", "cosine"] = "cosine"
-    """The decay after the warm-up."""
-    warmup: Annotated[int, Field(ge=0)] = 0
-    """Steps of linear warm-up; step k of them has (k + 1) / warmup of `train.learning_rate`, the last one all of it."""
-    end: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """The rate of the last step as a share of `train.learning_rate`; not for `constant`. Where the warm-up takes every
-    step, or there is only one, there is no decay."""
-
-    @model_validator(mode="after")
-    def constant_has_no_end(self) -> Schedule:
-        if self.kind == "constant" and self.end:
-            raise Conflict(
-                "end", self.end, "is ignored by a constant schedule", "leave it out, or choose linear or cosine"
-            )
-        return self
-
-
-class Strategy(Section):
-    """The distribution of a step over devices."""
-
-    exact: ClassVar[bool] = True
-    """Whether the result depends on the config and the examples alone; then a strategy is not part of the digest."""
-
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return 1
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """The parts of its processes, by rank."""
-        return CHIEF, *[WORKER] * (self.processes - 1)
-
-    @property
-    def devices_of_each(self) -> int:
-        """Devices of each process: the field `devices` of the strategies that have it."""
-        return getattr(self, "devices", 1)
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model."""
-        return self.processes * self.devices_of_each
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Packages that only this strategy needs."""
-        return ()
-
-    def check_packages(self) -> None:
-        """Raise `Conflict` where one of them is not installed; nothing is imported."""
-
-
-class OneDevice(Strategy):
-    """One process, one device."""
-
-    kind: Literal["one_device"] = "one_device"
-    """Distribution of a step over devices."""
-
-
-class Mirrored(Strategy):
-    """One process, several devices of one host, each with a copy of the model (tf.distribute.MirroredStrategy)."""
-
-    kind: Literal["mirrored"] = "mirrored"
-    """Distribution of a step over devices."""
-    devices: Annotated[int, Field(ge=2, le=64)] = 2
-    """Devices; without that many accelerators, logical ones of the CPU."""
-
-
-class MultiWorker(Strategy):
-    """Several processes, each with a copy of the model on each of its devices
-    (tf.distribute.MultiWorkerMirroredStrategy). Every process reads its slice of each global batch."""
-
-    kind: Literal["multi_worker"] = "multi_worker"
-    """Distribution of a step over devices."""
-    workers: Annotated[int, Field(ge=2, le=1024)] = 2
-    """Processes; they share the CPU threads of a host."""
-    devices: Annotated[int, Field(ge=1, le=64)] = 1
-    """Accelerators of each process; 1 on a host without accelerators."""
-    communication: Literal["auto", "ring", "nccl"] = "auto"
-    """How gradients are summed: `nccl` between NVIDIA GPUs, `ring` also between CPUs."""
-
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return self.workers
-
-
-class Horovod(Strategy):
-    """Several processes, each with a copy of the model on one device, whose gradients Horovod adds up. It is built for
-    the installed TensorFlow by `make horovod`. Every process reads its slice of each global batch."""
-
-    kind: Literal["horovod"] = "horovod"
-    """Distribution of a step over devices."""
-    workers: Annotated[int, Field(ge=2, le=1024)] = 2
-    """Processes, each with one accelerator; without accelerators they share the CPU threads of a host."""
-
-    @property
-    def processes(self) -> int:
-        """Compute processes of a training."""
-        return self.workers
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Horovod."""
-        return ("horovod",)
-
-    def check_packages(self) -> None:
-        """Raise `Conflict` where Horovod is not installed, or was built for another TensorFlow."""
-        needed = f"tensorflow{version('tensorflow')}"
-        try:
-            found = version("horovod")
-        except PackageNotFoundError:
-            found = ""
-        if not found.endswith(f"+{needed}"):
-            rule = f"needs horovod built for {needed}, and {found or 'none'} is installed"
-            raise Conflict("train.strategy.kind", self.kind, rule, "run `make horovod`")
-
-
-class Tpu(Strategy):
-    """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
-
-    kind: Literal["tpu"] = "tpu"
-    """Distribution of a step over devices."""
-    address: str = "local"
-    """`local` on a TPU VM; otherwise the name of a TPU, or `grpc://host:port`."""
-    devices: Annotated[int, Field(ge=1, le=4096)] = 8
-    """Number of its cores."""
-
-
-class ParameterServer(Strategy):
-    """Asynchronous: servers hold the parameters, each worker computes whole steps
-    (tf.distribute.ParameterServerStrategy). Resumable, not exact: the result depends on the order of the updates."""
-
-    exact: ClassVar[bool] = False
-
-    kind: Literal["parameter_server"] = "parameter_server"
-    """Distribution of a step over devices."""
-    workers: Annotated[int, Field(ge=1, le=1024)] = 2
-    """Processes that compute steps; one that is lost is replaced while the others go on."""
-    servers: Annotated[int, NOT_IDENTITY, Field(ge=1, le=1024)] = 1
-    """Processes that hold the parameters and optimizer state."""
-    min_shard_bytes: Annotated[int, NOT_IDENTITY, Field(ge=1)] = 256 << 10
-    """A variable is cut into pieces of at least so many bytes, one for each server at most."""
-
-    @property
-    def processes(self) -> int:
-        """The chief, the workers and the servers."""
-        return 1 + self.workers + self.servers
-
-    @property
-    def replicas(self) -> int:
-        """Copies of the model that compute a step together: each worker computes its own."""
-        return 1
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """The parts of its processes, by rank."""
-        worker, server = Role("worker", serves=True, replaced=True), Role("server", serves=True)
-        return CHIEF, *[worker] * self.workers, *[server] * self.servers
-
-
-StrategyConfig = Annotated[OneDevice | Mirrored | MultiWorker | Horovod | Tpu | ParameterServer, BY_KIND]
 
 
 class EarlyStopping(Section):
@@ -363,11 +155,22 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def batch_divides(self) -> TrainConfig:
-        share = self.strategy.replicas * self.accumulate
+        factors = {"replicas": self.strategy.replicas, "accumulate": self.accumulate}
+        if self.strategy.micro_batches_of_each > 1:
+            factors["micro_batches"] = self.strategy.micro_batches_of_each
+        share = math.prod(factors.values())
         if self.batch_size % share:
+            rule = f"must divide by {' x '.join(factors)} = {share}"
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
-            raise Conflict("batch_size", self.batch_size, f"must divide by replicas x accumulate = {share}", nearest)
+            raise Conflict("batch_size", self.batch_size, rule, nearest)
+        return self
+
+    @model_validator(mode="after")
+    def jit_has_one_device(self) -> TrainConfig:
+        if self.jit and not self.strategy.compiled:
+            rule = f"XLA compiles for one device, and the variables of {self.strategy.kind} are on several"
+            raise Conflict("jit", True, rule, "set it to false, or choose another train.strategy")
         return self
 
     @model_validator(mode="after")
@@ -382,13 +185,9 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def asynchronous_steps(self) -> TrainConfig:
-        if not self.strategy.exact:
-            if self.jit:
-                remedy = "set train.jit to false, or use another strategy"
-                raise Conflict("jit", True, "cannot compile steps whose variables are on servers", remedy)
-            if self.continue_from is not None:
-                rule = "promises the bytes of one longer training, which an asynchronous one has not"
-                raise Conflict("continue_from", self.continue_from, rule, "leave it out, or use another strategy")
+        if not self.strategy.exact and self.continue_from is not None:
+            rule = "promises the bytes of one longer training, which an asynchronous one has not"
+            raise Conflict("continue_from", self.continue_from, rule, "leave it out, or use another strategy")
         return self
 
     @model_validator(mode="after")

@@ -49,7 +49,7 @@ class Workbench:
     """CPU threads of this process."""
 
     layout: dict[str, Any] = field(default_factory=dict)
-    """Layout of the computation: `threads`, `strategy`, `devices`, `processor`."""
+    """Layout of the computation: `threads`, `strategy`, `devices`, `micro_batches`, `processor`."""
 
     role: str = "chief"
     """Role of this process in its gang."""

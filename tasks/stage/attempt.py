@@ -165,6 +165,8 @@ class Attempt:
         """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
         strategy = self.config.train.strategy
         layout = {"strategy": strategy.kind, "devices": strategy.devices_of_each, "processor": processor()}
+        if strategy.micro_batches_of_each > 1:
+            layout["micro_batches"] = strategy.micro_batches_of_each
         if strategy.processes == 1:
             return {"threads": self.threads, **layout}
         return {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}

@@ -26,21 +26,24 @@ def check_strategy(config: TrainConfig) -> None:
     Raises:
         Failed: the arithmetic is wrong.
     """
-    if not config.strategy.exact or (config.strategy.replicas == 1 and config.precision != "float16"):
+    strategy = config.strategy.as_tested
+    if not strategy.exact:
+        return
+    if strategy.processes * strategy.devices_of_each == 1 and config.precision != "float16":
         return
     attempt = current.get()
     verdicts = attempt.run.home.root / "self_tests.json"
     inputs = {
         "libraries": {name: installed(name) for name in (*MODEL_LIBRARIES, *config.strategy.packages)},
-        "strategy": config.strategy.model_dump(mode="json"),
+        "strategy": strategy.model_dump(mode="json"),
         "precision": config.precision,
         "version": SELF_TEST_VERSION,
     }
     known, key = read_verdicts(verdicts), digest_of(inputs)[:16]
     if key not in known:
         terminal.say(f"  … train     testing the arithmetic of {config.strategy.kind}, {config.precision}")
-        arguments = (config.strategy, config.precision)
-        result = attempt.work("train", WORK, None, arguments, roles=config.strategy.roles)
+        arguments = (strategy, config.precision)
+        result = attempt.work("train", WORK, None, arguments, roles=strategy.roles)
         known = {**read_verdicts(verdicts), key: {**inputs, "result": result}}
         write(verdicts, pretty(known))
     attempt.run.measure("train/self_test", known[key])

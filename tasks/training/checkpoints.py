@@ -52,7 +52,7 @@ class StagedCheckpoints:
             measure: called with `train/checkpoint_seconds` (of the training, that is of the copies and of waiting for
                 the thread) and `train/checkpoint_write_seconds` (of the thread).
             base: state of the finished training to start from where there is no checkpoint.
-            layout: threads, strategy, devices and processor of this process.
+            layout: threads, strategy, devices, micro-batches of a pipeline, and processor of this process.
             settle: waits for the scores of evaluations by another process, which must be in a checkpoint.
         """
         self.staging, self.config, self.best, self.measure, self.base = staging, config, best, measure, base

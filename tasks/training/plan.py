@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.train import Schedule, TrainConfig
+from tasks.config.optimizer import Schedule
+from tasks.config.train import TrainConfig
 from tasks.data.order import steps_of
 from tasks.errors import Refused
 

@@ -16,7 +16,8 @@ import psutil
 
 from tasks.artifacts import Snapshot
 from tasks.config import MlpModel
-from tasks.config.train import CheckpointConfig, MultiWorker, OneDevice
+from tasks.config.strategy import MultiWorker, OneDevice
+from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost
 from tests.benchmarks.stepping import synthetic
 from tests.conftest import workbench

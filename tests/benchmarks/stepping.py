@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ConvnetModel, TrainConfig
-from tasks.config.train import Adam, Schedule
+from tasks.config.optimizer import Adam, Schedule
 from tasks.data import open_snapshot
 from tasks.models import build
 from tasks.processes import threads

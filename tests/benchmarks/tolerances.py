@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Snapshot
-from tasks.config.train import Adam, AdamW, CheckpointConfig, Horovod, Mirrored, MultiWorker, OneDevice, Pipeline, Sgd
+from tasks.config.optimizer import Adam, AdamW, Sgd
+from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, Pipeline
+from tasks.config.train import CheckpointConfig
 from tasks.errors import Stopped
 from tests.conftest import published, workbench
 from tests.tiny import write_snapshot

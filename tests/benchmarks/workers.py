@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from tasks.config import MlpModel, TrainConfig
+from tasks.config.optimizer import Adam, Schedule
 from tasks.config.roles import CHIEF, WORKER
-from tasks.config.train import Adam, Mirrored, MultiWorker, OneDevice, Schedule
+from tasks.config.strategy import Mirrored, MultiWorker, OneDevice
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.benchmarks.pairs import compare

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 ENGINES = {
-    **dict.fromkeys(("one_device", "mirrored", "multi_worker", "horovod", "tpu"), "tensorflow"),
+    **dict.fromkeys(("one_device", "mirrored", "multi_worker", "horovod", "tpu", "pipeline"), "tensorflow"),
     "parameter_server": "parameter_server",
 }
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""

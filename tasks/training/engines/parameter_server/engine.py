@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
-from tasks.config.train import ParameterServer
+from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tasks.config.train import ParameterServer, TrainConfig
+from tasks.config.strategy import ParameterServer
+from tasks.config.train import TrainConfig
 from tasks.errors import Stopped
 from tasks.training.group import Cluster
 

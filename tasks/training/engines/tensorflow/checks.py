@@ -21,9 +21,10 @@ def check_layers(model: keras.Model, config: TrainConfig) -> None:
         if not isinstance(layer, keras.layers.BatchNormalization):
             continue
         saw = f"BatchNormalization {layer.name}"
-        if config.accumulate > 1:
-            rule = f"its statistics would be those of one of train.accumulate = {config.accumulate} micro-batches"
-            raise Failed("train.accumulate", saw, rule, "use 1, or a norm of each example (GroupNormalization)")
+        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:
+            rule = f"its statistics would be those of one of {parts} micro-batches"
+            remedy = "set train.accumulate and micro_batches to 1, or use a norm of each example (GroupNormalization)"
+            raise Failed("train.accumulate", saw, rule, remedy)
         if not config.strategy.exact:
             rule = f"{config.strategy.kind} has no batch whose statistics all workers share"
             raise Failed("train.strategy", saw, rule, "use a norm of each example (GroupNormalization)")

@@ -114,8 +114,9 @@ def build(
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():
         with policy(POLICY[config.precision]):
-            model = build_model(model_config, snapshot.features, seed)
-        check_layers(model, config)
+            built = build_model(model_config, snapshot.features, seed)
+        check_layers(built, config)
+        model = strategy.place(built)
         optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
         step = Step(
             model, optimizer, objective, config.clip_norm, config.accumulate, config.jit, timed=cluster.size > 1

@@ -13,7 +13,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import Adam, Precision, StrategyConfig
+from tasks.config.optimizer import Adam
+from tasks.config.strategy import StrategyConfig
+from tasks.config.train import Precision
 from tasks.errors import Failed
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.engine import POLICY, policy
@@ -33,7 +35,7 @@ TOLERANCE = {"float32": 2e-5, "bfloat16": 0.02, "float16": 0.02}
 """Largest difference of a weight after two steps of 0.1 by Adam; wrong arithmetic differs by about 0.1."""
 
 IDS, ROWS = 5, 4
-"""Different ids, and examples of each replica."""
+"""Different ids, and examples of each slice: of a replica, or of a micro-batch in a pipeline."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +59,29 @@ def run(bench: Workbench, strategy: StrategyConfig, precision: Precision) -> dic
         Failed: the arithmetic is wrong.
     """
     placed = make_strategy(strategy, Cluster(bench.rank, bench.addresses))
-    results = {"weights": check_update(placed, strategy.replicas, precision)}
+    slices = strategy.replicas * strategy.micro_batches_of_each
+    results = {"weights": check_update(placed, slices, precision)}
     if strategy.replicas > 1:
         results["different_masks"] = float(check_dropout(placed, strategy.replicas))
     if precision == "float16":
-        results["loss_scale"] = check_skipping(placed, strategy.replicas)
+        results["loss_scale"] = check_skipping(placed, slices)
     placed.close()
     return results
 
 
-def check_update(strategy: Strategy, replicas: int, precision: Precision) -> float:
+def check_update(strategy: Strategy, slices: int, precision: Precision) -> float:
     """Compare two updates with those of one device on the whole batch; return the largest difference of a weight.
 
-    Ids occur twice in a batch, the norm is clipped, and the last replica's slice has a weight in its first row only.
+    Ids occur twice in a batch, the norm is clipped, and the last slice has a weight in its first row only.
     """
-    batch = examples(steps=2, rows=ROWS * replicas)
+    batch = examples(steps=2, rows=ROWS * slices)
     batch["weight"][:, -ROWS + 1 :] = 0
     with strategy.scope():
-        step = step_of(precision)
+        step = step_of(precision, strategy)
         call = strategy.prepare(step, specs(batch, strategy.group.cluster.size))
-    alone = step_of(precision)
-    reference = OneDeviceStrategy().prepare(alone, specs(batch, 1))
+    one_device = OneDeviceStrategy()
+    alone = step_of(precision, one_device)
+    reference = one_device.prepare(alone, specs(batch, 1))
     rates = np.full(2, 0.1, np.float32)
     call(own_slice(batch, strategy), rates)
     reference(batch, rates)
@@ -106,13 +110,13 @@ def check_dropout(strategy: Strategy, replicas: int) -> int:
     return different
 
 
-def check_skipping(strategy: Strategy, replicas: int) -> float:
-    """Give the last replica a NaN gradient, then a finite one; return the loss scale after both."""
-    batch = examples(steps=2, rows=ROWS * replicas)
+def check_skipping(strategy: Strategy, slices: int) -> float:
+    """Give the last slice a NaN gradient, then a finite one; return the loss scale after both."""
+    batch = examples(steps=2, rows=ROWS * slices)
     batch["poison"] = np.ones(batch["label"].shape, np.float32)
     batch["poison"][0, -1] = np.nan
     with strategy.scope():
-        step = step_of("float16", Poisoned("cross_entropy"))
+        step = step_of("float16", strategy, Poisoned("cross_entropy"))
         call = strategy.prepare(step, specs(batch, strategy.group.cluster.size))
     own = own_slice(batch, strategy)
     first = {name: values[:1] for name, values in own.items()}
@@ -130,13 +134,13 @@ def check_skipping(strategy: Strategy, replicas: int) -> float:
     return float(second[SCALE][0])
 
 
-def step_of(precision: Precision, objective: Classification | None = None) -> Step:
+def step_of(precision: Precision, strategy: Strategy, objective: Classification | None = None) -> Step:
     """Return a step of a tiny model with an embedding, the same at every call."""
     with policy(POLICY[precision]):
         ids = keras.Input((3,), dtype="int32", name="ids")
         start = keras.initializers.RandomNormal(0.0, 1.0, seed=3)
         x = keras.layers.Flatten()(keras.layers.Embedding(IDS, 4, embeddings_initializer=start)(ids))
-        model = keras.Model(ids, keras.layers.Dense(2, kernel_initializer=start, dtype="float32")(x))
+        model = strategy.place(keras.Model(ids, keras.layers.Dense(2, kernel_initializer=start, dtype="float32")(x)))
     optimizer = make_optimizer(Adam(epsilon=1e-3), model.trainable_variables, precision)
     return Step(model, optimizer, objective or Classification("cross_entropy"), clip_norm=0.05)
 

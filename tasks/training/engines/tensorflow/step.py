@@ -117,21 +117,27 @@ class Step:
         These are float32 sums, not means, so that slices of unequal weight add up to the whole batch.
         """
         with tf.GradientTape() as tape:
-            scored = self.objective(batch, tf.cast(self.forward(batch), tf.float32))
-            sums = scored.sums()
-            loss = sums["loss"]
-            if (
-                self.scales_loss
-            ):  # of the mean: the sum's gradient passes the largest float16 already with a small scale
-                loss = self.optimizer.scale_loss(loss / power_of_two(scored.losses))
+            sums, loss, factor = self.scored(batch, self.forward(batch))
         gradients = tape.gradient(
             loss, [variable.value for variable in self.variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
+        return [*sums, *self.summed(gradients, factor)]
+
+    def scored(self, batch: Batch, outputs: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor, float]:
+        """Return the objective's sums in order, the loss to differentiate, and the factor that its gradient lacks."""
+        scored = self.objective(batch, tf.cast(outputs, tf.float32))
+        sums = scored.sums()
+        loss, factor = sums["loss"], 1.0
+        if self.scales_loss:  # of the mean: the sum's gradient passes the largest float16 already with a small scale
+            factor = power_of_two(scored.losses)
+            loss = self.optimizer.scale_loss(loss / factor)
+        return [sums[name] for name in self.objective.sums], loss, factor
+
+    def summed(self, gradients: list[Any], factor: float) -> list[tf.Tensor]:
+        """Return float32 gradients of the summed loss from those of the loss that was differentiated."""
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
-        if self.scales_loss:
-            gradients = [gradient * power_of_two(scored.losses) for gradient in gradients]
-        return [*(sums[name] for name in self.objective.sums), *gradients]
+        return [gradient * factor for gradient in gradients] if self.scales_loss else gradients
 
 
 def power_of_two(losses: tf.Tensor) -> float:

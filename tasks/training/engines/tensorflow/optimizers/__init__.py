@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tasks.config.train import OptimizerConfig
+from tasks.config.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
     import keras
@@ -44,3 +44,25 @@ def apply_locally(optimizer: keras.optimizers.Optimizer) -> None:
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     assert hasattr(inner, "_all_reduce_sum_gradients"), "this Keras reduces gradients in another way"
     inner._all_reduce_sum_gradients = lambda pairs: list(pairs)
+
+
+def update_in_place(optimizer: keras.optimizers.Optimizer) -> None:
+    """Compute the update of each variable on its device; otherwise all are computed on the first.
+
+    A method of Keras that subclasses override, and a private one, are wrapped.
+    """
+    import tensorflow as tf
+
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    update, decay = inner.update_step, inner._apply_weight_decay
+
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        with tf.device(variable.device):
+            update(gradient, variable, learning_rate)
+
+    def apply_weight_decay(variables: list[Any]) -> None:
+        for variable in variables:
+            with tf.device(variable.value.device):
+                decay([variable])
+
+    inner.update_step, inner._apply_weight_decay = update_step, apply_weight_decay

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from tasks.config.train import Adam
+from tasks.config.optimizer import Adam
 
 
 def create(config: Adam, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:

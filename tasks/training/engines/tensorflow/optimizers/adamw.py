@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from tasks.config.train import AdamW
+from tasks.config.optimizer import AdamW
 
 
 def create(config: AdamW, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:

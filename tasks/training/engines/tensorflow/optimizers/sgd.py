@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import keras
 
-from tasks.config.train import Sgd
+from tasks.config.optimizer import Sgd
 
 
 def create(config: Sgd, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import StrategyConfig
+from tasks.config.strategy import StrategyConfig
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.group import Cluster, Group
@@ -21,6 +22,7 @@ STRATEGIES = {
     "multi_worker": "tasks.training.engines.tensorflow.strategies.multi_worker",
     "horovod": "tasks.training.engines.tensorflow.strategies.horovod",
     "tpu": "tasks.training.engines.tensorflow.strategies.tpu",
+    "pipeline": "tasks.training.engines.tensorflow.strategies.pipeline",
 }
 """The module of each kind, imported on use."""
 
@@ -40,6 +42,10 @@ class Strategy(Protocol):
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return the context in which variables are created."""
+        ...
+
+    def place(self, model: keras.Model) -> keras.Model:
+        """Return the model with its variables on their devices; the optimizer's are created beside them afterwards."""
         ...
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:

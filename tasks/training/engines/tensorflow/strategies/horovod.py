@@ -13,7 +13,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import Horovod
+from tasks.config.strategy import Horovod
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import await_server, serve, slots
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes

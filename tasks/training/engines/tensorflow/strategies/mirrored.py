@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tasks.config.train import Mirrored
+from tasks.config.strategy import Mirrored
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster
 

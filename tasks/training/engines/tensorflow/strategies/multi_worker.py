@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import MultiWorker
+from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster, signed

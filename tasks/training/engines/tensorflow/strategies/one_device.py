@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config.train import OneDevice
+from tasks.config.strategy import OneDevice
 from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Reduce, Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
@@ -28,11 +29,16 @@ class OneDeviceStrategy:
         errors: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """Create it; `reduce` adds up the tensors of all processes, and a call converts errors by `errors`."""
-        self.group, self._reduce, self._errors = group or Alone(), reduce, errors
+        self.group: Group = group or Alone()
+        self._reduce, self._errors = reduce, errors
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context without effect."""
         return contextlib.nullcontext()
+
+    def place(self, model: keras.Model) -> keras.Model:
+        """Return the model: its variables were created where they belong."""
+        return model
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
         """Compile a function that runs n steps in one call."""

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -33,6 +34,10 @@ class Replicated:
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Return the scope in which variables are created with a copy on each device."""
         return self.strategy.scope()
+
+    def place(self, model: keras.Model) -> keras.Model:
+        """Return the model: its variables were created where they belong."""
+        return model
 
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
         """Compile a function that runs n steps in one call, with one trace for any n."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import tensorflow as tf
 
-from tasks.config.train import Tpu
+from tasks.config.strategy import Tpu
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies.replicated import Replicated
 from tasks.training.group import Cluster

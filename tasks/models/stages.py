@@ -1,0 +1,166 @@
+"""Cutting a model into stages: consecutive parts, each of which reads the output of the one before.
+
+A Functional or Sequential model is cut where a single tensor connects what is above with what is below. Any other model
+lists its parts in an attribute `stages`: layers, of which the first is called on the model's input and every other on
+the output of the one before; the last one's output is the model's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import Any
+
+import keras
+
+from tasks.errors import Failed
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers that are called in turn."""
+
+    layers: tuple[Any, ...]
+    reads: tuple[str, ...]
+    """Names of the model's inputs that the first layer reads, after the output of the stage before."""
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Variables, each once, seeds included; another stage may use the same."""
+        return unique(variable for layer in self.layers for variable in layer.variables)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Trainable variables, each once."""
+        return unique(variable for layer in self.layers for variable in layer.trainable_variables)
+
+    def __call__(self, before: Any, inputs: dict[str, Any], training: bool) -> Any:
+        """Return the stage's output for that of the stage before, None for the first, and the model's inputs."""
+        values = [] if before is None else [before]
+        values += [inputs[name] for name in self.reads]
+        value = values[0] if len(values) == 1 else values
+        for layer in self.layers:
+            value = layer(value, training=training)
+        return value
+
+
+def cut(model: keras.Model, count: int) -> list[Stage]:
+    """Cut a model into `count` stages, so that the most costly one costs as little as possible.
+
+    The cost is an estimate of the multiplications of a forward pass; of a model that lists its `stages`, the number of
+    its weights.
+
+    Raises:
+        Failed: the model cannot be cut, or not into so many stages.
+    """
+    if hasattr(model, "stages"):
+        parts = list(model.stages)
+        costs = [sum(math.prod(weight.shape) for weight in part.trainable_variables) for part in parts]
+        names = tuple(tensor.name for tensor in model.inputs)
+        ranges = balanced(checked(costs, count), count)
+        return [Stage(tuple(parts[start:stop]), () if start else names) for start, stop in ranges]
+    if not getattr(model, "outputs", None):
+        rule = "a model is cut between the layers of its graph, or lists its stages"
+        remedy = "give the model an attribute stages (docs/how-to-train.md), or use another strategy"
+        raise Failed("train.strategy.kind", f"pipeline of {type(model).__name__}", rule, remedy)
+    ends = [*separators(model), model.outputs[0]]
+    costs_above = [sum(multiplications(node) for node in upstream([end])) for end in ends]
+    costs = [above - before for before, above in pairwise([0, *costs_above])]
+    ranges = balanced(checked(costs, count), count)
+    return [part(model, ends[start - 1] if start else None, ends[stop - 1]) for start, stop in ranges]
+
+
+def checked(costs: list[int], count: int) -> list[int]:
+    """Return the costs of a model's parts; raise `Failed` if they are fewer than the stages."""
+    most = len(costs)
+    if most < count:
+        remedy = f"use {most} devices at most" if most > 1 else "use another strategy, or a model with more layers"
+        raise Failed("train.strategy.devices", count, f"this model can be cut into {most} stages at most", remedy)
+    return costs
+
+
+def balanced(costs: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """Return `count` consecutive ranges of the costs, of which the most costly costs least; then the most equal."""
+    above = [0, *accumulate(costs)]
+
+    @cache
+    def best(stop: int, ranges: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return of the ranges that end at `stop`: the highest cost, the sum of squared costs, the ends."""
+        if ranges == 1:
+            return above[stop], above[stop] ** 2, (stop,)
+        choices = []
+        for start in range(ranges - 1, stop):
+            highest, squares, ends = best(start, ranges - 1)
+            last = above[stop] - above[start]
+            choices.append((max(highest, last), squares + last**2, (*ends, stop)))
+        return min(choices)
+
+    return list(pairwise((0, *best(len(costs), count)[2])))
+
+
+def separators(model: keras.Model) -> list[Any]:
+    """Return the tensors at which a Functional model may be cut, in order, with weights before and after each.
+
+    Below such a tensor no layer above it is needed again, except those without variables: what they compute of the
+    model's inputs alone, as a mask, every stage computes for itself. A variable may be used on both sides.
+    """
+    nodes = upstream(model.outputs)
+    weighted = [node for node in nodes if getattr(node.operation, "trainable_variables", ())]
+    found: dict[int, Any] = {}
+    for node in nodes:
+        above, below = set(upstream(node.outputs)), set(upstream(model.outputs, node.outputs))
+        before = sum(one in above for one in weighted)
+        again = any(getattr(one.operation, "variables", ()) for one in above & below)
+        if 0 < before < len(weighted) and len(node.outputs) == 1 and not again:
+            found[before] = node.outputs[0]  # the last of those with the same weights before
+    return [found[before] for before in sorted(found)]
+
+
+def part(model: keras.Model, start: Any | None, end: Any) -> Stage:
+    """Return the stage between two tensors of a Functional model; it shares the model's layers."""
+    above = upstream([end], [] if start is None else [start])
+    inputs = [tensor for tensor in model.inputs if node_of(tensor) in above]
+    given = inputs if start is None else [start, *inputs]
+    layer = keras.Model(given[0] if len(given) == 1 else given, end)
+    return Stage((layer,), tuple(tensor.name for tensor in inputs))
+
+
+def multiplications(node: Any) -> int:
+    """Estimate the multiplications by weights for an example; those along an axis of free length are counted once.
+
+    What reads integers looks up rows, and multiplies nothing.
+    """
+    if any(keras.backend.is_int_dtype(tensor.dtype) for tensor in node.input_tensors):
+        return 0
+    weights = [weight.shape for weight in getattr(node.operation, "trainable_variables", ())]
+    positions = math.prod(size or 1 for size in node.outputs[0].shape[1:-1])
+    return positions * sum(math.prod(shape) for shape in weights if len(shape) > 1)
+
+
+def upstream(tensors: Iterable[Any], without: Iterable[Any] = ()) -> list[Any]:
+    """Return the nodes of Keras' graph that compute tensors from the inputs, or from `without`; each after its own."""
+    stops = {id(tensor) for tensor in without}
+    found: dict[Any, None] = {}
+    left = [(tensor, False) for tensor in tensors]
+    while left:
+        tensor, finished = left.pop()
+        node = node_of(tensor)
+        if finished:
+            found[node] = None
+        elif node not in found and id(tensor) not in stops:
+            left += [(tensor, True), *((source, False) for source in node.input_tensors)]
+    return list(found)
+
+
+def node_of(tensor: Any) -> Any:
+    """Return the node of Keras' graph that a symbolic tensor is an output of."""
+    operation, number, _ = tensor._keras_history
+    return operation._inbound_nodes[number]
+
+
+def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
+    """Return the variables, each once, in the order of their first use."""
+    return list({id(variable): variable for variable in variables}.values())
