@@ -112,7 +112,7 @@ def step_by(strategy: Any, model_config: Any, features: dict[str, Any], optimize
         random = np.random.default_rng(0)
         for weight in model.trainable_variables:
             weight.assign(weight + random.normal(0, 0.1, weight.shape).astype("float32"))
-        built = make_optimizer(optimizer, model, precision)
+        built = make_optimizer(optimizer, model.trainable_variables, precision)
     objective = LanguageModel("cross_entropy") if features is TOKENS else Classification("cross_entropy")
     return Step(model, built, objective, clip_norm=0.5)
 
@@ -288,7 +288,10 @@ def test_devices_and_micro_batches_are_in_the_layout() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"jit": True}, "jit .True. XLA compiles for one device, and a step of pipeline has several; set it to false"),
+        (
+            {"jit": True},
+            "jit .True. XLA compiles for one device, and the variables of pipeline are on several; set it to false",
+        ),
         ({"batch_size": 12}, "must divide by replicas x accumulate x micro_batches = 8; use 8 or 16"),
     ],
 )

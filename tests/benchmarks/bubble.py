@@ -86,7 +86,12 @@ def sleeping(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mic
     with placed.scope():
         x = keras.Input((2,), name="x")
         model = placed.place(keras.Model(x, Sleeping(2)(Sleeping(2)(x))))
-        step = Step(model, make_optimizer(Sgd(), model), Classification("cross_entropy"), accumulate=accumulate)
+        step = Step(
+            model,
+            make_optimizer(Sgd(), model.trainable_variables),
+            Classification("cross_entropy"),
+            accumulate=accumulate,
+        )
     rows = 2 * micro_batches
     batch: dict[str, Any] = {"x": np.ones((1, rows, 2), np.float32), "label": np.zeros((1, rows), np.int64)}
     batch["weight"] = np.ones((1, rows), np.float32)

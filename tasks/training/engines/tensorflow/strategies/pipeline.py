@@ -38,7 +38,7 @@ class PipelineStrategy:
     def place(self, model: keras.Model) -> PlacedModel:
         """Cut the model into stages, and move the variables of each to its device.
 
-        A variable of several stages lies with the first of them.
+        A variable of several stages is on the device of the first of them.
         """
         stages, placed = cut(model, len(self.names)), set()
         for stage, name in zip(stages, self.names, strict=True):
@@ -51,6 +51,9 @@ class PipelineStrategy:
     def prepare(self, step: Step, batches: dict[str, tf.TensorSpec]) -> Run:
         """Compile a function that runs n steps in one call."""
         return OneDeviceStrategy().prepare(self.pipelined(step), batches)
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def pipelined(self, step: Step) -> PipelinedStep:
         """Return the step of a placed model with overlapping micro-batches."""
