@@ -64,7 +64,7 @@ def cut(model: keras.Model, count: int) -> list[Stage]:
         return [Stage(tuple(parts[start:stop]), () if start else names) for start, stop in ranges]
     if not getattr(model, "outputs", None):
         rule = "a model is cut between the layers of its graph, or lists its stages"
-        remedy = "give the model an attribute stages (docs/how-to-train.md), or use another strategy"
+        remedy = "give the model an attribute stages (docs/how-to-distribute.md), or use another strategy"
         raise Failed("train.strategy.kind", f"pipeline of {type(model).__name__}", rule, remedy)
     ends = [*separators(model), model.outputs[0]]
     costs_above = [sum(multiplications(node) for node in upstream([end])) for end in ends]
