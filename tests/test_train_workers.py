@@ -16,6 +16,7 @@ import pytest
 from tasks.artifacts import Snapshot
 from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
+from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
@@ -23,6 +24,7 @@ from tasks.errors import Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
+from tasks.stage.presence import Presence
 from tasks.training import engines
 from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
@@ -222,3 +224,15 @@ FAST = Seconds(0.050, 0.001, 0.009, 0.035)
 def sums_of(ranks: list[Seconds]) -> StepSums:
     one = np.ones(1)
     return StepSums({"loss": one}, one, one > 0, one.astype(np.float32), 1, 1, 0.05, 0.0, ranks=ranks)
+
+
+def test_processes_that_start_together_are_shown_once_and_each_loss_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[list[str]] = []
+    monkeypatch.setattr("tasks.tracking.prefect_page.processes", lambda stage, events: None)
+    run = SimpleNamespace(measure=lambda name, events: shown.append([f"{e['rank']} {e['event']}" for e in events]))
+    presence = Presence("train", (CHIEF, WORKER, Role("worker", serves=True, replaced=True)), run)  # type: ignore[arg-type]
+    events = [(0, "started"), (1, "started"), (2, "started"), (2, "killed"), (2, "started"), (1, "killed")]
+    for rank, event in [*events, (0, "started"), (1, "started"), (2, "started")]:
+        presence.note(rank, "host", event)
+    assert [len(events) for events in shown] == [3, 4, 5, 6, 9]
+    assert shown[-1][3:6] == ["2 killed", "2 started", "1 killed"]

@@ -103,7 +103,8 @@ class Gang:
             on_report("process", process.rank, process.host, "started")
 
         def replace(process: ComputeProcess, error: Failed) -> None:
-            on_report("process", process.rank, process.host, str(error.saw).partition(";")[0])
+            what = str(error.saw).partition(";")[0].removeprefix(f"{self._name(process)} ")
+            on_report("process", process.rank, process.host, what)
             del working[process.connection]
             new = self._replacement(process, error, say)
             start(new)
