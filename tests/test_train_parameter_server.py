@@ -22,6 +22,7 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training.engines.parameter_server.shards import pieces_of, placed
 from tasks.training.fit import fit
+from tests.homes import DIGITS, SMALL, CommandHome
 from tests.tiny import CONFIG, MODEL
 from tests.training import PLAIN, Training, distance, send
 
@@ -122,3 +123,15 @@ def test_its_strategy_is_part_of_the_identity_and_settings_that_it_cannot_keep_a
             validate({"name": "a", "train": {**train, **option}})
         assert words in str(refused.value)
     assert Config.model_validate({"name": "a", "train": train}).train.strategy.processes == 4
+
+
+@pytest.mark.slow
+def test_the_command_and_the_page_say_that_it_is_not_exact(tmp_path: Path) -> None:
+    home = CommandHome(tmp_path / "home")
+    answer = home("run", "training", DIGITS, *SMALL, "--train.strategy.kind", "parameter_server", "--json")
+    assert answer.code == 0, answer.stderr
+    assert "parameter_server is asynchronous: it can be resumed, and its result is not repeatable" in answer.stderr
+    page = (home.root / "runs" / answer.json["run_id"] / "page.html").read_text()
+    assert "Asynchronous:" in page and ">server<" in page
+    assert answer.json["artifacts"]["train"][0]["cached"] is False
+    assert home("run", "training", DIGITS, *SMALL, "--json").json["artifacts"]["train"][0]["cached"] is False
