@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from tasks.config import Config
+
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -38,6 +40,11 @@ def available_threads() -> int:
     """Return the number of physical cores that CPU affinity and the control group's CPU quota allow, at least 1."""
     allowed = [len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False), quota()]
     return max(1, min(count for count in allowed if count is not None))
+
+
+def threads_of(config: Config) -> int:
+    """Return the number of threads of a compute process: `resources.threads`, or those available."""
+    return config.resources.threads or available_threads()
 
 
 def quota(cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int | None:

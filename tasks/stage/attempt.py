@@ -19,7 +19,7 @@ from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
-from tasks.processes.threads import available_threads, processor
+from tasks.processes.threads import processor, threads_of
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
 from tasks.runs.provenance import produced_by
@@ -178,11 +178,6 @@ class Attempt:
     def produced_by(self) -> dict[str, Any]:
         """Return `produced_by` for a manifest written now."""
         return produced_by(self.run.run_id, self.run.attempt, self.layout)
-
-
-def threads_of(config: Config) -> int:
-    """Return the number of threads of a compute process."""
-    return config.resources.threads or available_threads()
 
 
 def start_fork_server(home: Home, flow: str, config: Config) -> bool:

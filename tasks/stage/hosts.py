@@ -13,6 +13,7 @@ from tasks.errors import Failed
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place
+from tasks.processes.threads import threads_of
 from tasks.runs.home import Home
 from tasks.stage.identities import installed
 from tasks.store.store import Store
@@ -27,8 +28,6 @@ def meeting_of(config: Config) -> Meeting | None:
 
 def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say: Callable[[str], None]) -> End:
     """Serve the calls of the host that runs the flow; return how its run ended."""
-    from tasks.stage.attempt import threads_of
-
     return Member(
         cluster=place.cluster,
         rank=place.rank,
