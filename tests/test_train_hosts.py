@@ -131,11 +131,14 @@ class Hosts:
 
 
 def test_a_host_with_other_settings_is_refused_by_name(tmp_path: Path) -> None:
-    pair = Hosts({"train.steps": 10, "keras": "3.15.1"})
+    pair = Hosts({"train.steps": 10, "keras": "3.15.1"}, wait=1)
     try:
         with pytest.raises(Refused, match=r"train\.steps: 20 on .*; 127\.0\.0\.1, which runs the flow, has 10"):
             pair.member(tmp_path, {"train.steps": 20, "keras": "3.15.1"}).serve()
-        assert pair.meeting.missing() == [1]
+        said: list[str] = []
+        with pytest.raises(Failed, match=r"rank 1 on 127\.0\.0\.2 \(train\.steps: 20 on .*\) has not joined"):
+            pair.meeting.wait(said.append)
+        assert "(train.steps: 20 on" in said[0]
     finally:
         pair.meeting.close(0, None)
 

@@ -41,7 +41,7 @@ class RemoteProcess:
         self.stage, self.threads = stage, threads
         self._channel, self._died = joined.channel, "its connection has ended"
         self.log = Path(f"{joined.host}:{stage}-{joined.rank}.log")
-        self.seen: float | None = time.monotonic()
+        self.seen: float | None = None
 
     @property
     def connection(self) -> RemoteProcess:
@@ -101,6 +101,8 @@ class Meeting:
         """
         self.cluster, self._expects = cluster, expects
         self._joined: dict[int, Joined] = {}
+        self._refused: dict[int, str] = {}
+        """Why the host of a rank was not taken in, the last time."""
         self._mutex = threading.Lock()
         self._over = threading.Event()
         self._listener = socket.socket()
@@ -130,13 +132,16 @@ class Meeting:
         """
         until = time.monotonic() + self.cluster.wait
         while missing := self.missing():
-            names = ", ".join(f"rank {rank} on {self.cluster.host(rank)}" for rank in missing)
+            names = ", ".join(f"rank {rank} on {self.cluster.host(rank)}{self._why(rank)}" for rank in missing)
             if time.monotonic() > until:
                 remedy = "run `millrace worker PRESET.yaml` there, or raise train.cluster.wait"
                 rule = f"all hosts must join within {self.cluster.wait} s"
                 raise Failed("train.cluster.hosts", f"{names} has not joined", rule, remedy)
             waiting(f"waiting for {names} to join at {self.cluster.chief}:{self.cluster.port}")
             time.sleep(0.1)
+
+    def _why(self, rank: int) -> str:
+        return f" ({self._refused[rank]})" if rank in self._refused else ""
 
     def process(self, rank: int, stage: str, threads: int) -> RemoteProcess:
         """Return the process of a rank for a call; raises `Lost` where its host has left."""
@@ -167,7 +172,7 @@ class Meeting:
 
     def _join(self, connection: socket.socket, address: str) -> None:
         """Take a host in, or tell it why not."""
-        channel = Channel(connection)
+        channel, rank = Channel(connection), -1
         try:
             kind, values = channel.recv()
             assert kind == "join"
@@ -175,6 +180,7 @@ class Meeting:
             self._check(rank, host, values)
             channel.send("joined", BEAT)
         except UserError as error:
+            self._refused[rank] = str(error)
             with contextlib.suppress(OSError):
                 channel.send("refused", error_to_json(error))
             channel.close()
@@ -187,6 +193,7 @@ class Meeting:
             if (before := self._joined.get(rank)) is not None:
                 before.channel.close()
             self._joined[rank] = joined
+            self._refused.pop(rank, None)
 
     def _check(self, rank: int, host: str, values: dict[str, Any]) -> None:
         """Raise `Refused` where a host has another rank, other versions or other settings than this one."""

@@ -18,6 +18,7 @@ from tasks.errors import Failed, Stopped
 from tasks.processes.held_port import HeldPort
 from tasks.processes.local import Process
 from tasks.processes.wire import Channel, Find, error_from_json, error_to_json, request_from_json
+from tasks.processes.workbench import BEAT
 
 SILENT_SECONDS = 60.0
 """Seconds without a message after which the chief's host counts as lost."""
@@ -110,7 +111,7 @@ class Member:
     def _attend(self, channel: Channel) -> End | None:
         """Serve calls until the run has ended; return None where the chief is lost."""
         process: Process | None = None
-        signalled, heard = 0, time.monotonic()
+        signalled, heard, shown = 0, time.monotonic(), 0.0
         try:
             while time.monotonic() - heard < SILENT_SECONDS:
                 ready: list[Any] = wait([channel, process.connection] if process else [channel], 0.1)  # type: ignore[list-item]
@@ -128,6 +129,9 @@ class Member:
                         process = None
                 elif process is not None:
                     process = self._relay(channel, process, process.connection in ready)
+                if process is not None and process.seen is None and time.monotonic() - shown > BEAT:
+                    channel.send("alive")  # for the process, which is being started
+                    shown = time.monotonic()
                 number = self.stop()
                 if number and process is None:
                     raise Stopped(number)
@@ -159,6 +163,7 @@ class Member:
         if ready:
             try:
                 message = process.connection.recv()
+                process.seen = time.monotonic()
             except (EOFError, ConnectionResetError):
                 message = None
         for line in process.lines():

@@ -106,6 +106,7 @@ class Attempt:
                 terminal.say("  … saving, then stopping")
             return self.signals.number
 
+        strategy = self.config.train.strategy  # a process that evaluates beside it uses the threads of the training
         limits = Limits(*self.config.resources.limit(stage), self.config.resources.grace)
 
         def say(line: str) -> None:
@@ -122,7 +123,7 @@ class Attempt:
                     on_report=on_report,
                     stop=stop,
                     say=say,
-                    threads=threads or self.threads_of_each(len(roles)),
+                    threads=threads or self.threads_of_each(1 if len(roles) == 1 else strategy.processes),
                     layout=self.layout,
                 )
 

@@ -29,7 +29,7 @@ def check_strategy(config: TrainConfig) -> None:
     strategy = config.strategy.as_tested
     if not strategy.exact:
         terminal.say(
-            f"  … train     {strategy.kind} is asynchronous: it can be resumed, and its result is not repeatable"
+            f"  … train     {config.strategy.kind} is asynchronous: it can be resumed, and its result is not repeatable"
         )
         return
     if strategy.processes * strategy.devices_of_each == 1 and config.precision != "float16":

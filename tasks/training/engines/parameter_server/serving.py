@@ -17,6 +17,10 @@ CONCURRENT = 8
 """Operations that a worker or server runs at the same time: requests of several others wait for one another."""
 
 
+_running: list[tf.distribute.Server] = []
+"""The server of this process."""
+
+
 def jobs(strategy: ParameterServer, cluster: Cluster) -> dict[str, list[str]]:
     """Return the addresses by job, in the order of the ranks: the chief, the workers, the servers."""
     first_server = 1 + strategy.workers
@@ -34,10 +38,10 @@ def connect(strategy: ParameterServer, cluster: Cluster) -> tf.distribute.Parame
 
 
 def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) -> None:
-    """Run TensorFlow's server of a worker or of a parameter server.
+    """Run TensorFlow's server of a worker or of a parameter server, until this process is killed.
 
     Raises:
-        Stopped: a signal came.
+        Stopped: a signal came. The server goes on: the chief saves what it holds.
     """
     use_grpc()
     assert isinstance(config.strategy, ParameterServer)
@@ -48,10 +52,9 @@ def serve(config: TrainConfig, cluster: Cluster, stopping: Callable[[], int]) ->
         inter_op_parallelism_threads=CONCURRENT,
     )
     spec = tf.train.ClusterSpec(jobs(config.strategy, cluster))
-    server = tf.distribute.Server(spec, job_name=job, task_index=index, protocol="grpc", config=options)
+    _running.append(tf.distribute.Server(spec, job_name=job, task_index=index, protocol="grpc", config=options))
     while not (number := stopping()):
         time.sleep(0.1)
-    del server
     raise Stopped(number)
 
 
