@@ -15,7 +15,7 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config.load import validate
-from tasks.config.optimizer import AdamW, Sgd
+from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
@@ -105,11 +105,33 @@ def test_a_frozen_worker_is_named_within_a_minute(rank: int, training: Callable[
     assert time.monotonic() - frozen[0] < 60
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "precision", "tolerance"),
+    [
+        (Sgd(), "float32", 3e-7),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (Adam(), "float32", 2e-5),
+                (AdamW(), "float32", 2e-5),
+                (Sgd(), "bfloat16", 1e-4),
+                (Adam(), "bfloat16", 1e-1),
+                (AdamW(), "bfloat16", 5e-2),
+            )
+        ),
+    ],
+)
 def test_resized_between_attempts_it_is_fed_the_same_batches(
-    tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
+    optimizer: Any,
+    precision: str,
+    tolerance: float,
+    tiny: Snapshot,
+    training: Callable[[str], Training],
+    benches: Callable[[str], Workbench],
 ) -> None:
     """One process, two, three, then one: no example is lost or repeated, and the weights are equal within rounding."""
-    options = {"optimizer": Sgd(), "steps": 40, "batch_size": 6, "checkpoint": CheckpointConfig(every=5)}
+    settings = {"optimizer": optimizer, "precision": precision}
+    options = {**settings, "steps": 40, "batch_size": 6, "checkpoint": CheckpointConfig(every=5)}
     one, resized = benches("one"), training("resized")
     fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     for workers, step in ((2, 10), (3, 20)):
@@ -117,7 +139,7 @@ def test_resized_between_attempts_it_is_fed_the_same_batches(
             layout = {"strategy": MultiWorker(workers=workers)}
             resized(PLAIN, at=send(signal.SIGKILL, workers - 1, step), **{**options, **layout})
     fit(resized.bench, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
-    assert distance(one, resized.bench) < 3e-7
+    assert distance(one, resized.bench) < tolerance
     assert files(one)["state/ledger.jsonl"] == files(resized.bench)["state/ledger.jsonl"]
 
 

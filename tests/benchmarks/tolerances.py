@@ -43,7 +43,7 @@ def differences(folder: Path, snapshot: Snapshot, optimizer: Any, precision: str
         "clip_norm": 0.5,
         "optimizer": optimizer,
         "precision": precision,
-        "checkpoint": CheckpointConfig(every=5),
+        "checkpoint": CheckpointConfig(every=1),  # a call for each step, so that a signal is in time
     }
     reference = Training(snapshot, workbench(folder / "reference"), folder / "logs")
     reference(PLAIN, **options, strategy=OneDevice())
@@ -51,10 +51,12 @@ def differences(folder: Path, snapshot: Snapshot, optimizer: Any, precision: str
         training = Training(snapshot, workbench(folder / name.replace(" ", "-")), folder / "logs")
         for number, (strategy, also) in enumerate(parts, 1):
             stop = stop_at(STEPS * number // len(parts)) if number < len(parts) else lambda step, _: None
+            stopped = False
             try:
                 training(PLAIN, at=stop, **{**options, **also, "strategy": strategy})
             except Stopped:
-                assert number < len(parts)
+                stopped = True
+            assert stopped == (number < len(parts)), f"{name}: part {number} was too fast to be stopped"
         yield name, distance(reference.bench, training.bench)
 
 
