@@ -52,8 +52,8 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", blocks("docs/how-to-train.md"))
-def test_the_page_on_training_works_as_it_stands(block: str, finished: CommandHome, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [*blocks("docs/how-to-train.md"), *blocks("docs/how-to-cluster.md")])
+def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandHome, tmp_path: Path) -> None:
     """In a home that has the snapshot of the digits."""
     if block.startswith("make horovod") and shutil.which("g++") is None:
         pytest.skip("no g++, which compiles Horovod")
