@@ -9,7 +9,7 @@ from tasks.config.load import load
 from tasks.runs.provenance import git_commit
 
 
-def read_preset(path: str) -> dict[str, Any]:
-    """Return the whole config of a preset, so that the form has every field, and the commit as version."""
-    config = load(Path(path), [], lambda line: None)
+def read_preset(path: str, flags: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the whole config of a preset and flags, so that the form has every field, and the commit as version."""
+    config = load(Path(path), list((flags or {}).items()), lambda line: None)
     return {"config": config.model_dump(mode="json"), "commit": (git_commit() or "unknown")[:12]}

@@ -1,7 +1,7 @@
 """Prefect's API for one command, if no server runs: a process on loopback that ends with the command.
 
 Prefect's own temporary server is in the process group of the command, where Ctrl-C ends it before the flow can report
-its final state. This one has a group of its own, and starts while Prefect is being imported.
+its final state. This one has a group of its own, blocks SIGTERM, and starts while Prefect is being imported.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Stop the server."""
-        self.process.terminate()
+        self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -94,6 +94,8 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # which Slurm and systemd send to every process
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a command in the background of a script ignores it
     garbage.pause()
     garbage.skip_at_exit()
     database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +19,9 @@ from tasks.errors import Failed
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 """Terminal state types."""
+
+TEMPLATE = Path(__file__).parent / "work_pools" / "process.json"
+"""Template of the work pool; that of a pool made by hand finds Python on the worker's path."""
 
 PATIENCE = 60.0
 """Seconds until the worker must poll, and schedules must have planned runs."""
@@ -33,8 +37,7 @@ def install(layout: Layout, say: Callable[[str], None]) -> None:
 
 def ensure_pool(layout: Layout) -> None:
     """Create a process work pool whose working directory is the project, and which imports nothing else from there."""
-    kinds = ask(layout, "GET", "/collections/views/aggregate-worker-metadata")
-    template = kinds["prefect"]["process"]["default_base_job_configuration"]
+    template = json.loads(TEMPLATE.read_bytes())
     defaults = {"working_dir": str(layout.project), "command": shlex.join([*FLOWS_FIRST, "-m", "prefect.engine"])}
     for name, value in defaults.items():
         template["variables"]["properties"][name]["default"] = value

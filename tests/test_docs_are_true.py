@@ -52,7 +52,9 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [*blocks("docs/how-to-train.md"), *blocks("docs/how-to-distribute.md")])
+@pytest.mark.parametrize(
+    "block", [block for page in ("train", "distribute", "cluster") for block in blocks(f"docs/how-to-{page}.md")]
+)
 def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandHome, tmp_path: Path) -> None:
     """In a home that has the snapshot of the digits."""
     if block.startswith("make horovod") and shutil.which("g++") is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -28,6 +29,15 @@ def checkpoints(stack: Up) -> set[str]:
 def children(stack: Up) -> list[psutil.Process]:
     """The compute processes that work for this home."""
     return compute_processes(stack.root)
+
+
+def test_a_deployment_trains_by_two_processes(stack: Up, running) -> None:
+    few = {"train": {"steps": 40, "schedule": {"warmup": 5}}}
+    flow_run = stack.wait_for(stack.start_deployment("training/digits-two-workers", few), timeout=100)
+    assert flow_run["state"]["type"] == "COMPLETED", flow_run["state"]
+    [model] = stack.newest_run("training")["stages"]["train"]
+    layout = json.loads((Path(model["path"]) / "manifest.json").read_bytes())["produced_by"]["layout"]
+    assert (layout["strategy"], layout["workers"]) == ("multi_worker", 2)
 
 
 def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(stack: Up, running) -> None:

@@ -41,6 +41,20 @@ def test_several_clients_at_a_time_are_all_answered(tmp_path: Path) -> None:
     assert "database is locked" not in (tmp_path / "log").read_text()
 
 
+def test_a_sigterm_to_all_processes_of_a_run_does_not_end_it(tmp_path: Path) -> None:
+    """As Slurm and systemd send it: the flow has still to report how it ended."""
+    server = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
+    try:
+        server.wait()
+        server.process.terminate()
+        time.sleep(1)
+        server.wait()
+        started = time.monotonic()
+    finally:
+        server.stop()
+    assert server.process.returncode == 0 and time.monotonic() - started < 8, "killed after ten seconds"
+
+
 def test_a_server_starts_early_only_where_it_will_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not beside another server, and not where a database is still to be created under a lock."""
     home = Home(tmp_path)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +22,12 @@ from tasks.config.cluster import ClusterConfig
 from tasks.config.optimizer import Schedule, Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost, Refused, Stopped
+from tasks.processes.crew import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place
 from tasks.processes.wire import error_from_json, error_to_json, from_json, to_json
+from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import read
 from tasks.stage import hosts
@@ -179,6 +182,24 @@ def test_a_host_leaves_with_the_run_and_by_a_signal(tmp_path: Path) -> None:
     pair.meeting.close(3, None)
     thread.join(10)
     assert ends == [End(3, None)]
+
+
+def deaf(bench: Workbench) -> None:
+    """Do not notice the first signal, as while TensorFlow connects the processes; then work until one comes."""
+    own = signal.signal(signal.SIGTERM, lambda number, frame: signal.signal(signal.SIGTERM, own))
+    while not bench.stopping():
+        time.sleep(0.02)
+    raise Stopped(bench.stopping())
+
+
+def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.processes.gang.REMIND_EVERY", 1.0)
+    begun = time.monotonic()
+    stop = lambda: signal.SIGTERM if time.monotonic() - begun > 4 else 0  # noqa: E731
+    with Crew(tmp_path, 1).gang("test", MultiWorker().roles) as gang, pytest.raises(Stopped):
+        work = "tests.test_train_hosts:deaf"
+        gang.call(work, None, tmp_path / "journal", (), limits=Limits(grace=10), on_report=lambda *_: None, stop=stop)
+    assert time.monotonic() - begun < 12, "stopped by the end of its grace"
 
 
 class TwoHosts:

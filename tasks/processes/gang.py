@@ -150,6 +150,7 @@ class Gang:
             if isinstance(self._reason, Stopped) and now - reminded > REMIND_EVERY:
                 left = self._deadline - now
                 say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
+                self._signal(self._reason.signal_number)  # the first is lost while TensorFlow has a handler of its own
                 reminded = now
             if now > self._deadline:
                 assert self._reason is not None
@@ -207,11 +208,12 @@ class Gang:
         return Lost(work, saw, "a compute process must answer", f"see {process.log}")
 
     def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
-        """Send a signal to all processes but those that serve, and set the deadline.
-
-        They ignore SIGHUP, which a terminal sends to all.
-        """
+        """Send a signal to all processes but those that serve, and set the deadline."""
         self._reason, self._deadline = reason, time.monotonic() + limits.grace
+        self._signal(number)
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to all processes but those that serve; they ignore SIGHUP, which a terminal sends to all."""
         for process, role in zip(self.processes, self.roles, strict=True):
             if not role.serves:
                 process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
