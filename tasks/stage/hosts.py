@@ -9,13 +9,14 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.config import Config, identity
-from tasks.errors import Failed
+from tasks.errors import Damaged, Failed
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place
 from tasks.processes.threads import threads_of
 from tasks.runs.home import Home
 from tasks.stage.identities import installed
+from tasks.store import checks
 from tasks.store.store import Store
 from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
 
@@ -62,10 +63,17 @@ def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact | None
     kind, digest, path = KINDS[reference["artifact"]], str(reference["digest"]), Path(reference["path"])
     if kind.kind != "snapshot":
         return None
-    for store in (Store(home.store), Store(path.parent.parent)):
-        if (artifact := store.find(kind, digest, str(reference["name"]))) is not None:
-            return artifact
     saw = f"neither in {home.store} nor at {path}"
+    try:
+        if (own := Store(home.store).find(kind, digest, str(reference["name"]))) is not None:
+            return own
+    except Damaged as damage:
+        saw = f"the copy here is damaged ({damage.field}: {damage.saw}), and there is none at {path}"
+    if (path / "manifest.json").exists():
+        fault = checks.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
+        if fault is None:
+            return kind(digest, path, str(reference["name"]))
+        saw = f"{path / fault[0]} {fault[1]}"
     rule = f"rank {place.rank} reads it from its own store, or from a path shared with {place.cluster.chief}"
     remedy = f"copy {path} of {place.cluster.chief} to {home.store / kind.kind}, or share MILLRACE_HOME"
     raise Failed(f"snapshot/{digest[:12]}", saw, rule, remedy)
