@@ -158,11 +158,12 @@ def test_whoever_does_not_speak_the_protocol_is_left_out_and_nothing_is_executed
     pair = Hosts({})
     try:
         for content in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02[]", b""):
-            with socket.create_connection(("127.0.0.1", pair.cluster.port)) as stranger:
-                with contextlib.suppress(OSError):  # it is closed as soon as a message is not one of ours
-                    stranger.sendall(content)
-                    stranger.shutdown(socket.SHUT_WR)
-                    assert stranger.recv(100) == b""
+            address = ("127.0.0.1", pair.cluster.port)
+            # a connection is closed as soon as a message is not one of ours
+            with contextlib.suppress(OSError), socket.create_connection(address) as stranger:
+                stranger.sendall(content)
+                stranger.shutdown(socket.SHUT_WR)
+                assert stranger.recv(100) == b""
         assert pair.meeting.missing() == [1]
     finally:
         pair.meeting.close(0, None)
