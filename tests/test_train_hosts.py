@@ -27,7 +27,7 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place
-from tasks.processes.wire import error_from_json, error_to_json, from_json, to_json
+from tasks.processes.wire import error_from_json, error_to_json, from_json, request_from_json, to_json
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import read
@@ -103,6 +103,10 @@ def test_arguments_and_errors_arrive_as_they_were() -> None:
         assert str(error_from_json(error_to_json(error), "host")) == str(error)
     with pytest.raises(AssertionError):
         from_json({"section": "os:environ", "values": {}}, lambda reference: None)
+    request = {"arguments": [], "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": []}
+    with pytest.raises(AssertionError):
+        request_from_json({**request, "work": "os:system"}, 1, lambda reference: None)
+    assert request_from_json({**request, "work": "tasks.training.fit:fit"}, 1, lambda reference: None).rank == 1
 
 
 def free_port() -> int:

@@ -20,6 +20,7 @@ from tasks.errors import Lost, Refused, Stopped
 from tasks.processes import gang
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
+from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.parameter_server.shards import pieces_of, placed
 from tasks.training.fit import fit
 from tests.homes import DIGITS, SMALL, CommandHome
@@ -84,6 +85,8 @@ def test_a_lost_worker_is_replaced_and_a_lost_server_resumes_from_the_checkpoint
     last = point.metrics
     assert point.step == 300 and 0 <= last["train/staleness"] <= last["train/staleness_max"] < 50
     assert last["train/repeated_updates"] in (0, 1), "the step that the worker was computing"
+    state = unpack((trained.bench.staging.root / STATE).read_bytes())[2]
+    assert state["optimizer/00000"] == 300 + last["train/repeated_updates"], "Keras' own counter loses updates"
     lines = [json.loads(line) for line in (trained.bench.staging.root / "state/ledger.jsonl").read_text().splitlines()]
     assert sum(line["count"] for line in lines) == 300 * CONFIG.batch_size
 

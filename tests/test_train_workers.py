@@ -31,7 +31,7 @@ from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
 from tasks.training.ranks import Ranks
-from tests.homes import DIGITS, CommandHome, compute_processes
+from tests.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files
 from tests.training import PLAIN, TWO, Training, distance, send
@@ -184,6 +184,16 @@ def test_a_sidecar_gives_the_same_scores_and_the_same_best_weights(
         for one in (inline, beside)
     ]
     assert scores[0] == scores[1] and len(scores[0]) == 20
+
+
+@pytest.mark.slow
+def test_a_run_with_a_sidecar_makes_the_same_files(finished: CommandHome, tmp_path: Path) -> None:
+    """The training has all threads of the machine, as without a sidecar."""
+    home = CommandHome(tmp_path / "home")
+    answer = home("run", "training", DIGITS, *SMALL, "--train.evaluate", "sidecar", "--json")
+    assert answer.code == 0, answer.stderr
+    made = home.artifacts()
+    assert made and made.items() <= finished.artifacts().items()
 
 
 def test_a_sidecar_is_refused_where_it_is_too_late() -> None:
