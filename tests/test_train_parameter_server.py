@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tasks.artifacts import Snapshot
@@ -96,6 +97,25 @@ def test_a_lost_worker_is_replaced_and_a_lost_server_resumes_from_the_checkpoint
     steps: list[int] = []
     outcome = resumed(MODEL, at=lambda step, _: steps.append(step), **LONG)
     assert outcome.counts["steps"] == 400 and min(steps[1:]) >= 80
+
+
+def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:
+    import keras
+    import tensorflow as tf
+
+    from tasks.training.engines.parameter_server.engine import ServedStep
+
+    layers = [keras.layers.Normalization(mean=2.0, variance=4.0), keras.layers.Dropout(0.5, seed=1)]
+    model = keras.Sequential([keras.Input((1,)), *layers])
+    found = []
+    for number in (0, 1, 10**6):
+        step = ServedStep(model, None, None, number=tf.constant(number, tf.int64))
+        constants = [step._constant(variable, variable.numpy()).numpy() for variable in model.non_trainable_variables]
+        found.append(constants)
+    seed = next(i for i, v in enumerate(model.non_trainable_variables) if v.path.endswith("seed_generator_state"))
+    assert len({tuple(constants[seed]) for constants in found}) == 3
+    for i in set(range(len(found[0]))) - {seed}:
+        assert all(np.array_equal(constants[i], found[0][i]) for constants in found)
 
 
 def test_a_frozen_worker_is_replaced(training: Callable[[str], Training], monkeypatch: pytest.MonkeyPatch) -> None:
