@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tasks.config.roles import CHIEF, WORKER
+from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
@@ -195,6 +195,18 @@ def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> No
     ):
         gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
+
+
+def test_a_process_that_dies_again_and_again_is_not_replaced_for_ever(bench: Workbench, tmp_path: Path) -> None:
+    said: list[str] = []
+    roles = (CHIEF, Role("worker", serves=True, replaced=True))
+    with (
+        pytest.raises(Lost, match="rank 1 on .* was killed by signal 9"),
+        Crew(tmp_path, 1).gang("train", roles) as gang,
+    ):
+        journal = tmp_path / "journal"
+        gang.call("tests.toys:fall", bench.staging, journal, (1,), limits=Limits(), on_report=print, say=said.append)
+    assert len(said) == 3
 
 
 def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[str], Workbench]) -> None:

@@ -30,7 +30,7 @@ from tasks.training.fit import fit
 from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
-from tasks.training.ranks import Ranks
+from tasks.training.ranks import Ranks, stragglers
 from tests.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.stacks import wait
 from tests.tiny import CONFIG, MODEL, files
@@ -50,6 +50,7 @@ def test_two_workers_equal_one_device(
     one, two = benches("one"), training("two")
     fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     two(**options)
+    assert {rank for rank, line in two.logged if "validation" in line} == {0}, "what all do is logged once"
     rows = two.measured["train/ranks"]
     assert [row["rank"] for row in rows] == [0, 1]
     assert all(0 < row["computing_ms"] < row["call_ms"] and 0 < row["reducing_ms"] < row["call_ms"] for row in rows)
@@ -248,6 +249,14 @@ def test_the_times_of_each_process_are_measured_and_the_slow_one_is_named(caplog
         (2, "c", False),
     ]
     assert rows[1]["waiting_ms"] == pytest.approx(31) and rows[0]["reducing_ms"] == pytest.approx(35)
+
+
+def test_a_process_that_is_a_little_slower_is_no_straggler() -> None:
+    slower = Seconds(0.100, 0.0, 0.052, 0.048)
+    assert stragglers([slower._replace(computing=0.040), slower, slower], 1) == []
+    assert stragglers([slower._replace(computing=0.030), slower._replace(computing=0.030), slower], 1) == [2]
+    quick = Seconds(0.002, 0.0, 0.001, 0.001)
+    assert stragglers([quick, quick._replace(computing=0.003)], 1) == [], "three times as slow, by 2 ms"
 
 
 FAST = Seconds(0.050, 0.001, 0.009, 0.035)

@@ -29,6 +29,8 @@ class Training:
         self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
         self.said: list[str] = []
         self.measured: dict[str, Any] = {}
+        self.logged: list[tuple[int, str]] = []
+        """Lines of the log by rank."""
         self.host = socket.gethostname()
 
     def __call__(
@@ -42,6 +44,8 @@ class Training:
         with self.crew.gang("train", config.roles) as gang:
 
             def on_report(kind: str, *values: Any) -> None:
+                if kind == "log":
+                    self.logged.append((values[0], values[1]))
                 if kind == "measure":
                     self.measured[values[0]] = values[1]
                 if kind == "progress":
