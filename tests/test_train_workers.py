@@ -60,9 +60,7 @@ def test_two_workers_equal_one_device(
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
 def test_a_setting_that_this_machine_would_ignore_is_refused(training: Callable[[str], Training]) -> None:
-    with pytest.raises(
-        Failed, match=r"train\.strategy\.communication: nccl; NCCL adds up between NVIDIA GPUs, and this"
-    ):
+    with pytest.raises(Failed, match=r"train\.strategy\.communication: nccl; NCCL adds up between"):
         training("nccl")(strategy=MultiWorker(communication="nccl"))
 
 
