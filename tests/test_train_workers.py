@@ -20,7 +20,7 @@ from tasks.config.roles import CHIEF, WORKER, Role
 from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
-from tasks.errors import Lost, Refused, Stopped
+from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
@@ -56,6 +56,12 @@ def test_two_workers_equal_one_device(
     assert all(0 < row["computing_ms"] < row["call_ms"] and 0 < row["reducing_ms"] < row["call_ms"] for row in rows)
     assert distance(one, two.bench) < 3e-7
     assert (one.staging.root / "state/ledger.jsonl").read_bytes() == files(two.bench)["state/ledger.jsonl"]
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
+def test_a_setting_that_this_machine_would_ignore_is_refused(training: Callable[[str], Training]) -> None:
+    with pytest.raises(Failed, match=r"train\.strategy\.communication: nccl; NCCL adds up between"):
+        training("nccl")(strategy=MultiWorker(communication="nccl"))
 
 
 LONG = {

@@ -95,12 +95,15 @@ def create(config: MultiWorker, cluster: Cluster) -> Replicated:
     """Create the strategy, which connects to the other processes.
 
     Raises:
-        Failed: the machine has fewer accelerators than `devices`.
+        Failed: the machine has fewer accelerators than `devices`, or none for NCCL.
     """
     accelerators = len(tf.config.list_physical_devices("GPU"))
     if config.devices > max(accelerators, 1):
         rule = f"this machine has {accelerators} accelerators; without any a worker has one device"
         raise Failed("train.strategy.devices", config.devices, rule, "use 1, and more train.strategy.workers")
+    if config.communication == "nccl" and not accelerators:
+        rule = "NCCL adds up between NVIDIA GPUs, and this machine has none"
+        raise Failed("train.strategy.communication", config.communication, rule, "use ring or auto")
     task = {"type": "worker", "index": cluster.rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(cluster.addresses)}, "task": task})
     options = tf.distribute.experimental.CommunicationOptions(
