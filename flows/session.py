@@ -115,6 +115,7 @@ def prefect_server(home: Home, started: EmbeddedServer | None, imports: Callable
             try:
                 server.wait()
             except TimeoutError as late:
+                home.probe()  # raises the error of a full disk, on which the server cannot write why it ended
                 rule, remedy = "Prefect's server must start", "fix the cause, and run again"
                 raise Failed(str(server.log.path), late, rule, remedy) from None
         yield

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from tasks.artifacts import Snapshot
 from tasks.config.optimizer import Sgd
+from tasks.config.roles import CHIEF, WORKER
 from tasks.config.strategy import Horovod
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Stopped
@@ -161,7 +162,7 @@ def test_killed_and_stopped_three_processes_end_with_the_same_bytes(training: Ca
 
 @pytest.mark.slow
 def test_a_frozen_process_is_named(training: Callable[[str], Training], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.processes.crew.FROZEN_SECONDS", 10.0)
+    monkeypatch.setattr("tasks.processes.gang.FROZEN_SECONDS", 10.0)
     options = {**LONG, "steps": 1_000_000, "strategy": Horovod(), "checkpoint": CheckpointConfig(every=100_000)}
     with pytest.raises(Lost, match="rank 1 on .* has not answered for"):
         training("frozen")(PLAIN, at=send(signal.SIGSTOP, 1, 20), **options)
@@ -177,7 +178,7 @@ def test_its_arithmetic_passes_the_test(precision: str, built: None, tmp_path: P
 
 def call(work: Callable, folder: Path, *arguments: Any) -> Any:
     """Call a function of this module in two processes."""
-    with Crew(folder, 1).gang("call", ("chief", "worker")) as gang:
+    with Crew(folder, 1).gang("call", (CHIEF, WORKER)) as gang:
         name = f"{__name__}:{work.__name__}"
         return gang.call(name, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *report: None)
 
@@ -204,7 +205,7 @@ def left_alone(bench: Workbench) -> list[str]:
         strategy.close()
         return []
     batch, errors = self_test.examples(steps=1, rows=2), []
-    step = strategy.prepare(self_test.step_of("float32"), self_test.specs(batch, 1))
+    step = strategy.prepare(self_test.step_of("float32", strategy), self_test.specs(batch, 1))
     for attempt in (lambda: step(batch, np.ones(1, np.float32)), lambda: strategy.group.totals([1])):
         with pytest.raises(Lost) as lost:
             attempt()
