@@ -45,10 +45,10 @@ $(VENV)/.ready-$(EXTRAS): pyproject.toml requirements.lock
 HOROVOD_READY := $(VENV)/.ready-horovod-$(TENSORFLOW)$(addprefix -,$(HOROVOD_GPU_OPERATIONS))
 horovod: $(HOROVOD_READY)
 
+# One at a time: tests of several processes ask for it.
 $(HOROVOD_READY): $(addprefix infra/horovod/,build.sh requirements.txt tensorflow-2.21.patch) | setup
-	rm -f $(VENV)/.ready-horovod-*
-	infra/horovod/build.sh $(VENV)
-	touch $@
+	flock $(VENV)/.horovod.lock sh -ec '[ -e $@ ] && [ -z "$$(find $^ -newer $@)" ] && exit; \
+		rm -f $(VENV)/.ready-horovod-*; infra/horovod/build.sh $(VENV); touch $@'
 
 # Hashes, no hosts. Needs the package registry; commit the result.
 lock: setup
