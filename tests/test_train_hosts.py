@@ -20,6 +20,7 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import TrainConfig
 from tasks.config.cluster import ClusterConfig
+from tasks.config.load import validate
 from tasks.config.optimizer import Schedule, Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost, Refused, Stopped
@@ -65,6 +66,28 @@ def test_hosts_of_the_preset_are_found_by_name_or_address() -> None:
     assert find_place(loopback, {"JOB_COMPLETION_INDEX": "1"}).rank == 1
     port_alone = TWO.model_copy(update={"cluster": ClusterConfig(port=7555)})
     assert find_place(port_alone, {"TF_CONFIG": json.dumps(JOB)}).cluster.port == 7555
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hosts", "words"),
+    [
+        (
+            {"kind": "one_device"},
+            [],
+            "train.cluster: hosts of a training; is for several processes, and one_device has",
+        ),
+        (
+            {"kind": "multi_worker", "workers": 2},
+            ["a", "b", "c"],
+            "train.cluster.hosts: 3; a strategy multi_worker of 2",
+        ),
+        ({"kind": "multi_worker", "workers": 2}, ["a", "a"], "each process has a host of its own, or host:port"),
+    ],
+)
+def test_hosts_that_do_not_fit_the_strategy_are_refused(strategy: dict[str, Any], hosts: list[str], words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        validate({"name": "a", "train": {"steps": 3, "strategy": strategy, "cluster": {"hosts": hosts}}})
+    assert words in str(refused.value)
 
 
 def test_lists_of_slurm_nodes_are_expanded() -> None:

@@ -194,8 +194,11 @@ class TrainConfig(Section):
     def a_host_for_each_process(self) -> TrainConfig:
         if self.cluster is None:
             return self
+        if self.strategy.processes == 1:
+            rule = f"is for several processes, and {self.strategy.kind} has one"
+            raise Conflict("cluster", "hosts of a training", rule, "leave it out, or choose multi_worker")
         named = len(self.cluster.hosts)
-        if self.strategy.processes == 1 or (named and named != self.strategy.processes):
+        if named and named != self.strategy.processes:
             rule = f"a strategy {self.strategy.kind} of {self.strategy.processes} processes needs as many hosts"
             raise Conflict("cluster.hosts", named, rule, "name as many, or leave out train.cluster")
         return self
