@@ -139,9 +139,7 @@ def test_prefect_gone_for_a_minute_stops_no_training_and_the_page_shows_the_outc
     assert len(stack.newest_run("training")["attempts"]) == 1
     logs = stack.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200})
     messages = [log["message"] for log in logs]
-    # Prefect's client tries to send a line for a minute: on a slow machine that of step 1,000 is lost with the server
-    validated = [line for line in messages if line.startswith("[train 0] step ") and ": validation loss" in line]
-    assert validated, messages
+    assert any(line.startswith("[train 0] step 1000: validation loss") for line in messages)
     assert any(line.startswith("convert: 1,797 records") or "from the store" in line for line in messages)
     shown = stack.ask(
         "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "type": {"any_": ["progress"]}}}

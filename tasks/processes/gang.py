@@ -136,7 +136,8 @@ class Gang:
                     self._lost = self._lost or (values[0], time.monotonic())
                 elif kind == "stopped" and serves:
                     del working[process.connection]
-                    self._request_stop(values[0].signal_number, Stopped(values[0].signal_number), limits)
+                    if self._reason is None:  # a time-out keeps its reason and its deadline
+                        self._request_stop(values[0].signal_number, Stopped(values[0].signal_number), limits)
                 elif kind != "alive":
                     self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
