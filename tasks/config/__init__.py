@@ -16,7 +16,7 @@ from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
-from tasks.config.source import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
+from tasks.config.sources import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
 from tasks.config.train import TrainConfig
 
 

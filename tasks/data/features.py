@@ -5,50 +5,66 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-Value = bytes | int | float | np.ndarray
-"""The value of a feature: bytes, a scalar, or an array of numbers."""
-
-Example = dict[str, Value]
+Kind = Literal["key", "label", "number", "category", "text", "image", "audio", "time"]
+Role = Literal["input", "key", "label", "target", "weight", "group", "time"]
 
 KEY = "key"
 """Name of the feature with the example's stable key, UTF-8; every example has it."""
 
-TARGETS = ("label", "target")
-"""Names of the features that a model predicts; all others may be inputs."""
+NO_TIME = -(2**63)
+"""A missing time."""
+
+OTHER = "(other)"
+"""The class of labels that are not in `source.classes`."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature: its kind, and dtype and shape after decoding (-1 for a size that varies)."""
+    """A feature: its kind, what it is for, and dtype and shape after decoding (-1 for a size that varies).
 
-    kind: Literal["image", "label", "number", "bytes"]
+    In an example a missing number is NaN, a missing category, text, image or sound has no bytes, and a missing time is
+    `NO_TIME`. Times are microseconds since 1970 in UTC.
+    """
+
+    kind: Kind
     dtype: str
     shape: tuple[int, ...] = ()
+    role: Role = "input"
     encoding: Literal["png", "jpeg"] | None = None
     """Encoding of images, where all examples have the same."""
     classes: tuple[str, ...] | None = None
-    """Class names of a label by number; of numbers, the names of the values."""
+    """Class names of a label by number; None of a label whose classes are those of the data."""
+    names: tuple[str, ...] | None = None
+    """Names of the values of an array of numbers."""
 
     def as_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape)}
-        if self.encoding is not None:
-            value["encoding"] = self.encoding
-        if self.classes is not None:
-            value["classes"] = list(self.classes)
+        value: dict[str, Any] = {"kind": self.kind, "dtype": self.dtype, "shape": list(self.shape), "role": self.role}
+        for name in ("encoding", "classes", "names"):
+            if (given := getattr(self, name)) is not None:
+                value[name] = list(given) if isinstance(given, tuple) else given
         return value
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Feature:
-        classes = value.get("classes")
-        return cls(
-            kind=value["kind"],
-            dtype=value["dtype"],
-            shape=tuple(value["shape"]),
-            encoding=value.get("encoding"),
-            classes=None if classes is None else tuple(classes),
-        )
+        lists = {name: tuple(value[name]) for name in ("shape", "classes", "names") if name in value}
+        return cls(**{**value, **lists})
 
 
-KEY_FEATURE = Feature("bytes", "string")
+KEY_FEATURE = Feature("key", "string", role="key")
+
+DTYPES: dict[str, str] = {
+    "key": "string",
+    "label": "int64",
+    "number": "float32",
+    "category": "string",
+    "text": "string",
+    "image": "uint8",
+    "audio": "string",
+    "time": "int64",
+}
+"""The dtype of a feature by kind."""
+
+
+def of_role(features: dict[str, Feature], role: Role) -> dict[str, Feature]:
+    """Return the features of a role by name, in order of name."""
+    return {name: features[name] for name in sorted(features) if features[name].role == role}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.config import SourceConfig
-from tasks.data.features import Example, Feature
+from tasks.data.features import Feature
 from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 KINDS = {
     "sklearn": "tasks.data.sources.sklearn",
@@ -24,47 +27,57 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Item:
-    """An example in the listing of a source."""
+class Piece:
+    """A part of a source that one process reads: some files, a range of a file, a row group; picklable."""
+
+    name: str
+    """Name for messages: the first file, a row group."""
+
+    bytes: int
+    """Bytes of raw data, approximately."""
+
+    where: tuple[Any, ...]
+    """What `Source.read` needs to find it."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that is left out."""
 
     key: str
-    """Stable key, unique in the source: a relative path, a row number or a content hash."""
-
-    sha256: str
-    """SHA-256 of the example's content."""
-
-    group: str | None = None
-    """Items of a group are in one split; None for an item without a group."""
-
-    unlabelled: str | None = None
-    """SHA-256 of the model's input alone, without label and other features; None where that is `sha256`."""
-
-    @property
-    def content(self) -> str:
-        """Hash of the model's input: equal for duplicates."""
-        return self.unlabelled or self.sha256
+    reason: str
+    place: str
+    """Where a person finds it: `people.csv line 17`."""
 
 
-class Unreadable(Exception):
-    """The reason why an item cannot be read; counted against `records.bad_budget`."""
+@dataclass
+class Rows:
+    """Rows of a piece as the source has them, before their columns are cast to the types of the features."""
 
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
+    """By the name of the feature. Of an image or sound: its bytes."""
 
-class Skipped(Exception):
-    """The reason why an item is left out, not counted against the budget; listed in the manifest."""
+    keys: pa.Array
+    """Key of each row, string: a relative path, or file and number; replaced by the column with the role `key`."""
 
+    place: Callable[[int], str]
+    """From the number of a row here to where a person finds it."""
 
-MAX_NAMED = 10
-"""Number of items that an error names."""
+    splits: pa.Array | None = None
+    """Official split of each row, string; None where the source has none."""
 
+    bad: list[Bad] = field(default_factory=list)
+    """Rows that could not be read at all, counted against `records.bad_budget`."""
 
-def name_some(reasons: list[list[str]]) -> str:
-    """Return the first `MAX_NAMED` of [key, reason] by key, and the number of the others."""
-    named = "; ".join(f"{key} ({reason})" for key, reason in sorted(reasons)[:MAX_NAMED])
-    return named + (f" and {len(reasons) - MAX_NAMED:,} more" if len(reasons) > MAX_NAMED else "")
+    skipped: list[Bad] = field(default_factory=list)
+    """Rows that the source's config leaves out, not counted against the budget."""
 
 
 class Source(Protocol):
-    """An open source of raw data, listed without reading all of it, and read item by item in any order."""
+    """An open source of raw data, read piece by piece in any order and by several processes.
+
+    Instances are picklable or are inherited by forked processes: `pieces` is called once, before the processes start.
+    """
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -76,8 +89,25 @@ class Source(Protocol):
         """Whether the data is available; otherwise it is downloaded first."""
         return True
 
-    def listing(self) -> list[Item]:
-        """Return all items, sorted by key, with their current content hashes."""
+    @property
+    def official(self) -> tuple[str, ...]:
+        """The names of the splits that the source itself has."""
+        return ()
+
+    def fingerprint(self) -> list[tuple[str, str]]:
+        """Return what enters the digest: sorted (key, sha256) of every file behind the examples, or of every row."""
+        ...
+
+    def pieces(self) -> list[Piece]:
+        """Return all pieces, in a fixed order that depends on the content alone; one has about `PIECE_BYTES`."""
+        ...
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        """Yield the rows of a piece in order, in batches that fit into memory together.
+
+        Raises:
+            Failed: its content has changed since `fingerprint`.
+        """
         ...
 
     def size(self) -> int:
@@ -88,23 +118,25 @@ class Source(Protocol):
         """Return the modification time of the newest file, in seconds since 1970; None where there are no files."""
         return None
 
-    def fingerprint(self) -> list[tuple[str, str]]:
-        """Return what enters the digest: sorted (key, sha256) of every item, or of every file behind them."""
-        return [(item.key, item.sha256) for item in self.listing()]
-
-    def read(self, item: Item) -> Example:
-        """Read an example, without its key.
-
-        Raises:
-            Unreadable: the item cannot be read.
-            Skipped: it is left out (see `check_skipped`).
-            Failed: its content has changed since it was listed.
-        """
-        ...
-
-    def check_skipped(self, skipped: list[list[str]]) -> None:
-        """Raise `Failed` where the config does not allow to leave out these items, given as [key, reason]."""
+    def check_skipped(self, skipped: list[Bad]) -> None:
+        """Raise `Failed` where the config does not allow to leave out these rows."""
         return
+
+
+PIECE_BYTES = 32 << 20
+"""Bytes of raw data that one process holds, about; a larger row is a piece of its own."""
+
+MAX_NAMED = 10
+"""Number of rows that an error names."""
+
+
+def name_some(bad: list[Bad]) -> str:
+    """Return the first `MAX_NAMED` rows by key with their reasons, and the number of the others."""
+    named = "; ".join(
+        f"{row.key} ({row.reason})" if row.place in ("", row.key) else f"{row.place} ({row.reason})"
+        for row in sorted(bad, key=lambda row: row.key)[:MAX_NAMED]
+    )
+    return named + (f" and {len(bad) - MAX_NAMED:,} more" if len(bad) > MAX_NAMED else "")
 
 
 def open_source(config: SourceConfig, memory: Path | None = None) -> Source:

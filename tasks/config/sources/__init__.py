@@ -1,0 +1,29 @@
+"""Where raw data is and how to read it: a class per `source.kind`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tasks.config.base import BY_KIND
+from tasks.config.sources.catalogues import SklearnSource, TfdsSource
+from tasks.config.sources.columns import ColumnsSource
+from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
+from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource
+
+AnySource = SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource
+SourceConfig = Annotated[AnySource, BY_KIND]
+
+__all__ = [
+    "AnySource",
+    "ColumnsSource",
+    "CsvSource",
+    "ImageFolderSource",
+    "JsonlSource",
+    "ParquetSource",
+    "PythonSource",
+    "SklearnSource",
+    "SourceConfig",
+    "SqlSource",
+    "TextFilesSource",
+    "TfdsSource",
+]

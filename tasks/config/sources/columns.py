@@ -1,0 +1,111 @@
+"""The columns of a source: their types, and the ones that are not inputs of the model."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from tasks.config.base import LISTED, Conflict, Section
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+NUMBER = re.compile(r"number(?:\[(?P<shape>\d+(?:, ?\d+)*)\])?")
+ColumnType = Annotated[
+    str, StringConstraints(pattern=r"^(category|text|image|audio|time|ignore|number(\[[1-9]\d*(, ?[1-9]\d*)*\])?)$")
+]
+"""`number` (float32), `number[128]` (an array of that shape), `category` (a string of few values), `text`, `image` and
+`audio` (the bytes of a file, or its path relative to the source), `time`, or `ignore`."""
+
+KEY = "key"
+"""Name of the feature with an example's key in records."""
+
+
+def shape_of(column_type: str) -> tuple[int, ...]:
+    """Return the shape of a number's type: () for `number`, (8, 8) for `number[8, 8]`."""
+    match = NUMBER.fullmatch(column_type)
+    assert match is not None, column_type
+    return tuple(int(size) for size in (match["shape"] or "").split(",") if size)
+
+
+class ColumnsSource(Section):
+    """A source whose columns are named in the config."""
+
+    noun: ClassVar[str | None] = "rows"
+    listed: ClassVar[str] = "files"
+
+    columns: Annotated[dict[Text, ColumnType], Field(min_length=1)]
+    """Type of each column: `number` (float32), `number[128]` (an array of that shape), `category`, `text`, `image` or
+    `audio` (bytes, or the path of a file below the source), `time`, or `ignore`. Every column of the data is named."""
+
+    key: Text | None = None
+    """The column that is each example's key; default: its file and its number there."""
+
+    label: Text | None = None
+    """The column with the class, of type `category`."""
+
+    targets: Annotated[tuple[Text, ...], LISTED] = ()
+    """The columns with the numbers that are predicted; of `multilabel` 0 or 1 for each label."""
+
+    weight: Text | None = None
+    """The column with the weight of an example in the loss and in no metric."""
+
+    group: Text | None = None
+    """The column whose value keeps examples in one split (a patient, a writer)."""
+
+    time: Text | None = None
+    """The column, of type `time`, by which `records.splits` separates earlier from later examples."""
+
+    classes: Annotated[tuple[Text, ...], LISTED] = ()
+    """The classes of the label in the order of their numbers; default: those of the data, sorted. Named here they keep
+    their numbers when the data grows."""
+
+    unknown_class: Literal["error", "bucket"] = "error"
+    """Handling of an example whose label is not in `classes`: an error, counted against `records.bad_budget`, or a
+    further class `(other)`."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The role of each column that is not an input: key, label, target, weight, group or time."""
+        single = {"key": self.key, "label": self.label, "weight": self.weight, "group": self.group, "time": self.time}
+        roles = {name: role for role, name in single.items() if name is not None}
+        return {**roles, **dict.fromkeys(self.targets, "target")}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that the model reads, sorted."""
+        return sorted(set(self.columns) - set(self.roles) - {n for n, kind in self.columns.items() if kind == "ignore"})
+
+    @model_validator(mode="after")
+    def roles_fit(self) -> ColumnsSource:
+        given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
+        given += [("time", self.time), *(("targets", name) for name in self.targets)]
+        wanted = {"label": ("category",), "targets": ("number",), "weight": ("number",), "time": ("time",)}
+        wanted |= {"key": ("category", "text", "number"), "group": ("category", "text", "number")}
+        seen: dict[str, str] = {}
+        for role, name in given:
+            if name is None:
+                continue
+            if name not in self.columns:
+                known = ", ".join(self.columns)
+                raise Conflict(role, name, "must be one of source.columns", f"name one of {known}, or add it there")
+            if (kind := self.columns[name]) not in wanted[role]:
+                rule = f"is of type {kind}, and {role} must be {' or '.join(wanted[role])}"
+                raise Conflict(role, name, rule, f"change source.columns.{name}, or name another column")
+            if name in seen:
+                raise Conflict(role, name, f"is the {seen[name]} too", "a column has one role; name another")
+            seen[name] = role
+        if self.label is not None and self.targets:
+            raise Conflict("targets", list(self.targets), "cannot be predicted beside a label", "leave one of them out")
+        if self.classes and self.label is None:
+            raise Conflict("classes", list(self.classes), "need a label", "name source.label, or leave them out")
+        if self.unknown_class == "bucket" and not self.classes:
+            raise Conflict("unknown_class", "bucket", "needs classes that are known", "list source.classes")
+        if len(set(self.classes)) < len(self.classes):
+            raise Conflict("classes", list(self.classes), "must differ", "name each class once")
+        if KEY in self.inputs:
+            raise Conflict("columns", KEY, "names the key of an example in records", "make it source.key, or ignore it")
+        if not self.inputs:
+            raise Conflict("columns", list(self.columns), "leave no input for a model", "add one that is not ignored")
+        return self

@@ -1,0 +1,57 @@
+"""Sources that are folders of files, each an example."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name, Section
+from tasks.config.sources.columns import Text
+
+
+class TextFilesSource(Section):
+    """Text files of a folder, each an example of its raw bytes; its key is its path below the folder."""
+
+    noun: ClassVar[str | None] = "files"
+    listed: ClassVar[str] = "files"
+
+    kind: Literal["text_files"] = "text_files"
+    """How the source is read."""
+
+    name: Name = "text"
+    """Names the records' files."""
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder, relative to the preset; `stdlib:` is Python's own standard library. The content enters digests, the
+    path does not."""
+
+    glob: Text = "**/*.txt"
+    """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ("site-packages", "dist-packages", "test", "tests", "__pycache__")
+    """Names of folders and files that are left out at any depth."""
+
+    undecodable: Literal["error", "skip"] = "error"
+    """Handling of a file that is not UTF-8: it ends the run, or is left out, counted and named."""
+
+
+class ImageFolderSource(Section):
+    """A folder for each class with its JPEG and PNG files, kept as they are; an example's key is its path."""
+
+    noun: ClassVar[str | None] = "images"
+    listed: ClassVar[str] = "files"
+
+    kind: Literal["image_folder"] = "image_folder"
+    """How the source is read."""
+
+    name: Name = "images"
+    """Names the records' files."""
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder that holds the class folders, relative to the preset; the content enters digests, the path does
+    not."""
+
+    glob: Text = "**/*"
+    """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
+    """Names of folders and files that are left out at any depth."""

@@ -1,0 +1,118 @@
+"""Sources of rows: files of tables, databases, and functions."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
+from tasks.config.sources.columns import ColumnsSource, Text
+
+
+class TableFiles(ColumnsSource):
+    """Files of rows: one, or those of a folder."""
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The file, or the folder of files, relative to the preset. The content enters digests, the path does not."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
+    """Names of folders and files that are left out at any depth."""
+
+
+class CsvSource(TableFiles):
+    """Files of separated values with a line of column names; also compressed (.gz, .zst, .bz2)."""
+
+    kind: Literal["csv"] = "csv"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    glob: Text = "**/*.csv"
+    """Which files of a folder."""
+
+    encoding: Text = "utf-8"
+    """Encoding of the text, by its name in Python; a byte order mark is skipped."""
+
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    """Character between cells."""
+
+    quote: Annotated[str, Field(max_length=1)] = '"'
+    """Character around cells; empty: none. Twice in a quoted cell it is the character itself."""
+
+    escape: Annotated[str, Field(max_length=1)] = ""
+    """Character before one that is not special; empty: none."""
+
+    header: bool = True
+    """Whether the first line names the columns; without one `columns` are the names in their order."""
+
+    missing: Annotated[tuple[str, ...], LISTED] = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
+    """Cells that mean a missing value."""
+
+
+class JsonlSource(TableFiles):
+    """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    glob: Text = "**/*.jsonl*"
+    """Which files of a folder."""
+
+
+class ParquetSource(TableFiles):
+    """Parquet files; nested columns by dotted name."""
+
+    kind: Literal["parquet"] = "parquet"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    glob: Text = "**/*.parquet"
+    """Which files of a folder."""
+
+
+class SqlSource(ColumnsSource):
+    """The rows of a database query, read in a transaction that changes nothing, in the order of the key."""
+
+    noun: ClassVar[str | None] = "rows"
+    listed: ClassVar[str] = "rows"
+
+    kind: Literal["sql"] = "sql"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    url: Annotated[Text, NOT_IDENTITY]
+    """SQLAlchemy URL; one with a password by reference: `env:NAME` or `file:PATH`."""
+
+    query: Text
+    """The name of a table, or a SELECT."""
+
+
+class PythonSource(ColumnsSource):
+    """A function of the user's that yields a dict for each example."""
+
+    noun: ClassVar[str | None] = "examples"
+    listed: ClassVar[str] = "modules"
+
+    kind: Literal["python"] = "python"
+    """How the source is read."""
+
+    name: Name = "examples"
+    """Names the records' files."""
+
+    function: Text
+    """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts."""
+
+    folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
+    """The folder from which the module is imported, relative to the preset."""
+
+    arguments: dict[str, str | int | float | bool | None] = {}
+    """Arguments of the function by name."""

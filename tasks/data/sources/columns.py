@@ -1,0 +1,51 @@
+"""The features of a source whose columns the config names, and a check of the columns that the data has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tasks.config.sources import ColumnsSource
+from tasks.config.sources.columns import shape_of
+from tasks.data.features import DTYPES, Feature, Kind
+from tasks.errors import Refused
+
+IMAGE_SHAPE = (-1, -1, -1)
+KINDS: dict[str, Kind] = {"category": "category", "text": "text", "image": "image", "audio": "audio", "time": "time"}
+
+
+def features_of(config: ColumnsSource) -> dict[str, Feature]:
+    """Return the features by column, without the key and ignored columns."""
+    features: dict[str, Feature] = {}
+    for name, column_type in config.columns.items():
+        role = config.roles.get(name, "input")
+        if column_type == "ignore" or role == "key":
+            continue
+        kind = KINDS.get(column_type, "number")
+        shape = shape_of(column_type) if kind == "number" else IMAGE_SHAPE if kind == "image" else ()
+        if role == "label":
+            features[name] = Feature("label", DTYPES["label"], role="label", classes=config.classes or None)
+        else:
+            features[name] = Feature(kind, DTYPES[kind], shape, role)  # type: ignore[arg-type]
+    return dict(sorted(features.items()))
+
+
+def read_columns(config: ColumnsSource) -> list[str]:
+    """Return the columns that are read: all but the ignored ones."""
+    return [name for name, kind in config.columns.items() if kind != "ignore"]
+
+
+def check_columns(config: ColumnsSource, found: Iterable[str], where: str) -> None:
+    """Raise `Refused` where the columns of the data at `where` are not those of `source.columns`."""
+    named, present = config.columns, list(found)
+    if missing := [name for name in named if name not in present]:
+        rule = f"{where} has the columns {', '.join(present)}"
+        raise Refused(f"source.columns.{missing[0]}", named[missing[0]], rule, "correct the name, or leave it out")
+    if extra := [name for name in present if name not in named]:
+        rule = "source.columns names every column of the data"
+        remedy = f"add `{extra[0]}: ignore`, or its type"
+        raise Refused("source.columns", f"{extra[0]} of {where} is not named", rule, remedy)
+
+
+def by_name(config: ColumnsSource, columns: Mapping[str, object]) -> dict[str, object]:
+    """Return the read columns of a table by name, in the order of the config."""
+    return {name: columns[name] for name in read_columns(config)}
