@@ -16,7 +16,18 @@ from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
-from tasks.config.sources import ImageFolderSource, SklearnSource, SourceConfig, TextFilesSource, TfdsSource
+from tasks.config.sources import (
+    CsvSource,
+    ImageFolderSource,
+    JsonlSource,
+    ParquetSource,
+    PythonSource,
+    SklearnSource,
+    SourceConfig,
+    SqlSource,
+    TextFilesSource,
+    TfdsSource,
+)
 from tasks.config.train import TrainConfig
 
 
@@ -102,14 +113,18 @@ __all__ = [
     "CompressConfig",
     "Config",
     "ConvnetModel",
+    "CsvSource",
     "EvaluateConfig",
     "ExportConfig",
     "ImageFolderSource",
     "ImageSnapshot",
+    "JsonlSource",
     "MlpModel",
     "ModelConfig",
     "NotifyConfig",
+    "ParquetSource",
     "PromoteConfig",
+    "PythonSource",
     "RecordsConfig",
     "ReleaseConfig",
     "ResourcesConfig",
@@ -117,6 +132,7 @@ __all__ = [
     "SklearnSource",
     "SnapshotConfig",
     "SourceConfig",
+    "SqlSource",
     "TableSnapshot",
     "TextFilesSource",
     "TfdsSource",

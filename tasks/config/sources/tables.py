@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name
 from tasks.config.sources.columns import ColumnsSource, Text
 
 
@@ -29,19 +29,19 @@ class CsvSource(TableFiles):
     name: Name = "table"
     """Names the records' files."""
 
-    glob: Text = "**/*.csv"
-    """Which files of a folder."""
+    glob: Text = "**/*.csv*"
+    """Which files of a folder; with a further suffix only compressed ones."""
 
     encoding: Text = "utf-8"
     """Encoding of the text, by its name in Python; a byte order mark is skipped."""
 
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    delimiter: Annotated[str, Field(pattern=r"^[\t -~]$")] = ","
     """Character between cells."""
 
-    quote: Annotated[str, Field(max_length=1)] = '"'
+    quote: Annotated[str, Field(pattern=r"^[!-~]?$")] = '"'
     """Character around cells; empty: none. Twice in a quoted cell it is the character itself."""
 
-    escape: Annotated[str, Field(max_length=1)] = ""
+    escape: Annotated[str, Field(pattern=r"^[!-~]?$")] = ""
     """Character before one that is not special; empty: none."""
 
     header: bool = True
@@ -49,6 +49,13 @@ class CsvSource(TableFiles):
 
     missing: Annotated[tuple[str, ...], LISTED] = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
     """Cells that mean a missing value."""
+
+    @model_validator(mode="after")
+    def signs_differ(self) -> CsvSource:
+        signs = [sign for sign in (self.delimiter, self.quote, self.escape) if sign]
+        if len(set(signs)) < len(signs):
+            raise Conflict("delimiter", self.delimiter, "differs from quote and escape", "choose three characters")
+        return self
 
 
 class JsonlSource(TableFiles):
@@ -61,7 +68,7 @@ class JsonlSource(TableFiles):
     """Names the records' files."""
 
     glob: Text = "**/*.jsonl*"
-    """Which files of a folder."""
+    """Which files of a folder; with a further suffix only compressed ones."""
 
 
 class ParquetSource(TableFiles):

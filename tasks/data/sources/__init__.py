@@ -22,6 +22,7 @@ KINDS = {
     "text_files": "tasks.data.sources.text_files",
     "image_folder": "tasks.data.sources.image_folder",
     "tfds": "tasks.data.sources.tfds",
+    "csv": "tasks.data.sources.csv",
 }
 """The module of each `source.kind`, imported on use."""
 

@@ -132,7 +132,7 @@ class Hashes:
 
     def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:
         def compute() -> tuple[StatKey, str]:
-            stat_key = _stat_of(self.root / path)
+            stat_key = stat_of(self.root / path)
             if row is not None and row[:4] == stat_key:
                 return stat_key, row[4]
             sha = hashlib.sha256()
@@ -141,7 +141,7 @@ class Hashes:
                     if cancelled.is_set():
                         raise CancelledError
                     sha.update(chunk)
-            if _stat_of(self.root / path) != stat_key:
+            if stat_of(self.root / path) != stat_key:
                 raise Failed(path, "it changed while it was read", "a source must not change during a run", "run again")
             return stat_key, sha.hexdigest()
 
@@ -178,7 +178,8 @@ def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
         raise Failed(path, saw, "every listed file must be readable", "fix it, or name it in source.exclude") from error
 
 
-def _stat_of(path: Path) -> StatKey:
+def stat_of(path: Path) -> StatKey:
+    """Return what says that a file has not changed."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 

@@ -1,0 +1,184 @@
+"""CSV files, split where records end and parsed by Arrow, with the rows as Python's csv module reads them."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from tasks.config import CsvSource
+from tasks.data.sources import Rows
+from tasks.data.sources.blocks import Block, Dialect, blocks, first_record
+from tasks.data.sources.columns import check_columns
+from tasks.data.sources.rows import Numbered, is_utf8, texts, with_nul
+from tasks.data.sources.streams import Stream, Transcoded, compression_of, is_single_byte, opened, without_bom
+from tasks.data.sources.table_files import Part, Tables
+from tasks.errors import Failed, Refused
+
+SCANNED, PARSED = 1 << 20, 4 << 20
+"""Bytes of a file that are scanned, or parsed, at a time."""
+
+MAX_UNCLOSED = 100
+"""Lines in a quote that is not closed, at most: it may hide as many rows."""
+
+
+def open(config: CsvSource, memory: Path | None = None) -> Csv:
+    """Open the files; raises `Refused` where there are none, or the first has other columns than named."""
+    source = Csv(config, memory)
+    source.check_header(source.paths[0])
+    return source
+
+
+class Csv(Tables):
+    """Has a text column for each of the config, with missing cells as nulls.
+
+    A file is split into parts unless it is compressed, has escapes, or an encoding in which ASCII's bytes may be parts
+    of other characters.
+    """
+
+    config: CsvSource
+
+    def __init__(self, config: CsvSource, memory: Path | None = None) -> None:
+        try:
+            self._encoding = codecs.lookup(config.encoding).name
+            "".encode(self._encoding)
+        except LookupError as error:
+            raise Refused("source.encoding", config.encoding, str(error), "name one as Python does: utf-8") from None
+        self._utf8 = self._encoding in ("utf-8", "utf-8-sig", "ascii")
+        self._streamed = not self._utf8 and not is_single_byte(self._encoding)
+        self._dialect = Dialect(config.delimiter.encode(), config.quote.encode(), config.escape.encode())
+        super().__init__(config, memory)
+
+    def check_header(self, path: str) -> None:
+        """Raise `Refused` where a file has other columns than the config names."""
+        with self._opened(path) as (_, names, _, _):
+            assert names
+
+    def parts(self, path: str, target: int) -> Iterator[Part]:
+        size = (self.root / path).stat().st_size
+        with self._opened(path) as (stream, _, begin, line):
+            if self._streamed or self.config.escape or compression_of(path):
+                yield Part(path, size)
+                return
+            row, end, first = 0, begin, (begin, 0, line)
+            for block in blocks(stream, self._dialect, min(SCANNED, target), path, 0, line):
+                end, row, line = end + len(block.data), row + len(block), line + len(block.breaks)
+                if end - first[0] >= target:
+                    yield Part(path, end - first[0], (first[0], end, *first[1:]))
+                    first = (end, row, line)
+            if end > first[0]:
+                yield Part(path, end - first[0], (first[0], end, *first[1:]))
+
+    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
+        with self._opened(path) as (stream, names, begin, line):
+            row = 0
+            if where:
+                begin, end, row, line = where
+                with (self.root / path).open("rb") as file:
+                    file.seek(begin)
+                    stream = io.BytesIO(file.read(end - begin))
+            for block in blocks(stream, self._dialect, PARSED, path, row, line):
+                yield self._parsed(path, names, block, columns)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[Stream, list[str], int, int]]:
+        """Open a file behind its header: yields stream, names of the columns, and the offset and line of the rows."""
+        with opened(self.root, path) as raw:
+            stream: Stream = Transcoded(raw, self._encoding) if self._streamed else raw
+            stream, begin = without_bom(stream, path, f"source.encoding {self.config.encoding}")
+            if not self.config.header:
+                yield stream, list(self.config.columns), begin, 1
+                return
+            head, lines, stream = first_record(stream, self._dialect, path)
+            yield stream, self._names(path, head), begin + len(head), 1 + lines
+
+    def _names(self, path: str, head: bytes) -> list[str]:
+        """Return the names in the header; raises `Refused` for others than the config's."""
+        if not head.strip():
+            rule = "the first line of a CSV file names its columns"
+            raise Failed(path, "an empty file", rule, "name it in source.exclude, or set source.header: false")
+        config = self.config
+        quoting = {"quotechar": config.quote} if config.quote else {"quoting": csv.QUOTE_NONE}
+        lines = io.StringIO(self._as_utf8(head).decode("utf-8", "replace").lstrip("\r\n"), newline="")
+        try:
+            names = next(csv.reader(lines, delimiter=config.delimiter, escapechar=config.escape or None, **quoting))
+        except csv.Error as error:
+            raise Failed(path, error, "the first line of a CSV file names its columns", "correct it") from None
+        if repeated := [name for name, count in Counter(names).items() if count > 1]:
+            rule, remedy = "columns have different names", "rename one in the file"
+            raise Refused(f"{path} line 1", f"{len(names)} columns, {repeated[0]!r} more than once", rule, remedy)
+        check_columns(config, names, path)
+        return names
+
+    def _parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
+        data = self._as_utf8(block.data)
+        ragged: dict[int, str] = {}
+        if not is_utf8(data):  # Arrow cannot hand over a ragged row that is not
+            self._table(path, block, data.decode("utf-8", "replace").encode(), names, columns, ragged)
+            data = self._as_utf8(block.without(sorted(ragged)))
+        table = self._table(path, block, data, names, columns, ragged)
+        assert table.num_rows + len(ragged) == len(block), f"{path}: rows are not counted as they are parsed"
+        read, misread = texts({name: table[name].combine_chunks() for name in columns})
+        if b"\0" in data:
+            misread = {**with_nul(read), **misread}
+        bad = dict(ragged)
+        if misread:
+            present = [record for record in range(len(block)) if record not in ragged]
+            bad |= {present[row]: reason for row, reason in misread.items()}
+        if block.unclosed:
+            bad[len(block) - 1] = self._unclosed(path, block)
+        return Numbered(path, block.row, len(block), block.lines).rows(read, bad, sorted(ragged))
+
+    def _table(
+        self, path: str, block: Block, data: bytes, names: list[str], columns: list[str], ragged: dict[int, str]
+    ) -> pa.Table:
+        """Parse UTF-8 to binary columns without ragged rows, which are added to `ragged`, by record, with reasons."""
+
+        def note(row: pa_csv.InvalidRow) -> str:
+            ragged[row.number - 1] = f"{row.actual_columns} cells, and there are {row.expected_columns} columns"
+            return "skip"
+
+        config = self.config
+        try:
+            return pa_csv.read_csv(
+                pa.BufferReader(data),
+                pa_csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+                pa_csv.ParseOptions(
+                    delimiter=config.delimiter,
+                    quote_char=config.quote or False,
+                    escape_char=config.escape or False,
+                    newlines_in_values=True,
+                    invalid_row_handler=note,
+                ),
+                pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.binary()),
+                    include_columns=columns,
+                    null_values=config.missing,
+                    strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise Failed(f"{path} line {block.line}", error, "a CSV file has rows of cells", "correct it") from None
+
+    def _unclosed(self, path: str, block: Block) -> str:
+        """Return the reason of a last row with an open quote; raises `Failed` where it takes many lines with it."""
+        lines = len(block.breaks) + block.line - int(block.lines[-1])
+        reason = f"a quote that is not closed by the end of the file, {lines} lines further"
+        if lines > MAX_UNCLOSED:
+            rule = f"a quote is closed, or opened in the last {MAX_UNCLOSED} lines"
+            raise Failed(f"{path} line {block.lines[-1]}", reason, rule, "correct it there, or set source.quote")
+        return reason
+
+    def _as_utf8(self, data: bytes) -> bytes:
+        """Return text as UTF-8; an undecodable byte becomes a surrogate, which is not UTF-8 either."""
+        if self._utf8 or self._streamed:
+            return data
+        return data.decode(self._encoding, "surrogateescape").encode("utf-8", "surrogatepass")
