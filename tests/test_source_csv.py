@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from tasks.config import CsvSource
 from tasks.config.sources import tables
 from tasks.data.sources import blocks as blocks_module
-from tasks.data.sources import csv as csv_source
-from tasks.data.sources import open_source, streams, table_files
+from tasks.data.sources import delimited, open_source, streams, table_files
 from tasks.data.sources.blocks import Dialect, blocks
 from tasks.errors import Failed, Refused
 from tests.rows import everything
@@ -46,8 +45,8 @@ def write(tmp_path: Path) -> Callable[..., CsvSource]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces and blocks of a few bytes."""
     monkeypatch.setattr(table_files, "PIECE_BYTES", 32)
-    monkeypatch.setattr(csv_source, "SCANNED", 16)
-    monkeypatch.setattr(csv_source, "PARSED", 32)
+    monkeypatch.setattr(delimited, "SCANNED", 16)
+    monkeypatch.setattr(delimited, "PARSED", 32)
     monkeypatch.setattr(blocks_module, "HEAD", 8)
 
 
@@ -94,8 +93,8 @@ def test_rows_are_what_was_written(
     opened = open_source(source(path, missing=[]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "PIECE_BYTES", target)
-        patch.setattr(csv_source, "SCANNED", 7)
-        patch.setattr(csv_source, "PARSED", 11)
+        patch.setattr(delimited, "SCANNED", 7)
+        patch.setattr(delimited, "PARSED", 11)
         read = everything(opened, backwards=True)
     assert [(name, age) for name, age in read.rows] == rows
     assert read.keys == [f"people.csv:{number:09d}" for number in range(len(rows))]
@@ -158,7 +157,7 @@ def test_the_last_row_with_an_open_quote_is_bad_unless_it_may_hide_many(write: C
 
 def test_a_row_has_at_most_so_many_bytes(write: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks_module, "MAX_RECORD", 1000)
-    monkeypatch.setattr(csv_source, "PARSED", 100)
+    monkeypatch.setattr(delimited, "PARSED", 100)
     config = write('name,age\nann,1\n"' + "x" * 5000)
     with pytest.raises(Failed, match="people.csv line 3: a row without an end"):
         everything(config)

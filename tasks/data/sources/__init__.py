@@ -23,6 +23,7 @@ KINDS = {
     "image_folder": "tasks.data.sources.image_folder",
     "tfds": "tasks.data.sources.tfds",
     "csv": "tasks.data.sources.csv",
+    "jsonl": "tasks.data.sources.jsonl",
 }
 """The module of each `source.kind`, imported on use."""
 

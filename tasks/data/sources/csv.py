@@ -9,22 +9,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tasks.config import CsvSource
 from tasks.data.sources import Rows
-from tasks.data.sources.blocks import Block, Dialect, blocks, first_record
+from tasks.data.sources.blocks import Block, Dialect, first_record
 from tasks.data.sources.columns import check_columns
+from tasks.data.sources.delimited import Delimited, Opened
 from tasks.data.sources.rows import Numbered, is_utf8, texts, with_nul
-from tasks.data.sources.streams import Stream, Transcoded, compression_of, is_single_byte, opened, without_bom
-from tasks.data.sources.table_files import Part, Tables
+from tasks.data.sources.streams import Stream, Transcoded, is_single_byte, open_stream, without_bom
 from tasks.errors import Failed, Refused
-
-SCANNED, PARSED = 1 << 20, 4 << 20
-"""Bytes of a file that are scanned, or parsed, at a time."""
 
 MAX_UNCLOSED = 100
 """Lines in a quote that is not closed, at most: it may hide as many rows."""
@@ -37,7 +33,7 @@ def open(config: CsvSource, memory: Path | None = None) -> Csv:
     return source
 
 
-class Csv(Tables):
+class Csv(Delimited):
     """Has a text column for each of the config, with missing cells as nulls.
 
     A file is split into parts unless it is compressed, has escapes, or an encoding in which ASCII's bytes may be parts
@@ -52,53 +48,27 @@ class Csv(Tables):
             "".encode(self._encoding)
         except LookupError as error:
             raise Refused("source.encoding", config.encoding, str(error), "name one as Python does: utf-8") from None
-        self._utf8 = self._encoding in ("utf-8", "utf-8-sig", "ascii")
-        self._streamed = not self._utf8 and not is_single_byte(self._encoding)
-        self._dialect = Dialect(config.delimiter.encode(), config.quote.encode(), config.escape.encode())
+        self._utf8 = self._encoding in ("utf-8", "utf-8-sig")
+        self._wide = not self._utf8 and not is_single_byte(self._encoding)
+        self.streamed = self._wide or bool(config.escape)
+        self.dialect = Dialect(config.delimiter.encode(), config.quote.encode(), config.escape.encode())
         super().__init__(config, memory)
 
     def check_header(self, path: str) -> None:
         """Raise `Refused` where a file has other columns than the config names."""
-        with self._opened(path) as (_, names, _, _):
-            assert names
-
-    def parts(self, path: str, target: int) -> Iterator[Part]:
-        size = (self.root / path).stat().st_size
-        with self._opened(path) as (stream, _, begin, line):
-            if self._streamed or self.config.escape or compression_of(path):
-                yield Part(path, size)
-                return
-            row, end, first = 0, begin, (begin, 0, line)
-            for block in blocks(stream, self._dialect, min(SCANNED, target), path, 0, line):
-                end, row, line = end + len(block.data), row + len(block), line + len(block.breaks)
-                if end - first[0] >= target:
-                    yield Part(path, end - first[0], (first[0], end, *first[1:]))
-                    first = (end, row, line)
-            if end > first[0]:
-                yield Part(path, end - first[0], (first[0], end, *first[1:]))
-
-    def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
-        with self._opened(path) as (stream, names, begin, line):
-            row = 0
-            if where:
-                begin, end, row, line = where
-                with (self.root / path).open("rb") as file:
-                    file.seek(begin)
-                    stream = io.BytesIO(file.read(end - begin))
-            for block in blocks(stream, self._dialect, PARSED, path, row, line):
-                yield self._parsed(path, names, block, columns)
+        with self.opened(path):
+            return
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[tuple[Stream, list[str], int, int]]:
-        """Open a file behind its header: yields stream, names of the columns, and the offset and line of the rows."""
-        with opened(self.root, path) as raw:
-            stream: Stream = Transcoded(raw, self._encoding) if self._streamed else raw
+    def opened(self, path: str) -> Iterator[Opened]:
+        with open_stream(self.root, path) as raw:
+            stream: Stream = Transcoded(raw, self._encoding) if self._wide else raw
             stream, begin = without_bom(stream, path, f"source.encoding {self.config.encoding}")
             if not self.config.header:
-                yield stream, list(self.config.columns), begin, 1
+                yield Opened(stream, list(self.config.columns), begin)
                 return
-            head, lines, stream = first_record(stream, self._dialect, path)
-            yield stream, self._names(path, head), begin + len(head), 1 + lines
+            head, lines, stream = first_record(stream, self.dialect, path)
+            yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)
 
     def _names(self, path: str, head: bytes) -> list[str]:
         """Return the names in the header; raises `Refused` for others than the config's."""
@@ -118,7 +88,7 @@ class Csv(Tables):
         check_columns(config, names, path)
         return names
 
-    def _parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
+    def parsed(self, path: str, names: list[str], block: Block, columns: list[str]) -> Rows:
         data = self._as_utf8(block.data)
         ragged: dict[int, str] = {}
         if not is_utf8(data):  # Arrow cannot hand over a ragged row that is not
@@ -179,6 +149,6 @@ class Csv(Tables):
 
     def _as_utf8(self, data: bytes) -> bytes:
         """Return text as UTF-8; an undecodable byte becomes a surrogate, which is not UTF-8 either."""
-        if self._utf8 or self._streamed:
+        if self._utf8 or self._wide:
             return data
         return data.decode(self._encoding, "surrogateescape").encode("utf-8", "surrogatepass")

@@ -99,7 +99,7 @@ def check_ratio(name: str, compressed: int, size: int) -> None:
 
 
 @contextmanager
-def opened(root: Path, path: str) -> Iterator[Stream]:
+def open_stream(root: Path, path: str) -> Iterator[Stream]:
     """Open a file below `root` from its beginning, decompressed."""
     compression = compression_of(path)
     with reading(path), open(root / path, "rb") as file:

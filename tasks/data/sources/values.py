@@ -1,0 +1,84 @@
+"""Python values as arrow columns, where a source has no typed ones.
+
+The form of a text does not depend on the values around it: a batch may end anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+TEXTS = ("category", "text")
+PLAIN: tuple[set[type], ...] = ({str}, {int}, {bool}, {bytes}, set())
+"""Types of values that Arrow makes the same texts of as `text_of`."""
+
+NOT_NUMBERS = "not an array of numbers"
+
+
+def column_of(values: Sequence[Any], column_type: str) -> tuple[pa.Array, dict[int, str]]:
+    """Return values as a column, and the rows whose value is of no use to it, with reasons.
+
+    Arrays become lists of float64 in C order. Values of several types become texts, each by itself.
+    """
+    if column_type.startswith("number["):
+        return _arrays(values)
+    kinds = {type(value) for value in values if value is not None}
+    if column_type in ("image", "audio") and kinds not in ({str}, {bytes}, set()):
+        return _files(values)
+    if column_type in TEXTS and kinds not in PLAIN:
+        return _as_texts(values), {}
+    try:
+        return pa.array(values), {}
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return _as_texts(values), {}
+
+
+def text_of(value: Any) -> str | None:
+    """Return the text of a scalar: `true`, `1.5`; of an array or an object its JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating):
+        text: str = pa.scalar(float(value)).cast(pa.string()).as_py()
+        return text
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _as_texts(values: Sequence[Any]) -> pa.Array:
+    return pa.array([text_of(value) for value in values], pa.string())
+
+
+def _files(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
+    """Return bytes and paths as Hugging Face writes them."""
+    files: list[dict[str, Any] | None] = []
+    bad = {}
+    for row, value in enumerate(values):
+        if isinstance(value, bytes | str | None):
+            files.append({"bytes" if isinstance(value, bytes) else "path": value})
+        elif isinstance(value, dict) and set(value) <= {"bytes", "path"}:
+            files.append(value)
+        else:
+            bad[row] = "neither bytes nor a path"
+            files.append(None)
+    return pa.array(files, pa.struct([("bytes", pa.binary()), ("path", pa.string())])), bad
+
+
+def _arrays(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
+    arrays: list[Any] = []
+    bad = {}
+    for row, value in enumerate(values):
+        try:
+            arrays.append(None if value is None else np.asarray(value, np.float64).ravel())
+        except (ValueError, TypeError, OverflowError):
+            bad[row] = NOT_NUMBERS
+            arrays.append(None)
+    return pa.array(arrays, pa.list_(pa.float64())), bad
