@@ -10,7 +10,7 @@ from tasks.config.sources.columns import ColumnsSource
 from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
 from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource
 
-AnySource = SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource | CsvSource | JsonlSource
+AnySource = SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource | CsvSource | JsonlSource | ParquetSource
 SourceConfig = Annotated[AnySource, BY_KIND]
 
 __all__ = [

@@ -24,6 +24,7 @@ KINDS = {
     "tfds": "tasks.data.sources.tfds",
     "csv": "tasks.data.sources.csv",
     "jsonl": "tasks.data.sources.jsonl",
+    "parquet": "tasks.data.sources.parquet",
 }
 """The module of each `source.kind`, imported on use."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from tasks.config.sources import ColumnsSource
@@ -33,7 +34,7 @@ class Payloads:
 
     def referenced(self, columns: Columns) -> set[str]:
         """Return the paths in columns whose files are there."""
-        named = {path for name in self.names for path in _cells(columns[name]) if isinstance(path, str)}
+        named = {path for column in columns.values() for path in _cells(column) if isinstance(path, str)}
         return {normal(path) for path in named if self._misplaced(path) is None}
 
     def filled(self, rows: Rows, hashes: Mapping[str, str]) -> Iterator[Rows]:
@@ -105,10 +106,12 @@ def normal(path: str) -> str:
 
 def _embedded(column: pa.Array) -> pa.Array | None:
     """Return a column that holds the bytes of files, or nothing; None where it has paths."""
-    if pt.is_struct(column.type) and "bytes" in [field.name for field in column.type]:
-        inside = column.field("bytes")
-        column = pa.chunked_array([column.flatten()[column.type.get_field_index("bytes")]]).combine_chunks()
-        if inside.null_count == len(inside):
+    if pt.is_struct(column.type):
+        inside = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
+        if "bytes" not in inside:
+            return None
+        column = inside["bytes"]
+        if "path" in inside and pc.any(pc.and_(pc.is_null(column), pc.is_valid(inside["path"]))).as_py():
             return None
     if pt.is_null(column.type):
         return column.cast(pa.large_binary())

@@ -57,6 +57,10 @@ class Tables(Source):
     def rows(self, path: str, where: tuple[Any, ...], columns: list[str]) -> Iterator[Rows]:
         """Yield the rows of a part with some of the columns."""
 
+    def referring(self, path: str) -> list[str]:
+        """Return the columns of a file that may hold paths."""
+        return self._payloads.names
+
     @property
     def features(self) -> Mapping[str, Feature]:
         return features_of(self.config)
@@ -98,12 +102,12 @@ class Tables(Source):
 
     def _references(self) -> set[str]:
         """Return the files that rows refer to."""
-        names = self._payloads.names
         found: set[str] = set()
         for path in self.paths:
-            for part in self.parts(path, PIECE_BYTES):
-                for rows in self.rows(path, part.where, names):
-                    found |= self._payloads.referenced(rows.columns)
+            if names := self.referring(path):
+                for part in self.parts(path, PIECE_BYTES):
+                    for rows in self.rows(path, part.where, names):
+                        found |= self._payloads.referenced(rows.columns)
         return found
 
     def _check_unchanged(self, path: str) -> None:
