@@ -10,7 +10,16 @@ from tasks.config.sources.columns import ColumnsSource
 from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
 from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource
 
-AnySource = SklearnSource | TextFilesSource | ImageFolderSource | TfdsSource | CsvSource | JsonlSource | ParquetSource
+AnySource = (
+    SklearnSource
+    | TextFilesSource
+    | ImageFolderSource
+    | TfdsSource
+    | CsvSource
+    | JsonlSource
+    | ParquetSource
+    | SqlSource
+)
 SourceConfig = Annotated[AnySource, BY_KIND]
 
 __all__ = [

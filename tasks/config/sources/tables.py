@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name
 from tasks.config.sources.columns import ColumnsSource, Text
+from tasks.environment.secrets import REMEDY, RULE, unreferenced
+
+PASSWORD = re.compile(r"^[^/]*//[^/@]*:[^/]*@|[?&](password|passwd|pwd|sslpassword)=")
+"""A password in a URL."""
 
 
 class TableFiles(ColumnsSource):
@@ -100,7 +105,16 @@ class SqlSource(ColumnsSource):
     """SQLAlchemy URL; one with a password by reference: `env:NAME` or `file:PATH`."""
 
     query: Text
-    """The name of a table, or a SELECT."""
+    """The name of a table, `table` or `schema.table`, or a SELECT."""
+
+    @model_validator(mode="after")
+    def rows_have_an_order(self) -> SqlSource:
+        if self.key is None:
+            rule, remedy = "is what orders the rows of a database", "name a column whose values are there and differ"
+            raise Conflict("key", "nothing", rule, remedy)
+        if unreferenced(self.url) and PASSWORD.search(self.url):
+            raise Conflict("url", "a URL with a password in it", RULE, REMEDY)
+        return self
 
 
 class PythonSource(ColumnsSource):

@@ -25,6 +25,7 @@ KINDS = {
     "csv": "tasks.data.sources.csv",
     "jsonl": "tasks.data.sources.jsonl",
     "parquet": "tasks.data.sources.parquet",
+    "sql": "tasks.data.sources.sql",
 }
 """The module of each `source.kind`, imported on use."""
 

@@ -1,0 +1,171 @@
+"""Databases: rows in the order of their key, nothing is written, and no password is shown."""
+
+from __future__ import annotations
+
+import datetime
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tasks.config import SqlSource
+from tasks.config.base import identity
+from tasks.data.sources import open_source, sql
+from tasks.errors import Failed, Refused
+from tests.rows import everything
+
+COLUMNS = {"id": "category", "name": "text", "age": "number"}
+
+
+def source(url: str, query: str = "people", columns: dict[str, str] = COLUMNS, **more: Any) -> SqlSource:
+    return SqlSource.model_validate({"url": url, "query": query, "columns": columns, "key": "id", **more})
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """The URL of a database with three people."""
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, age REAL)")
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", [(3, "cy", 2.5), (1, "ann", 1), (2, None, None)])
+    connection.close()
+    return f"sqlite:///{tmp_path}/people.db"
+
+
+def execute(url: str, *statements: str) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def test_rows_are_in_the_order_of_the_key(database: str) -> None:
+    read = everything(source(database))
+    assert read.rows == [(1, "ann", 1), (2, None, None), (3, "cy", 2.5)]
+    assert (read.keys, read.places[0]) == (["1", "2", "3"], "row with id 1")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, name, age FROM people WHERE name LIKE '%n%' AND ':x' <> '%s';",
+        "WITH p AS (SELECT * FROM people) SELECT * FROM p -- all",
+    ],
+)
+def test_a_query_is_taken_as_it_is(database: str, query: str) -> None:
+    assert everything(source(database, query)).keys[0] == "1"
+
+
+def test_the_name_of_a_table_is_quoted(database: str) -> None:
+    execute(database, 'CREATE TABLE "my people; drop" (id, name, age)')
+    assert everything(source(database, "my people; drop")).keys == []
+    with pytest.raises(Failed, match="no such table"):
+        everything(source(database, 'people" where 1=0 --'))
+
+
+def test_nothing_can_be_written(database: str) -> None:
+    opened: Any = open_source(source(database))
+    with pytest.raises(Failed, match="readonly database"), opened._connected() as connection:
+        connection.exec_driver_sql("DELETE FROM people")
+
+
+def test_the_fingerprint_is_the_content_that_is_read(database: str) -> None:
+    config = source(database)
+    opened = open_source(config)
+    [(_, before)] = opened.fingerprint()
+    assert opened.fingerprint() == [("rows", before)] == open_source(config).fingerprint()
+    execute(database, "UPDATE people SET age = 7 WHERE id = 3")
+    with pytest.raises(Failed, match="other rows than a moment ago"):
+        list(opened.read(opened.pieces()[0]))
+    assert open_source(config).fingerprint() != [("rows", before)]
+    assert str(database) not in str(identity(config))
+
+
+def test_batches_grow_to_so_many_bytes(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ", ".join(f"({number}, '{'x' * 92}', 1)" for number in range(10, 2010))
+    execute(database, f"INSERT INTO people VALUES {rows}")
+    monkeypatch.setattr(sql, "BATCH_BYTES", 50_000)
+    opened = open_source(source(database))
+    batches = [len(rows.keys) for piece in opened.pieces() for rows in opened.read(piece)]
+    assert (sum(batches), batches[0]) == (2003, 100)
+    assert all(400 < size <= 520 for size in batches[1:-1])
+
+
+def test_values_of_any_type_and_bad_rows(database: str) -> None:
+    execute(
+        database,
+        "CREATE TABLE odd (id, name, age)",
+        "INSERT INTO odd VALUES ('a', 1, 'x'), ('b', 1.5, 2), ('c', CAST(X'ff41' AS TEXT), 3), (NULL, 'n', 4)",
+        "INSERT INTO odd VALUES ('d', X'6f6b', 5)",
+    )
+    read = everything(source(database, "odd"))
+    assert read.rows == [("a", "1", "x"), ("b", "1.5", "2"), ("d", "ok", "5")]
+    assert read.bad == {"row with id None": "id: missing", "row with id c": "name: byte 0 (0xff) is not UTF-8"}
+
+
+def test_images_are_bytes(database: str) -> None:
+    execute(
+        database, "CREATE TABLE photos (id, photo)", "INSERT INTO photos VALUES (1, X'ff00'), (2, 'a.png'), (3, NULL)"
+    )
+    read = everything(source(database, "photos", {"id": "category", "photo": "image"}))
+    assert read.columns["photo"] == [b"\xff\0", None]
+    assert read.bad == {"row with id 2": "photo: a text, and a database holds the bytes of images and sounds"}
+
+
+def test_columns_are_those_of_the_config(database: str) -> None:
+    with pytest.raises(Refused, match=r"age of source.query is not named"):
+        everything(source(database, columns={"id": "category", "name": "text"}))
+    with pytest.raises(Refused, match="id more than once"):
+        everything(source(database, "SELECT id, id, name, age FROM people"))
+    columns = {"id": "category", "name": "text", "age": "ignore"}
+    assert everything(source(database, columns=columns)).rows[0] == (1, "ann")
+
+
+def test_what_is_refused(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="is what orders the rows"):
+        source(database, key=None)
+    for url in ("postgresql://me:T0PS3CRET@h/d", "postgresql://h/d?password=T0PS3CRET"):
+        with pytest.raises(ValueError, match="a URL with a password in it") as refused:
+            source(url)
+        assert "T0PS3CRET" not in str(refused.value.errors()[0]["msg"])  # type: ignore[attr-defined]
+    for url in ("nonsense", "sqlite:///nowhere.db", "sqlite://", "oracle9://h/d", "env:MILLRACE_NO_SUCH"):
+        with pytest.raises(Refused):
+            open_source(source(url))
+    monkeypatch.setenv("SOURCE_URL", "T0PS3CRET no url")
+    with pytest.raises(Refused, match="source.url: no URL") as wrong:
+        open_source(source("env:SOURCE_URL"))
+    assert "T0PS3CRET" not in str(wrong.value)
+
+
+def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = create_engine(postgres)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA shop"))
+        connection.execute(text("CREATE TABLE shop.people (id int, name text, age numeric, day date, photo bytea)"))
+        rows = "SELECT n, 'é' || n, n + 0.5, DATE '2024-01-01' + n, '\\xff00'::bytea FROM generate_series(1, 500) n"
+        connection.execute(text(f"INSERT INTO shop.people {rows} ORDER BY random()"))
+    columns = {**COLUMNS, "day": "time", "photo": "image"}
+    monkeypatch.setenv("SOURCE_URL", postgres)
+    (tmp_path / "url").write_text(postgres + "\n")
+    config = source("env:SOURCE_URL", "shop.people", columns)
+    read = everything(config)
+    assert read.keys == [str(number) for number in range(1, 501)]
+    assert read.rows[0] == (1, "é1", 1.5, datetime.date(2024, 1, 2), b"\xff\0")
+    assert read.rows == everything(source(f"file:{tmp_path}/url", "SELECT * FROM shop.people", columns)).rows
+
+    opened: Any = open_source(config)
+    with pytest.raises(Failed, match="read-only transaction"), opened._connected() as connection:
+        connection.exec_driver_sql("DELETE FROM shop.people")
+    before, rows = opened.fingerprint(), opened.read(opened.pieces()[0])
+    first = next(rows)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE shop.people SET age = 0"))
+    assert sum((len(later.keys) for later in rows), len(first.keys)) == 500
+    assert opened.fingerprint() != before
+
+    monkeypatch.setenv("SOURCE_URL", postgres.replace("postgres:", "x").replace("millrace:", "nobody:"))
+    with pytest.raises(Failed) as failed:
+        everything(config)
+    assert "T0PS3CRET" not in repr(failed.value)
+    assert failed.value.__cause__ is None
