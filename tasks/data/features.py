@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["key", "label", "number", "category", "text", "image", "audio", "time"]
-Role = Literal["input", "key", "label", "target", "weight", "group", "time"]
+Role = Literal["input", "key", "label", "target", "weight", "group", "split", "time"]
 
 KEY = "key"
 """Name of the feature with the example's stable key, UTF-8; every example has it."""
