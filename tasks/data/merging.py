@@ -23,6 +23,7 @@ from tasks.data.kinds import kind_of
 from tasks.data.sorting import PLACE, SPLIT, Run, one_chunk, run_file
 from tasks.data.split import SPACE, shard_bounds
 from tasks.data.statistics import States, merged, states_of
+from tasks.data.tfrecord import Offsets, RecordFile
 from tasks.store.files import canonical
 from tasks.store.staging import Staging
 
@@ -129,7 +130,9 @@ class Merger:
         file = shard.file(self._name)
         index = f"index/{file}.npy"
         note, of_index = self._staging.adopt(file), self._staging.adopt(index)
-        if note is not None and of_index is not None and note["plan"] == of_index["plan"] == self._plan:
+        if note is not None and note["plan"] == self._plan:
+            if of_index is None or of_index["plan"] != self._plan:
+                self._write_index(index, RecordFile(self._staging.root / file).offsets)
             return WrittenShard(**note)
         sizes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         statistics: States = {}
@@ -146,9 +149,12 @@ class Merger:
             offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype("<u8")
             written = WrittenShard(self._plan, len(offsets) - 1, int(offsets[-1]), statistics)
             piece.note.update(vars(written))
-        with self._staging.piece(index, plan=self._plan) as piece, open(piece.path, "wb") as output:
-            np.save(output, offsets)
+        self._write_index(index, offsets)
         return written
+
+    def _write_index(self, name: str, offsets: Offsets) -> None:
+        with self._staging.piece(name, plan=self._plan) as piece, open(piece.path, "wb") as file:
+            np.save(file, offsets)
 
     def _ranges(self, shard: Shard) -> Iterator[pa.Table]:
         """Yield the rows of a shard in order, about `RANGE_BYTES` at a time."""

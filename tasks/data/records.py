@@ -154,7 +154,7 @@ def _statistics(notes: list[Run], copies: duplicates.Copies, splits: dict[str, A
 
 
 def _refuse_empty(config: RecordsConfig, counts: Mapping[str, int], copies: int) -> None:
-    for split in config.names:
+    for split in config.splits if isinstance(config.splits, dict) else config.names:
         if counts[split]:
             continue
         saw = f"no example of {sum(counts.values())}" + (f", {copies} of them copies" if copies else "")

@@ -135,7 +135,7 @@ class Sorter:
         run.left_out += [[row.key, row.reason, row.place] for row in rows.skipped[: NAMED - len(run.left_out)]]
         quarantine = [{**asdict(row), "values": {}} for row in rows.bad]
         quarantine += [
-            {"key": str(table[KEY][row]), "reason": bad[row], "place": rows.place(row), "values": _shown(raw, row)}
+            {"key": str(table[KEY][row]), "reason": bad[row], "place": rows.place(row), "values": self._shown(raw, row)}
             for row in sorted(bad)
         ]
         added = {PLACE: places(keys[:, 0], self._config.split_seed), SPLIT: numbers}
@@ -173,6 +173,14 @@ class Sorter:
         entries = [kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name])) for name in inputs]
         return digests(values_of(join(*(part for parts in entries for part in parts))))
 
+    def _shown(self, raw: dict[str, pa.Array], row: int) -> dict[str, str]:
+        """Return the raw values of a row as text."""
+        shown = {}
+        for name in self._source.features:
+            value = raw[name][row].as_py()
+            shown[name] = f"{len(value):,} bytes" if isinstance(value, bytes) else str(value)[:SHOWN]
+        return shown
+
 
 def run_file(number: int) -> str:
     """Return the name of a run's file in the staging."""
@@ -203,12 +211,3 @@ def _but(rows: int, bad: dict[int, str]) -> NDArray[np.int64]:
     good = np.ones(rows, bool)
     good[list(bad)] = False
     return np.flatnonzero(good)
-
-
-def _shown(raw: dict[str, pa.Array], row: int) -> dict[str, str]:
-    """Return the raw values of a row as text."""
-    shown = {}
-    for name, column in raw.items():
-        value = column[row].as_py()
-        shown[name] = f"{len(value):,} bytes" if isinstance(value, bytes) else str(value)[:SHOWN]
-    return shown

@@ -79,14 +79,15 @@ class SnapshotSplit(Split):
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
-        from tasks.data.text import document_of_targets
+        from tasks.data.text import document_of_targets, text_feature
 
         reader = RecordsReader(self._records)
+        text = text_feature(reader)
         examples = list(reader.iterate(self.name))
         return Documents(
             document_of_targets(self._reader, self.name),
             [bytes(example["key"][0]).decode() for example in examples],
-            [bytes(example["text"][0]) for example in examples],
+            [bytes(example[text][0]) for example in examples],
         )
 
 

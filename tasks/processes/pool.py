@@ -41,7 +41,9 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
             yield future.result()
     except BrokenProcessPool:
         rule = "all of them must live until their work is done"
-        raise Failed("process", "one of the processes was killed", rule, "see the memory of the machine; rerun") from None
+        raise Failed(
+            "process", "one of the processes was killed", rule, "see the memory of the machine; rerun"
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         _work = None

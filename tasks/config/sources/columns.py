@@ -83,6 +83,8 @@ class ColumnsSource(Section):
 
     @model_validator(mode="after")
     def roles_fit(self) -> ColumnsSource:
+        if not self.columns:  # of a source that has types of its own: they are checked with it
+            return self
         given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
         given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
         wanted = {"label": ("category",), "targets": ("number",), "weight": ("number",), "time": ("time",)}

@@ -41,8 +41,8 @@ class TextFilesSource(Section):
 
 
 class ImageFolderSource(Section):
-    """A folder for each class with its images: JPEG and PNG kept as they are, GIF (first frame), WebP and BMP as PNG. An
-    example's key is its path."""
+    """A folder for each class with its images: JPEG and PNG are kept as they are, GIF (the first frame), WebP and BMP
+    become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"
     listed: ClassVar[str] = "files"

@@ -66,7 +66,9 @@ def find(root: Path, glob: str, exclude: Iterable[str], accept: Callable[[str], 
 
 
 def groups(paths: Sequence[str], sizes: Sequence[int], most_bytes: int, most_files: int) -> list[Piece]:
-    """Return pieces of consecutive files, each of at most so many bytes and files, or one file; `where` is (start, stop).
+    """Return pieces of consecutive files, each of at most so many bytes and files, or one file.
+
+    `where` is the range (start, stop) of the paths.
     """
     pieces: list[Piece] = []
     start = total = 0
@@ -152,8 +154,7 @@ class Hashes:
     @contextmanager
     def stream(self, path: str, sha256: str) -> Iterator[IO[bytes]]:
         """Open a file to be read in order; raises `Failed` at the end where it is not the one with this hash."""
-        file = _read_or_fail(path, lambda: open(self.root / path, "rb"))
-        with file:
+        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
             yield file
         if self.of([path]) != [sha256]:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")

@@ -31,7 +31,7 @@ def is_image(name: str) -> bool:
 
 
 class ImageFolder(Source):
-    """Has the features `image`, the bytes of a JPEG or PNG file, or another kind as PNG, and `label`, the folder's name.
+    """Has the features `image`, the bytes of a JPEG or PNG file (other kinds as PNG), and `label`, the folder's name.
 
     The key is the path below the source's folder.
     """

@@ -115,7 +115,7 @@ class DigitsTraits(Digits):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        return {"image": super().features["image"], **{trait: TARGET for trait in self.TRAITS}}
+        return {"image": super().features["image"], **dict.fromkeys(self.TRAITS, TARGET)}
 
     def _example(self, row: bytes) -> dict[str, Any]:
         example = super()._example(row)
