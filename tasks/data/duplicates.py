@@ -94,7 +94,7 @@ class _Row:
         cls, runs: Runs, features: Mapping[str, Feature], table: Mapping[str, NDArray[Any]], group: NDArray[np.int64]
     ) -> list[_Row]:
         """Read the rows of a group."""
-        predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]  # type: ignore[arg-type]
+        predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
         rows = []
         for index in group:
             run, number = int(table["run"][index]), int(table["row"][index])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -20,7 +21,8 @@ from tasks.data.tfrecord import masked
 FEW = 1 << 16
 """Lengths below this are looked up in a table."""
 
-Encoded = pa.LargeBinaryArray
+Encoded: TypeAlias = pa.LargeBinaryArray
+"""Binary values, one a row."""
 
 NOTHING = pa.scalar(b"", pa.large_binary())
 

@@ -25,9 +25,10 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
         bad = dict.fromkeys(range(len(raw)), f"{raw.type} is not a sound")
         return Typed(values, bad, _measured([(0, 0)] * len(raw)))
     values, bad, measured = raw.cast(TYPE).fill_null(b""), {}, []
+    given = np.asarray(raw.is_valid())
     for row, payload in enumerate(values_of(values)):
         measured.append((0, 0))
-        if not payload:
+        if not given[row]:
             continue
         try:
             measured[-1] = decoded(payload)

@@ -26,10 +26,11 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
             values, dict.fromkeys(range(len(raw)), f"{raw.type} is not an image"), _measured([NONE] * len(raw))
         )
     values, bad, measured = raw.cast(TYPE).fill_null(b""), {}, []
+    given = np.asarray(raw.is_valid())
     for row, payload in enumerate(values_of(values)):
         measured.append(NONE)
         try:
-            if payload or feature.role != "input":
+            if given[row]:
                 measured[-1] = sums(payload, max_pixels)
                 _check_shape(feature, measured[-1].shape)
         except NotAnImage as reason:

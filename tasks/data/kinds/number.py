@@ -59,7 +59,7 @@ def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
 def _unfit(feature: Feature, numbers: NDArray[np.float64], bad: Mapping[int, str]) -> dict[int, str]:
     """Return reasons of rows that are too large for float32, or missing where the role needs a number."""
     rows = numbers if numbers.ndim == 2 else numbers[:, None]
-    reasons = {}
+    reasons: dict[int, str] = {}
     with np.errstate(invalid="ignore"):
         large = np.flatnonzero((np.abs(rows) > LARGEST).any(axis=1))
         reasons |= {int(row): f"{rows[row].tolist()} is not a finite float32" for row in large}

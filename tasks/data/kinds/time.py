@@ -78,7 +78,9 @@ merge = merge_by_key
 
 def summary(feature: Feature, state: State) -> dict[str, Any]:
     """Return the state, times in ISO 8601."""
-    ends = {key: (EPOCH + state[key] * MICROSECOND).isoformat() for key in ("min", "max") if key in state}
+    ends: dict[str, Any] = {
+        key: (EPOCH + state[key] * MICROSECOND).isoformat() for key in ("min", "max") if key in state
+    }
     return {"count": state["count"], "missing": state["missing"], **ends}
 
 

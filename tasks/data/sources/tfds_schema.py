@@ -90,6 +90,8 @@ class Prepared:
         free = {name: kind for name, kind in self.kinds.items() if name not in columns and kind != UNREAD}
         for wanted in ("image", "text", "number"):
             found = [name for name, kind in free.items() if kind.startswith(wanted)]
+            if wanted in found and wanted != "number":  # as it is called where there are others
+                found = [wanted]
             if found and wanted != "number" and len(found) > 1:
                 rule = f"exactly one feature may be {'an image' if wanted == 'image' else 'a text'} by default"
                 raise Refused("source.dataset", ", ".join(found), rule, "name the features in source.columns")
@@ -154,7 +156,7 @@ def kind_of(feature: dict[str, Any]) -> str:
 
 def _flat(schema: dict[str, Any], prefix: str = "") -> list[tuple[str, dict[str, Any]]]:
     """Return the features by path, as tensorflow-datasets names them in an example."""
-    features = []
+    features: list[tuple[str, dict[str, Any]]] = []
     for name, feature in schema["featuresDict"]["features"].items():
         nested = str(feature.get("pythonClassName", "")).endswith("FeaturesDict")
         features += _flat(feature, f"{prefix}{name}/") if nested else [(f"{prefix}{name}", feature)]
