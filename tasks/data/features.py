@@ -46,7 +46,7 @@ class Feature:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Feature:
-        lists = {name: tuple(value[name]) for name in ("shape", "classes", "names") if name in value}
+        lists: dict[str, Any] = {name: tuple(value[name]) for name in ("shape", "classes", "names") if name in value}
         return cls(**{**value, **lists})
 
 

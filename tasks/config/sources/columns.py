@@ -87,7 +87,12 @@ class ColumnsSource(Section):
             return self
         given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
         given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
-        wanted = {"label": ("category",), "targets": ("number",), "weight": ("number",), "time": ("time",)}
+        wanted: dict[str, tuple[str, ...]] = {
+            "label": ("category",),
+            "targets": ("number",),
+            "weight": ("number",),
+            "time": ("time",),
+        }
         wanted |= {
             "split": ("category",),
             "key": ("category", "text", "number"),
