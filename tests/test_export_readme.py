@@ -123,7 +123,7 @@ class Job:
         """The first of a language model's golden inputs."""
         tokenizer = codec(self.export)
         with np.load(self.export / GOLDEN) as golden:
-            return tokenizer.decode(golden["inputs"][0]).decode()
+            return tokenizer.decode(golden["inputs/tokens"][0]).decode()
 
 
 KINDS = [("image", "classification"), ("image", "multilabel"), ("image", "regression")]
@@ -295,8 +295,8 @@ def test_any_image_file_becomes_the_input_that_millrace_makes_of_it(
         scope: dict[str, Any] = {"np": np}
         exec("\n".join([*source.imports, code.replace("example.png", name)]), scope)
         expected = prepare(Path(name).read_bytes(), transform, name)
-        difference = np.abs(scope["inputs"][0].astype(int) - expected)
-        assert scope["inputs"].dtype == np.uint8 and scope["inputs"].shape == (1, 24, 31, channels)
+        difference = np.abs(scope["inputs"]["image"][0].astype(int) - expected)
+        assert scope["inputs"]["image"].dtype == np.uint8 and scope["inputs"]["image"].shape == (1, 24, 31, channels)
         assert difference.max() <= (8 if name.endswith(".jpg") else 2), (name, difference.max())
 
 
