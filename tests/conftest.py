@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pytest
 
 from tasks.artifacts import Artifact, Model, Records, Snapshot
-from tasks.data.features import Example, Feature
-from tasks.data.sources import Item, Source, Unreadable
+from tasks.data.features import Feature
+from tasks.data.sources import Bad, Piece, Rows, Source
 from tasks.processes import threads
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
-class Rows(Source):
+class RowsSource(Source):
     """A source: rows given in memory, some of them perhaps broken or about to change.
 
     `rows`: image payload and label by key; a payload of None cannot be read.
@@ -77,20 +78,31 @@ class Rows(Source):
     def features(self) -> Mapping[str, Feature]:
         return {
             "image": Feature("image", "uint8", (-1, -1, 1)),
-            "label": Feature("label", "int64", classes=tuple(f"class{number}" for number in range(self.classes))),
+            "label": Feature(
+                "label", "int64", role="label", classes=tuple(f"class{number}" for number in range(self.classes))
+            ),
+            **({"writer": Feature("category", "string", role="group")} if self.groups else {}),
         }
 
-    def listing(self) -> list[Item]:
+    def fingerprint(self) -> list[tuple[str, str]]:
         return [
-            Item(key, hashlib.sha256((payload or b"") + bytes([label])).hexdigest(), self.groups.get(key))
+            (key, hashlib.sha256((payload or b"") + bytes([label])).hexdigest())
             for key, (payload, label) in sorted(self.rows.items())
         ]
 
-    def read(self, item: Item) -> Example:
-        payload, label = self.rows[item.key]
-        if payload is None:
-            raise Unreadable("no payload")
-        return {"image": payload, "label": label}
+    def pieces(self) -> list[Piece]:
+        keys = sorted(self.rows)
+        return [Piece(keys[at], 1, tuple(keys[at : at + 50])) for at in range(0, len(keys), 50)]
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        keys = [key for key in piece.where if self.rows[key][0] is not None]
+        columns = {
+            "image": pa.array([self.rows[key][0] for key in keys], pa.large_binary()),
+            "label": pa.array([f"class{self.rows[key][1]}" for key in keys], pa.string()),
+            "writer": pa.array([self.groups.get(key) for key in keys], pa.string()),
+        }
+        bad = [Bad(key, "no payload", key) for key in piece.where if self.rows[key][0] is None]
+        yield Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, bad=bad)
 
 
 @dataclass
@@ -158,9 +170,9 @@ def publish() -> Callable[[type[Kind], Workbench, Outcome], Kind]:
 
 
 @pytest.fixture(scope="session")
-def rows_source() -> type[Rows]:
+def rows_source() -> type[RowsSource]:
     """`rows_source(rows)`: a source of rows given in memory."""
-    return Rows
+    return RowsSource
 
 
 @dataclass(frozen=True)

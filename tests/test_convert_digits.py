@@ -55,7 +55,7 @@ def test_every_digit_of_sklearn_is_in_exactly_one_split_pixel_for_pixel(records:
 def test_counts_and_statistics_describe_the_splits(outcome: Outcome) -> None:
     counts = outcome.counts
     assert counts["examples"] == 1797 == counts["train"] + counts["validation"] + counts["test"]
-    assert counts["bad"] == 0
+    assert counts["quarantined"] == 0
     train = outcome.statistics["splits"]["train"]
     assert train["image"]["shapes"] == {"8x8x1": counts["train"]}
     assert sum(train["label"]["classes"].values()) == counts["train"]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.artifacts import Artifact, Outcome, Records
-from tasks.config import ImageFolderSource, RecordsConfig, SklearnSource
+from tasks.config import ImageFolderSource, RecordsConfig
+from tasks.data.assignment import Assignment
+from tasks.data.features import Feature
 from tasks.data.reading import RecordsReader
 from tasks.data.records import build, convert
-from tasks.data.sources import Item, open_source
-from tasks.data.split import Handling, plan
+from tasks.data.split import Handling, digests
 from tasks.display.words import describe
 from tasks.processes.workbench import Workbench
 from tests.test_convert_faults import png
@@ -23,9 +25,17 @@ from tests.test_convert_faults import png
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 
-def splits(items: list[Item], duplicates: Handling = "group") -> dict[str, str]:
-    """The split of each item, by key."""
-    return {item.key: shard.split for shard in plan(items, SHARES, 3, 2, duplicates) for item in shard.items}
+def splits(
+    rows: Mapping[str, str], duplicates: Handling = "group", groups: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The split of each key, given the content of each."""
+    config = RecordsConfig(splits=SHARES, split_seed=3, duplicates=duplicates)
+    writer = {"writer": Feature("category", "string", role="group")} if groups else {}
+    table = pa.table({"writer": [(groups or {}).get(key, "") for key in rows]})
+    contents, keys = (digests([text.encode() for text in texts])[:, 0] for texts in (rows.values(), rows))
+    assignment = Assignment(config, writer, ())
+    numbers = assignment.numbers(table, contents, keys, None, {})
+    return {key: assignment.names[number] for key, number in zip(rows, numbers, strict=True)}
 
 
 contents = st.lists(st.integers(0, 30), min_size=1, max_size=60)
@@ -34,37 +44,37 @@ contents = st.lists(st.integers(0, 30), min_size=1, max_size=60)
 @given(contents, contents, st.sampled_from(["group", "drop"]))
 def test_copies_stand_in_one_split_and_growth_moves_none(old: list[int], new: list[int], handling: Handling) -> None:
     """Whether what comes is new, a copy of what stood alone, or earlier by key."""
-    items = [Item(f"m{number}", f"{content:x}") for number, content in enumerate(old)]
-    more = [Item(f"{'az'[number % 2]}{number}", f"{content:x}") for number, content in enumerate(new)]
-    before, after = splits(items, handling), splits([*items, *more], handling)
+    rows = {f"m{number}": f"{content:x}" for number, content in enumerate(old)}
+    more = {f"{'az'[number % 2]}{number}": f"{content:x}" for number, content in enumerate(new)}
+    before, after = splits(rows, handling), splits(rows | more, handling)
     assert {key: after[key] for key in before} == before
     homes: dict[str, set[str]] = {}
-    for item in (*items, *more):
-        homes.setdefault(item.content, set()).add(after[item.key])
+    for key, content in (rows | more).items():
+        homes.setdefault(content, set()).add(after[key])
     assert all(len(home) == 1 for home in homes.values())
 
 
 def test_kept_copies_and_groups_are_split_by_key_and_group() -> None:
-    items = [Item(f"k{number}", "same", group) for number in range(50) for group in (None,)]
-    assert len(set(splits(items, "keep").values())) == 3
-    grouped = [Item(f"k{number}", "same", f"writer{number % 9}") for number in range(50)]
-    homes = {(item.group, splits(grouped)[item.key]) for item in grouped}
+    rows = {f"k{number}": "same" for number in range(50)}
+    assert len(set(splits(rows, "keep").values())) == 3
+    groups = {key: f"writer{number % 9}" for number, key in enumerate(rows)}
+    homes = {(groups[key], split) for key, split in splits(rows, groups=groups).items()}
     assert len(homes) == 9 and len({home for _, home in homes}) > 1, "source.group decides where it is given"
+
+
+def test_shares_are_met() -> None:
+    found = Counter(splits({str(number): str(number) for number in range(20_000)}).values())
+    assert {name: round(count / 20_000, 2) for name, count in found.items()} == pytest.approx(SHARES, abs=0.011)
 
 
 @pytest.fixture
 def source(rows_source: Callable) -> Callable:
     """Rows whose content is their payload: 120 of them, 30 of which stand twice; two pairs have two labels."""
 
-    class Copies(rows_source):  # type: ignore[misc]
-        def listing(self) -> list[Item]:
-            shown = {key: hashlib.sha256(payload or b"").hexdigest() for key, (payload, _) in self.rows.items()}
-            return [Item(item.key, item.sha256, item.group, shown[item.key]) for item in super().listing()]
-
     rows = {f"row/{number:03d}": (png(number % 90), number % 90 % 2) for number in range(120)}
     rows["row/095"] = (png(5), 0)
     rows["row/100"] = (png(10), 1)
-    return lambda **changed: Copies(rows | changed)
+    return lambda **changed: rows_source(rows | changed)
 
 
 def converted(bench: Workbench, source: object, publish: Callable, **config: object) -> tuple[Outcome, Artifact]:
@@ -107,11 +117,12 @@ def test_dropped_copies_leave_the_first_by_key(bench: Workbench, source: Callabl
 
 
 def test_what_is_read_is_what_is_counted(bench: Workbench, source: Callable, publish: Callable) -> None:
-    """Also where a copy is broken: read = examples + bad + duplicates."""
+    """Also where a copy is broken: read = examples + quarantined + filtered."""
     broken = {"row/003": (b"no image", 1), "row/093": (b"no image", 1)}
     outcome, _ = converted(bench, source(**broken), publish, duplicates="drop", bad_budget=2)
-    assert outcome.counts["bad"] == 2
-    assert outcome.counts["examples"] + outcome.counts["bad"] + outcome.counts["duplicates"] == 120
+    counts = outcome.counts
+    assert (counts["quarantined"], counts["filtered"], counts["read"]) == (2, counts["duplicates"], 120)
+    assert counts["examples"] + counts["quarantined"] + counts["filtered"] == 120
 
 
 def test_kept_copies_are_counted_across_splits(bench: Workbench, source: Callable, publish: Callable) -> None:
@@ -132,16 +143,21 @@ def test_a_shard_is_made_again_where_a_copy_comes_in_another_shard(
     assert again.counts["duplicates"] == 31
 
 
-def test_an_image_under_two_classes_is_one_content(tmp_path: Path) -> None:
+def test_an_image_under_two_classes_is_one_content(tmp_path: Path, bench: Workbench) -> None:
     for folder in ("cat", "dog"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "same.png").write_bytes(png(1))
-    first, second = open_source(ImageFolderSource(path=str(tmp_path))).listing()
-    assert first.content == second.content
+        for number in range(30):
+            (tmp_path / folder / f"{number:02d}.png").write_bytes(png(number))
+    outcome = build(bench, ImageFolderSource(path=str(tmp_path)), RecordsConfig(splits=SHARES))
+    duplicates = outcome.statistics["duplicates"]
+    assert (duplicates["contents"], duplicates["label_conflicts"]) == (30, 30)
+    assert duplicates["conflicts"][0] == {"labels": ["cat", "dog"], "keys": ["cat/00.png", "dog/00.png"]}
 
 
-def test_the_label_of_a_digit_is_not_its_content(bench: Workbench) -> None:
-    """Two rows of the digits that differ in nothing but the label would be copies; the data set has none."""
-    item = open_source(SklearnSource()).listing()[0]
-    assert item.unlabelled not in (None, item.sha256)
-    assert "duplicates" not in build(bench, SklearnSource(), RecordsConfig()).counts
+def test_memory_is_bounded_by_parts_of_the_hash_space(
+    bench: Workbench, source: Callable, publish: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = converted(bench, source(), publish)
+    monkeypatch.setattr("tasks.data.duplicates.PART", 7)
+    again, _ = converted(bench, source(), publish)
+    assert again.statistics["duplicates"] == whole.statistics["duplicates"]

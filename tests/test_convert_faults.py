@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import io
+import json
 import struct
-import threading
-import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +19,11 @@ from PIL import Image
 from tasks.artifacts import Records
 from tasks.config import RecordsConfig, SklearnSource
 from tasks.data import records
-from tasks.data.ahead import examined
-from tasks.data.features import Example, Feature
 from tasks.data.reading import RecordsReader
 from tasks.data.records import build, convert
-from tasks.data.sources import Item, fingerprint
+from tasks.data.sorting import RUNS
+from tasks.data.sources import Piece, Rows, fingerprint
 from tasks.data.sources.sklearn import Digits
-from tasks.data.statistics import ShardStatistics
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import checksums
@@ -81,10 +77,21 @@ def test_bad_examples_within_the_budget_are_left_out_and_named(
 ) -> None:
     rows = many() | {"row/0003": (None, 0), "row/0010": (b"no image", 1), "row/0020": (png(20)[:40], 0)}
     outcome = convert(bench, "rows", rows_source(rows), RecordsConfig(bad_budget=3))
-    assert outcome.counts["bad"] == 3
+    assert outcome.counts["quarantined"] == 3
     assert outcome.counts["examples"] == 197
-    assert [key for key, _ in outcome.statistics["bad"]] == ["row/0003", "row/0010", "row/0020"]
-    assert not any("0x" in why for _, why in outcome.statistics["bad"]), "an address would differ from run to run"
+    bad = outcome.statistics["quarantined"]
+    assert [key for key, *_ in bad] == ["row/0003", "row/0010", "row/0020"]
+    assert not any("0x" in why for _, why, _ in bad), "an address would differ from run to run"
+    lines = [
+        json.loads(line)
+        for path in bench.staging.pieces("quarantine")
+        for line in (bench.staging.root / path).read_text().splitlines()
+    ]
+    assert {line["key"]: line["reason"] for line in lines} == {key: why for key, why, _ in bad}
+    assert next(line for line in lines if line["key"] == "row/0010")["values"] == {
+        "image": "8 bytes",
+        "label": "class1",
+    }
     reader = RecordsReader(publish(Records, bench, outcome).path)
     keys = {reader.key(split, row) for split, count in reader.counts.items() for row in range(count)}
     assert keys == set(rows) - {"row/0003", "row/0010", "row/0020"}
@@ -124,16 +131,15 @@ def test_an_empty_shard_of_a_full_split_is_well(bench: Workbench, rows_source: C
 
 def test_a_source_that_changes_while_it_is_read_fails(bench: Workbench, rows_source: Callable) -> None:
     class Restless(rows_source):  # type: ignore[misc]
-        def read(self, item: Item) -> Example:
-            example: Example = super().read(item)
+        def read(self, piece: Piece) -> Iterator[Rows]:
+            yield from super().read(piece)
             self.rows["row/0042"] = (png(43), 1)
-            return example
 
     with pytest.raises(Failed, match="row/0042: added, removed or changed"):
         convert(bench, "rows", Restless(many()), CONFIG)
 
 
-def test_a_changed_and_a_broken_row_of_the_digits_are_distinguished(tmp_path: Path, bench: Workbench) -> None:
+def test_broken_rows_of_the_digits_are_quarantined(tmp_path: Path, bench: Workbench) -> None:
     packaged = Path(find_spec("sklearn").origin).parent / "datasets/data/digits.csv.gz"  # type: ignore[union-attr,arg-type]
     rows = gzip.decompress(packaged.read_bytes()).splitlines()
     rows[5] = b"x" + rows[5]
@@ -142,12 +148,7 @@ def test_a_changed_and_a_broken_row_of_the_digits_are_distinguished(tmp_path: Pa
     path = tmp_path / "digits.csv.gz"
     path.write_bytes(gzip.compress(b"\n".join(rows)))
     outcome = convert(bench, "digits", Digits(path), RecordsConfig(bad_budget=3))
-    assert [key for key, _ in outcome.statistics["bad"]] == ["digits/00005", "digits/00007", "digits/00009"]
-
-    source = Digits(path)
-    item = source.listing()[0]
-    with pytest.raises(Failed, match="digits/00000"):
-        source.read(Item(item.key, "0" * 64))
+    assert [key for key, *_ in outcome.statistics["quarantined"]] == ["digits/00005", "digits/00007", "digits/00009"]
 
 
 def test_a_growing_source_moves_no_example(
@@ -200,10 +201,10 @@ def test_ten_broken_examples_are_named_the_others_counted_and_what_is_written_is
     with pytest.raises(Failed) as failed:
         convert(bench, "rows", rows_source(many() | broken), CONFIG)
     names = "; ".join(f"{key} (no payload)" for key in sorted(broken)[:10])
-    assert failed.value.saw == f"unreadable: {names} and 3 more"
-    written = {name: (bench.staging.root / name).stat().st_mtime_ns for name in bench.staging.pieces("rows-")}
+    assert failed.value.saw == f"13 bad: {names} and 3 more"
+    written = {name: (bench.staging.root / name).stat().st_mtime_ns for name in bench.staging.pieces(RUNS)}
     outcome = convert(bench, "rows", rows_source(many() | broken), CONFIG.model_copy(update={"bad_budget": 13}))
-    assert outcome.counts["bad"] == 13
+    assert outcome.counts["quarantined"] == 13
     assert written == {name: (bench.staging.root / name).stat().st_mtime_ns for name in written} and len(written) > 3
 
 
@@ -211,12 +212,12 @@ def test_a_source_of_which_all_is_broken_is_not_read_to_its_end(
     bench: Workbench, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "HOPELESS", 15)
-    with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* were not looked at; at most 0"):
+    with pytest.raises(Failed, match=r"and \d+ more, and [1-9]\d* pieces of the source were not looked at; at most 0"):
         convert(bench, "rows", rows_source({key: (key.encode(), 0) for key in many()}), CONFIG)
 
 
 def photos(count: int) -> dict[str, tuple[bytes | None, int]]:
-    """Images that threads decode, every fifth of which is cut off."""
+    """Images, every fifth of which is cut off."""
     random = np.random.default_rng(0)
     rows: dict[str, tuple[bytes | None, int]] = {}
     for number in range(count):
@@ -227,44 +228,19 @@ def photos(count: int) -> dict[str, tuple[bytes | None, int]]:
     return rows
 
 
-def test_records_do_not_depend_on_the_threads_that_decode(benches: Callable, rows_source: Callable) -> None:
-    lenient = RecordsConfig(bad_budget=5, splits={"train": 0.4, "validation": 0.3, "test": 0.3})
+def test_records_do_not_depend_on_the_processes(
+    benches: Callable, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "ALONE_BYTES", 0)
+    lenient = RecordsConfig(bad_budget=24, splits={"train": 0.4, "validation": 0.3, "test": 0.3})
     folders, outcomes = [], []
     for threads in (1, 4):
         bench = dataclasses.replace(benches(f"threads{threads}"), threads=threads)
-        outcomes.append(convert(bench, "rows", rows_source(photos(25)), lenient))
+        outcomes.append(convert(bench, "rows", rows_source(photos(120)), lenient))
         folders.append(bench.staging.root)
-    assert outcomes[0] == outcomes[1] and outcomes[0].counts["bad"] == 5
+    assert outcomes[0] == outcomes[1] and outcomes[0].counts["quarantined"] == 24
     for path in sorted(folders[0].rglob("*.tfrecord-*")):
         assert path.read_bytes() == (folders[1] / path.relative_to(folders[0])).read_bytes()
-
-
-class Counting(ShardStatistics):
-    """Counts the pixels that are examined at the same time."""
-
-    def __init__(self) -> None:
-        super().__init__({"image": Feature("image", "uint8", (-1, -1, -1))})
-        self.now = self.most = self.threads = 0
-        self.mutex = threading.Lock()
-
-    def examine(self, example: Any) -> Any:
-        with self.mutex:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        time.sleep(0.02)
-        with self.mutex:
-            self.now -= 1
-        return super().examine(example)
-
-
-@pytest.mark.parametrize(("max_pixels", "most"), [(10**9, 4), (2 * 300 * 260, 2), (1, 1)])
-def test_so_many_pixels_are_decoded_at_the_same_time(max_pixels: int, most: int) -> None:
-    statistics, rows = Counting(), photos(12)
-    items = [Item(key, key) for key in rows]
-    order = [
-        item.key for item, _ in examined(items, lambda item: {"image": rows[item.key][0]}, statistics, 4, max_pixels)
-    ]
-    assert order == list(rows) and statistics.most == most
 
 
 def test_an_image_of_too_many_pixels_is_unreadable_before_it_is_decoded(
@@ -277,7 +253,7 @@ def test_an_image_of_too_many_pixels_is_unreadable_before_it_is_decoded(
     with pytest.raises(Failed) as failed:
         convert(bench, "rows", rows_source(many() | {"row/0003": (bomb, 0)}), CONFIG)
     saw = "30,000 x 20,000 = 600,000,000 pixels; records.max_pixels is 64,000,000"
-    assert failed.value.saw == f"unreadable: row/0003 (image: {saw})"
+    assert failed.value.saw == f"1 bad: row/0003 (image: {saw})"
     with pytest.raises(Failed, match="not a whole image"):
         large = CONFIG.model_copy(update={"max_pixels": 10**9})
         convert(benches("large"), "rows", rows_source(many() | {"row/0003": (bomb, 0)}), large)

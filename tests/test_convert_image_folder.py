@@ -182,8 +182,8 @@ def test_a_broken_image_ends_the_run_by_name_or_is_left_out_within_the_budget(
     assert (failed.value.field, failed.value.exit_code) == ("records.bad_budget", 1)
     assert "\n" not in str(failed.value)
     outcome = records.build(benches("lenient"), source(folder), CONFIG.model_copy(update={"bad_budget": 1}))
-    assert (outcome.counts["examples"], outcome.counts["bad"]) == (30, 1)
-    assert outcome.statistics["bad"][0][0] == f"light/{name}"
+    assert (outcome.counts["examples"], outcome.counts["quarantined"]) == (30, 1)
+    assert outcome.statistics["quarantined"][0][0] == f"light/{name}"
 
 
 def test_a_broken_exif_turns_nothing(tmp_path: Path) -> None:

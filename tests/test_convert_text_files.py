@@ -86,10 +86,10 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
     (folder / "shelf2/utf16.txt").write_bytes("text".encode("utf-16"))
     config = source(folder, undecodable="skip")
     outcome = records.build(bench, config, CONFIG)
-    assert (outcome.counts["examples"], outcome.counts["bad"], outcome.counts["skipped"]) == (34, 0, 2)
+    assert (outcome.counts["examples"], outcome.counts["quarantined"], outcome.counts["skipped"]) == (34, 0, 2)
     assert len(fingerprint(config)) == 36
     assert outcome.statistics["skipped"] == [
-        ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8"],
+        ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8", "shelf1/latin.txt"],
         ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8"],
     ]
     assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"

@@ -81,7 +81,7 @@ def test_every_byte_is_paid_for_once(text, report):
     bits = 0.0
     call = inference_function(load(model.path))
     for row in tokens:
-        logits = call(row[None, :-1].astype("int32"))[0].astype(np.float64)
+        logits = call({"tokens": row[None, :-1].astype("int32")})[0].astype(np.float64)
         chances = np.log2(np.exp(logits).sum(-1)) - logits[np.arange(len(logits)), row[1:]] / np.log(2)
         bits += chances[row[1:] != bos].sum()
     raw = b"".join(contents)
@@ -221,7 +221,7 @@ def test_a_probe_sees_its_rows_alone(text):
     call, seen = inference_function(load(model.path)), []
 
     def shifted(batch):
-        seen.append(len(batch))
+        seen.append(len(batch["tokens"]))
         return call(batch) - 0.25
 
     outputs = run_model(judge, call, probe=Probe(shifted, 3))

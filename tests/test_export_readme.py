@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 from scipy.special import expit, softmax
@@ -25,7 +26,7 @@ from tasks.config.task import TARGET, TASKS
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
 from tasks.data.images import prepare
-from tasks.data.sources import Item, Source
+from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays
 from tasks.exporting.predict import predict
@@ -53,6 +54,9 @@ print(json.dumps(outputs))
 """Pastes the blocks of all exports into one interpreter, each with names of its own: TensorFlow is imported once."""
 
 
+MEASURES = ("height", "legs", "length")
+
+
 class Zoo(Source):
     """Examples with an input of one kind and what a task predicts."""
 
@@ -63,33 +67,41 @@ class Zoo(Source):
     def features(self) -> Mapping[str, Feature]:
         of_kind = {
             "image": {"image": Feature("image", "uint8", (-1, -1, 3))},
-            "table": {"numbers": Feature("number", "float32", (3,), classes=("length", "height", "legs"))},
-            "tokens": {"text": Feature("bytes", "string")},
+            "table": dict.fromkeys(MEASURES, Feature("number", "float32")),
+            "tokens": {"text": Feature("text", "string")},
         }
         of_task = {
-            "classification": {"label": Feature("label", "int64", classes=CLASSES)},
-            "multilabel": {TARGET: Feature("number", "float32", (2,), classes=LABELS)},
-            "regression": {TARGET: Feature("number", "float32", (2,), classes=NUMBERS)},
+            "classification": {"label": Feature("label", "int64", role="label", classes=CLASSES)},
+            "multilabel": dict.fromkeys(LABELS, Feature("number", "float32", role="target")),
+            "regression": dict.fromkeys(NUMBERS, Feature("number", "float32", role="target")),
             "language_model": {},
         }
         return {**of_kind[self.kind], **of_task[self.task]}
 
-    def listing(self) -> list[Item]:
-        return [Item(f"{number:02d}", f"{number:064d}") for number in range(24)]
+    def fingerprint(self) -> list[tuple[str, str]]:
+        return [(f"{number:02d}", f"{number:064d}") for number in range(24)]
 
-    def read(self, item: Item) -> dict[str, Any]:
-        number = int(item.key)
+    def pieces(self) -> list[Piece]:
+        return [Piece("all", 24, ())]
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        keys = [key for key, _ in self.fingerprint()]
+        examples = [self.example(number) for number in range(24)]
+        columns = {name: pa.array([example[name] for example in examples]) for name in self.features}
+        yield Rows(columns, pa.array(keys), keys.__getitem__)
+
+    def example(self, number: int) -> dict[str, Any]:
         random = np.random.default_rng(number)
         picture = io.BytesIO()
         Image.fromarray(random.integers(0, 256, (8, 6, 3), np.uint8)).save(picture, "PNG")
         example = {
             "image": picture.getvalue(),
-            "numbers": random.normal(size=3).astype(np.float32),
-            "text": b"The one and the other. " * 8,
-            "label": number % 3,
-            TARGET: random.integers(0, 2, 2).astype(np.float32),
+            **dict(zip(MEASURES, random.normal(size=3).tolist(), strict=True)),
+            "text": "The one and the other. " * 8 + str(number),
+            "label": CLASSES[number % 3],
         }
-        return {name: example[name] for name in self.features}
+        names = {"multilabel": LABELS, "regression": NUMBERS}.get(self.task, ())
+        return {**example, **{name: int(random.integers(0, 2)) for name in names}}
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class Job:
         """The first of a language model's golden inputs."""
         tokenizer = codec(self.export)
         with np.load(self.export / GOLDEN) as golden:
-            return tokenizer.decode(golden["inputs"][0]).decode()
+            return tokenizer.decode(golden["inputs/tokens"][0]).decode()
 
 
 KINDS = [("image", "classification"), ("image", "multilabel"), ("image", "regression")]
@@ -283,8 +295,8 @@ def test_any_image_file_becomes_the_input_that_millrace_makes_of_it(
         scope: dict[str, Any] = {"np": np}
         exec("\n".join([*source.imports, code.replace("example.png", name)]), scope)
         expected = prepare(Path(name).read_bytes(), transform, name)
-        difference = np.abs(scope["inputs"][0].astype(int) - expected)
-        assert scope["inputs"].dtype == np.uint8 and scope["inputs"].shape == (1, 24, 31, channels)
+        difference = np.abs(scope["inputs"]["image"][0].astype(int) - expected)
+        assert scope["inputs"]["image"].dtype == np.uint8 and scope["inputs"]["image"].shape == (1, 24, 31, channels)
         assert difference.max() <= (8 if name.endswith(".jpg") else 2), (name, difference.max())
 
 

@@ -137,7 +137,7 @@ def test_readme_works_when_pasted(export, tmp_path):
     assert len(blocks) == 4, "one for each variant, and one for image files"
     with np.load(folder / "golden.npz") as golden:
         expected = golden["outputs"].argmax(axis=-1)
-        Image.fromarray(golden["inputs"][0][..., 0]).save(folder / "example.png")
+        Image.fromarray(golden["inputs/image"][0][..., 0]).save(folder / "example.png")
     for block in blocks:
         done = subprocess.run(
             [sys.executable, "-I", "-c", block], cwd=folder, capture_output=True, text=True, check=False
@@ -182,7 +182,7 @@ def test_the_fresh_process_waits_for_the_export_and_has_one_thread_and_no_keras(
     with fresh_process(tmp_path / "export", tmp_path) as verify_export:
         time.sleep(1.0)  # it has done its imports, and would miss the files if it did not wait
         (tmp_path / "export" / "toy").mkdir(parents=True)
-        np.savez(tmp_path / "export" / "golden.npz", inputs=numbers, outputs=numbers)
+        np.savez(tmp_path / "export" / "golden.npz", **{"inputs/numbers": numbers}, outputs=numbers)
         variant = {"format": "toy_format", "file": "model"}
         (tmp_path / "export" / "toy" / "variant.json").write_text(json.dumps(variant))
         verified = verify_export()["toy"]

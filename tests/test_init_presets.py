@@ -19,7 +19,6 @@ from tasks.config.load import load
 from tasks.data import records, snapshots
 from tasks.data.guess import guess_source
 from tasks.data.sources import open_source
-from tasks.data.split import bounds, split_of
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tests.homes import MILLRACE, ROOT, Answer, CommandHome
@@ -78,14 +77,13 @@ def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 6, 20])
-def test_no_split_of_few_examples_is_empty(tmp_path: Path, count: int) -> None:
+def test_no_split_of_few_examples_is_empty(tmp_path: Path, bench: Workbench, count: int) -> None:
     preset = guess_source(pictures(tmp_path / "few", count))
     (tmp_path / "few.yaml").write_text(preset_of(preset, Path("few.yaml")))
     config = load(tmp_path / "few.yaml")
-    ends = bounds(config.records.splits)
-    items = open_source(config.source).listing()
-    assert len(items) == count
-    assert len({split_of(item, ends, config.records.split_seed) for item in items}) == 3
+    assert len(open_source(config.source).fingerprint()) == count
+    counts = records.build(bench, config.source, config.records).counts
+    assert counts["examples"] == count and all(counts[split] for split in config.records.names)
 
 
 def test_sizes_are_those_of_the_images_within_reason(tmp_path: Path) -> None:
@@ -166,7 +164,8 @@ def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbenc
     preset = guess_source(bench.staging.root)
     assert (preset.what, preset.examples, preset.classes) == ("images", 24, ["round", "square"])
     (tmp_path / "again.yaml").write_text(preset_of(preset, Path("again.yaml")))
-    assert len(open_source(load(tmp_path / "again.yaml").source).listing()) == 24
+    again = open_source(load(tmp_path / "again.yaml").source)
+    assert sum(len(rows.keys) for piece in again.pieces() for rows in again.read(piece)) == 24
 
 
 def test_of_two_kinds_of_files_one_is_asked_for_and_what_is_left_out_is_named(tmp_path: Path) -> None:

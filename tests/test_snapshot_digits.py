@@ -6,8 +6,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,8 @@ from PIL import Image
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
 from tasks.data import open_snapshot, records, snapshots
-from tasks.data.features import Feature
 from tasks.data.pipeline import SnapshotReader
+from tasks.data.pixels import PixelSums
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
@@ -106,19 +105,17 @@ def test_a_cut_file_is_named(parent: Records, bench: Workbench, publish: Callabl
 
 
 def test_a_record_that_is_no_image_is_named(
-    bench: Workbench, benches: Callable[[str], Workbench], publish: Callable, rows_source: Callable
+    bench: Workbench,
+    benches: Callable[[str], Workbench],
+    publish: Callable,
+    rows_source: Callable,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Convert lets none through; records that were made elsewhere may hold one."""
-
-    class Payloads(rows_source):  # type: ignore[misc]
-        @property
-        def features(self) -> Mapping[str, Feature]:
-            return {**super().features, "image": Feature("bytes", "string")}
-
     rows = {f"row/{n}": (b"no image" if n == 7 else png(n), n % 2) for n in range(60)}
-    outcome = records.convert(bench, "rows", Payloads(rows), RecordsConfig(shards=1))
-    image = Feature("image", "uint8", (-1, -1, 1)).as_json()
-    made = publish(Records, bench, replace(outcome, features={**outcome.features, "image": image}))
+    monkeypatch.setattr("tasks.data.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
+    outcome = records.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
+    made = publish(Records, bench, outcome)
     with pytest.raises(Failed, match="row/7: not an image"):
         snapshots.build(benches("snapshot"), made, ImageSnapshot(height=4, width=4, channels=1))
 

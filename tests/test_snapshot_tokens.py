@@ -6,10 +6,10 @@ import json
 import random
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,9 +54,8 @@ def parent(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, pub
     root = tmp_path_factory.mktemp("texts")
     stdlib = TextFilesSource(path="stdlib:", glob="[a-d]*.py")
     library = open_source(stdlib)
-    for item in library.listing()[:40]:
-        content: Any = library.read(item)["text"]
-        (root / f"{item.key}.txt").write_bytes(content)
+    for key, _ in library.fingerprint()[:40]:
+        (root / f"{key}.txt").write_bytes((Path(sysconfig.get_path("stdlib")) / key).read_bytes())
     for name, content in ODD.items():
         (root / name).write_bytes(content)
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
@@ -296,6 +295,7 @@ def test_bytes_repeat_in_another_process_with_one_thread(parent: Records, bench:
     snapshots.build(bench, parent, LAYOUT)
     code = f"""
 import sys
+import sysconfig
 from pathlib import Path
 from dataclasses import replace
 from tests.conftest import workbench
@@ -354,7 +354,7 @@ def test_records_without_text_or_with_an_empty_split_fail(
         snapshots.build(benches("snapshot"), made, LAYOUT)
     features = json.loads(json.dumps(made.manifest["features"]).replace('"text"', '"words"'))
     (made.path / "manifest.json").write_text(json.dumps({**made.manifest, "features": features}))
-    with pytest.raises(Failed, match="tokens are made of a feature text"):
+    with pytest.raises(Failed, match="tokens are made of one input, a text"):
         snapshots.build(benches("other"), Records("0", made.path, "records"), LAYOUT)
 
 

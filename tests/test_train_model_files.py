@@ -5,7 +5,7 @@ import numpy as np
 
 from tasks.config import ConvnetModel
 from tasks.models import build
-from tasks.models.forward import predict
+from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import load, save, weights_sha256
 
 FEATURES = {
@@ -31,7 +31,7 @@ def test_saved_model_rebuilds_with_the_same_weights_and_repeats_its_bytes(benche
 def test_keras_alone_reads_the_file_and_answers_alike(bench):
     model = build(CONFIG, FEATURES, seed=3)
     save(model, bench.staging, CONFIG, FEATURES, seed=3)
-    images = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), "uint8")
+    images = Batch({"image": np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), "uint8")})
     alone = keras.models.load_model(bench.staging.root / "model.keras")
     np.testing.assert_array_equal(predict(alone, images), predict(model, images))
     np.testing.assert_array_equal(predict(model, images, batch_size=5), predict(load(bench.staging.root), images))

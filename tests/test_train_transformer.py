@@ -14,7 +14,7 @@ from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
 from tasks.exporting.saved_model import SavedModel
 from tasks.models import build
-from tasks.models.forward import predict
+from tasks.models import forward
 from tasks.models.keras_file import load, save
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [33], "vocabulary": 300, "bos": 299}}
@@ -39,6 +39,11 @@ def model(tf):
 
 def tokens(*shape):
     return np.random.default_rng(1).integers(0, 300, shape, dtype="int32")
+
+
+def predict(model, given):
+    """The model's outputs for tokens."""
+    return forward.predict(model, forward.Batch({"tokens": given}))
 
 
 def test_no_place_sees_what_comes_after_it(model):
@@ -92,7 +97,7 @@ def test_saved_model_and_litert_take_any_batch_and_length(model, tmp_path):
         expected = predict(model, tokens(*shape))
         for name, run in runners.items():
             limit = 0.5 if name == "int8" else 1e-4
-            assert np.abs(run(tokens(*shape)) - expected).max() < limit, (name, shape)
+            assert np.abs(run({"tokens": tokens(*shape)}) - expected).max() < limit, (name, shape)
 
 
 def test_embeddings_do_not_decay_but_matrices_do(model):

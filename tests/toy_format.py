@@ -12,4 +12,4 @@ def load(path, threads):
     except ImportError:
         keras = None
     variables = {name: value for name, value in os.environ.items() if name.startswith(("TF_", "MLFLOW_"))}
-    return (lambda batch: batch), {"threads": threads, "keras": keras is not None, "variables": variables}
+    return (lambda batch: batch["numbers"]), {"threads": threads, "keras": keras is not None, "variables": variables}

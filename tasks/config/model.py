@@ -42,7 +42,7 @@ class ConvnetModel(Section):
 
 
 class MlpModel(Section):
-    """A multi-layer perceptron over the flattened example."""
+    """A multi-layer perceptron over all inputs of an example: numbers, ids, images, and texts as bags of tokens."""
 
     noun: ClassVar[str] = "multi-layer perceptron"
     reads: ClassVar[tuple[str, ...]] = ("image", "table")
@@ -58,6 +58,9 @@ class MlpModel(Section):
 
     dropout: Dropout = 0.0
     """Share of each hidden layer's outputs dropped while training."""
+
+    embedding: Units = 16
+    """Size of the vector of an id (a category, a token); other inputs have none."""
 
 
 class TransformerModel(Section):

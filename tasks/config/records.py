@@ -1,34 +1,70 @@
-"""How the records are split and sharded."""
+"""How the records are checked, split and sharded."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tasks.config.base import NOT_IDENTITY, Name, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, Section
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 Age = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+SPLITS = ("train", "validation", "test")
+RESERVED = {"examples", "read", "quarantined", "filtered", "skipped", "duplicates"}
+"""Names of counts, which a split must not have."""
+
+USUAL_NAMES: dict[str, str] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev", "development"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""The split that a source's own split becomes by its name, in lower case."""
 
 
 class RecordsConfig(Section):
-    """The split is a keyed hash of each example's content (of its group, where it has one; of its key with
+    """By default the split is a keyed hash of each example's content (of its group, where it has one; of its key with
     `duplicates: keep`), so that a growing source never moves an example, and copies stay together."""
 
-    splits: dict[Name, Annotated[float, Field(gt=0, le=1)]] = {"train": 0.8, "validation": 0.1, "test": 0.1}
-    """Share of each split; the shares sum to 1."""
+    splits: dict[Name, Annotated[float, Field(gt=0, le=1)]] | Literal["official", "time"] = {
+        "train": 0.8,
+        "validation": 0.1,
+        "test": 0.1,
+    }
+    """Share of each split, which sum to 1; `official`: the splits that the source itself has, or its column
+    `source.split` names; `time`: by `source.time` and `records.split_times`."""
 
     split_seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Keys the hash that assigns an example to its split."""
+    """Keys the hash that assigns an example to its split and its place."""
+
+    official: dict[Name, Annotated[tuple[Text, ...], LISTED]] = {}
+    """With `splits: official`, the source's splits that each split is made of; default: by their usual names (`train`,
+    `val`, `test`)."""
+
+    validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """With `splits: official`, the share of train that becomes validation where the source has no such split."""
+
+    split_times: dict[Literal["validation", "test"], Text] = {}
+    """With `splits: time`, the time in ISO 8601 from which examples belong to validation, and to test."""
+
+    filter: Text | None = None
+    """Keeps the examples for which this holds, others are counted: an SQL condition on columns, as Polars reads it
+    (`age >= 18 AND city IS NOT NULL`)."""
+
+    schema_file: Annotated[Text | None, NOT_IDENTITY, IsPath()] = None
+    """YAML file with the rules of columns, relative to the preset; its content enters digests. What breaks one goes to
+    `quarantine/`, within `bad_budget`."""
 
     shards: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Number of shard files of each split."""
 
-    bad_budget: Annotated[int, Field(ge=0)] = 0
-    """How many unreadable examples are left out, counted and named, before the run fails."""
+    bad_budget: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 0
+    """How many examples that cannot be read or break a rule are left out, before the run fails: a number, or a share
+    below 1. They are in `quarantine/` with reason and place."""
 
     max_pixels: Annotated[int, Field(ge=1, lt=2**29)] = 64_000_000
     """Pixels of an image at most; a larger one counts as unreadable. As many are decoded at the same time."""
@@ -47,14 +83,61 @@ class RecordsConfig(Section):
             return None
         return timedelta(**{UNITS[self.max_age[-1]]: int(self.max_age[:-1])})
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the splits, sorted."""
+        return sorted(self.splits if isinstance(self.splits, dict) else SPLITS)
+
     @field_validator("splits")
     @classmethod
-    def shares_sum_to_one(cls, splits: dict[str, float]) -> dict[str, float]:
-        missing = {"train", "validation", "test"} - set(splits)
+    def shares_sum_to_one(cls, splits: Any) -> Any:
+        if isinstance(splits, str):
+            return splits
+        missing = set(SPLITS) - set(splits)
         if missing:
             raise ValueError(f"must name the splits train, validation and test; add {', '.join(sorted(missing))}")
-        if taken := {"examples", "bad", "skipped", "duplicates"} & set(splits):
+        if taken := RESERVED & set(splits):
             raise ValueError(f"a split must not be named {taken.pop()}, which counts use; choose another name")
         if abs(sum(splits.values()) - 1) > 1e-9:
             raise ValueError(f"shares must sum to 1, these sum to {sum(splits.values()):g}; change one of them")
         return splits
+
+    @field_validator("bad_budget", mode="before")
+    @classmethod
+    def no_flag(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("must be a number of examples or a share below 1; give one")
+        return value
+
+    @model_validator(mode="after")
+    def split_settings_fit(self) -> RecordsConfig:
+        defaults = type(self).model_fields
+        for name, kind in (("official", "official"), ("validation_share", "official"), ("split_times", "time")):
+            if self.splits != kind and (value := getattr(self, name)) != defaults[name].default:
+                raise Conflict(name, value, f"is ignored unless records.splits is {kind}", "leave it out")
+        if self.official and (unknown := sorted(set(self.official) - set(SPLITS))):
+            raise Conflict("official", unknown[0], f"must be one of {', '.join(SPLITS)}", "correct it")
+        if self.splits == "time":
+            if set(self.split_times) != {"validation", "test"}:
+                rule = "must say when validation and when test begins"
+                raise Conflict("split_times", dict(self.split_times), rule, "give both, in ISO 8601")
+            begin, end = self.times
+            if not begin < end:
+                rule = "validation must begin before test"
+                raise Conflict("split_times", dict(self.split_times), rule, "exchange or correct them")
+        return self
+
+    @property
+    def times(self) -> tuple[datetime, datetime]:
+        """The times at which validation and test begin."""
+        begin, end = (self._time(name) for name in ("validation", "test"))
+        return begin, end
+
+    def _time(self, name: Literal["validation", "test"]) -> datetime:
+        text = self.split_times[name]
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            rule = "must be a time in ISO 8601"
+            raise Conflict("split_times", text, rule, "write it as 2024-06-01 or 2024-06-01T12:00:00+02:00") from None
+        return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from tasks.config.base import Conflict, Section
 
-LABEL, TARGET = "label", "target"
-"""The features that models predict: a class, and labels or numbers."""
+LABEL, TARGET, WEIGHT = "label", "target", "weight"
+"""The features of a snapshot that are no inputs: a class, labels or numbers, and the weight of an example."""
 
 
 @dataclass(frozen=True)

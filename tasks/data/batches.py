@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.task import WEIGHT
 from tasks.data.arrays import Array
 from tasks.data.order import Order, Rows, Weights, batch_rows, replica_share, steps_of
 
@@ -83,7 +84,9 @@ class BatchReader:
         """Return the examples of these steps: [steps, share, ...] by feature, with `row` and `weight`."""
         rows, weights = self.rows(start, stop)
         features = {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
-        return {**features, "row": rows, "weight": weights}
+        if WEIGHT in features and self.order == "shuffled":  # metrics, of stored order, are of examples without weights
+            weights = weights * features[WEIGHT]
+        return {**features, "row": rows, WEIGHT: weights}
 
     def batches(self, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
         """Yield batches of [share, ...] by feature, with `row` and `weight`, which is 0 past the end."""

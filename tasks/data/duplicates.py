@@ -1,93 +1,138 @@
-"""Examples with identical content, and conflicts of their labels."""
+"""Examples with identical content, conflicts of their labels, and keys that occur twice.
+
+Rows are compared in parts of the hash space, so that memory does not grow with their number.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tasks.data.features import TARGETS, Example, Feature
-from tasks.data.sources import Item
-from tasks.data.split import Handling
+from tasks.data.features import KEY, Feature, of_role
+from tasks.data.merging import Runs
+from tasks.data.sorting import CONTENT, PLACE
+from tasks.data.split import SPACE, Handling
+from tasks.errors import Failed
 
 MAX_NAMED = 20
 """Number of label conflicts that are listed; all are counted."""
 
-Copy = list[str]
-"""[content, key, split, label] of an example whose content occurs more than once; JSON."""
+PART = 1 << 20
+"""Rows that are compared at once, about."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class Copies:
+    """The examples whose content occurs more than once."""
+
+    handling: Handling
+    contents: int = 0
+    """Number of repeated contents."""
+    examples: int = 0
+    """Number of copies except the first of each content."""
+    across_splits: int = 0
+    """Number of contents that are in several splits."""
+    label_conflicts: int = 0
+    """Number of contents with several labels."""
+    conflicts: list[dict[str, list[str]]] = field(default_factory=list)
+    """The first of them by key: `{"labels": [...], "keys": [...]}`."""
+    dropped: dict[int, Mask] = field(default_factory=dict)
+    """By run, which of its rows are dropped; of runs that lose some."""
+
+    def as_json(self) -> dict[str, Any]:
+        names = ("handling", "contents", "examples", "across_splits", "label_conflicts", "conflicts")
+        return {name: getattr(self, name) for name in names}
+
+
+def find(runs: Runs, features: Mapping[str, Feature], handling: Handling) -> Copies:
+    """Find the rows of identical content in all runs; with `drop` all but the first by key are dropped."""
+    copies = Copies(handling)
+    for table in _parts(runs, CONTENT):
+        order = np.lexsort((table[CONTENT[1]], table[CONTENT[0]]))
+        first, second = table[CONTENT[0]][order], table[CONTENT[1]][order]
+        groups = _groups((first[1:] == first[:-1]) & (second[1:] == second[:-1]), order)
+        rows = [_Row.read(runs, features, table, index) for index in groups]
+        for group in rows:
+            _count(copies, sorted(group, key=lambda row: row.key))
+            if handling == "drop":
+                for row in sorted(group, key=lambda row: row.key)[1:]:
+                    mask = copies.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))
+                    mask[row.number] = True
+    copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
+    return copies
+
+
+def check_keys(runs: Runs) -> None:
+    """Raise `Failed` where two rows have the same key."""
+    for table in _parts(runs, (PLACE,)):
+        order = np.argsort(table[PLACE], kind="stable")
+        places = table[PLACE][order]
+        for group in _groups(places[1:] == places[:-1], order):
+            keys = [runs.value(int(table["run"][index]), KEY, int(table["row"][index])) for index in group]
+            if len(set(keys)) < len(keys):
+                twice = next(key for key in keys if keys.count(key) > 1)
+                rule = "occurs twice, and keys must be unique"
+                raise Failed("source.key", twice, rule, "name another column, or correct the data")
 
 
 @dataclass(frozen=True)
-class Duplicates:
-    """The contents that occur more than once in a listing.
-
-    `contents`: their hashes; `extra`: the keys of all copies except the first by key; `handling`: `records.duplicates`.
-    """
-
-    contents: frozenset[str]
-    extra: frozenset[str]
-    handling: Handling
+class _Row:
+    run: int
+    number: int
+    split: int
+    key: str
+    label: str
 
     @classmethod
-    def of(cls, items: Sequence[Item], handling: Handling) -> Duplicates:
-        """Find the duplicates of a listing."""
-        count = Counter(item.content for item in items)
-        contents = frozenset(content for content, number in count.items() if number > 1)
-        first: dict[str, str] = {}
-        for item in items:
-            if item.content in contents:
-                first[item.content] = min(first.get(item.content, item.key), item.key)
-        extra = (item.key for item in items if item.content in contents and first[item.content] != item.key)
-        return cls(contents, frozenset(extra), handling)
-
-    def drops(self, item: Item) -> bool:
-        """Return whether this example is dropped as a copy."""
-        return self.handling == "drop" and item.key in self.extra
-
-    def copy(self, item: Item, split: str, example: Example, features: dict[str, Feature]) -> Copy | None:
-        """Return the `Copy` of an example; None where its content is unique."""
-        if item.content not in self.contents:
-            return None
-        return [item.content, item.key, split, ", ".join(_labels(example, features))]
+    def read(
+        cls, runs: Runs, features: Mapping[str, Feature], table: Mapping[str, NDArray[Any]], group: NDArray[np.int64]
+    ) -> list[_Row]:
+        """Read the rows of a group."""
+        predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
+        rows = []
+        for index in group:
+            run, number = int(table["run"][index]), int(table["row"][index])
+            values = [str(runs.value(run, name, number)) for name in predicted]
+            rows.append(cls(run, number, runs.split(run, number), runs.value(run, KEY, number), ", ".join(values)))
+        return rows
 
 
-def summary(copies: Iterable[Copy], handling: Handling) -> dict[str, Any]:
-    """Summarise the copies.
-
-    Returns:
-        `handling`; `contents`, the number of repeated contents; `examples`, the number of copies except the first of
-        each content; `across_splits` and `label_conflicts`, the numbers of contents in several splits and with
-        several labels; and `conflicts`, the first of the latter by key: `{"labels": [...], "keys": [...]}`.
-    """
-    rows = sorted(copies, key=lambda copy: copy[1])
-    by_content: dict[str, list[Copy]] = {}
-    for copy in rows:
-        by_content.setdefault(copy[0], []).append(copy)
-    repeated = [copies_of_content for copies_of_content in by_content.values() if len(copies_of_content) > 1]
-    conflicts = [
-        copies_of_content for copies_of_content in repeated if len({label for *_, label in copies_of_content}) > 1
-    ]
-    return {
-        "handling": handling,
-        "contents": len(repeated),
-        "examples": sum(len(copies_of_content) - 1 for copies_of_content in repeated),
-        "across_splits": sum(
-            len({split for _, _, split, _ in copies_of_content}) > 1 for copies_of_content in repeated
-        ),
-        "label_conflicts": len(conflicts),
-        "conflicts": [
-            {"labels": [label for *_, label in copies_of_content], "keys": [key for _, key, _, _ in copies_of_content]}
-            for copies_of_content in conflicts[:MAX_NAMED]
-        ],
-    }
+def _count(copies: Copies, group: list[_Row]) -> None:
+    """Count a group of rows of identical content, in order of key."""
+    copies.contents += 1
+    copies.examples += len(group) - 1
+    copies.across_splits += len({row.split for row in group}) > 1
+    if len({row.label for row in group}) > 1:
+        copies.label_conflicts += 1
+        copies.conflicts.append({"labels": [row.label for row in group], "keys": [row.key for row in group]})
+        if len(copies.conflicts) > 100 * MAX_NAMED:
+            copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
 
 
-def _labels(example: Example, features: dict[str, Feature]) -> Iterable[str]:
-    for name in TARGETS:
-        if name in example:
-            classes = features[name].classes if features[name].kind == "label" else None
-            value = example[name]
-            yield classes[int(value)] if classes and isinstance(value, int) else str(np.asarray(value).tolist())
+def _parts(runs: Runs, columns: tuple[str, ...]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the rows whose first column is in a part of the hash space: columns, `run` and `row`."""
+    parts = max(1, -(-runs.total // PART))
+    for part in range(parts):
+        low, high = np.uint64(part * SPACE // parts), np.uint64((part + 1) * SPACE // parts - 1)
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in (*columns, "run", "row")}
+        for run in runs.numbers:
+            values = runs.column(run, columns[0])
+            rows = np.flatnonzero((values >= low) & (values <= high))
+            for name in columns:
+                found[name].append(runs.column(run, name)[rows])
+            found["run"].append(np.full(len(rows), run))
+            found["row"].append(rows)
+        yield {name: np.concatenate(values) for name, values in found.items()}
+
+
+def _groups(same: Mask, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the indices of equal neighbours in an order; `same` says which rows equal the one before them."""
+    changes = np.diff(np.concatenate(([False], same, [False])).astype(np.int8))
+    for begin, end in zip(np.flatnonzero(changes == 1), np.flatnonzero(changes == -1), strict=True):
+        yield order[begin : end + 1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["key", "label", "number", "category", "text", "image", "audio", "time"]
-Role = Literal["input", "key", "label", "target", "weight", "group", "time"]
+Role = Literal["input", "key", "label", "target", "weight", "group", "split", "time"]
 
 KEY = "key"
 """Name of the feature with the example's stable key, UTF-8; every example has it."""
@@ -46,7 +46,7 @@ class Feature:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Feature:
-        lists = {name: tuple(value[name]) for name in ("shape", "classes", "names") if name in value}
+        lists: dict[str, Any] = {name: tuple(value[name]) for name in ("shape", "classes", "names") if name in value}
         return cls(**{**value, **lists})
 
 

@@ -7,25 +7,25 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from tasks.config import TfdsSource
+from tasks.data.encoding import bytes_entry, join, values_of
 from tasks.data.file_kinds import IMAGES, NO_TEXT, by_suffix, choose_kind, is_text, kinds_of, suffix_of
 from tasks.data.images import BROKEN
-from tasks.data.sources import Item
+from tasks.data.sources import open_source
 from tasks.data.sources.files import find
 from tasks.data.sources.image_folder import is_image
-from tasks.data.sources.tfds import INFO, Prepared
-from tasks.data.split import bounds, split_of
-from tasks.data.tfrecord import RecordFile
+from tasks.data.sources.tfds_schema import INFO, Prepared
+from tasks.data.split import Hashes, bounds, digests, split_numbers
 from tasks.errors import Refused
 
 SUPPORTED = (
@@ -130,7 +130,7 @@ def _guess_images(root: Path, names: list[str]) -> Guess:
     sample = [names[int(place)] for place in np.linspace(0, len(names) - 1, min(SAMPLED_IMAGES, len(names)))]
     shape, sizes = _shape((root / name).read_bytes() for name in sample)
     name = _name(root)
-    shares, seed = _choose_splits(_items(root, names), SHARES, "add images")
+    shares, seed = _choose_splits(_file_contents(root, names, "image"), SHARES, "add images")
     source = {"kind": "image_folder", "name": name, "path": str(root)}
     description = f"{len(names):,} images of {len(classes)} classes"
     counts = dict(sorted(classes.items()))
@@ -155,7 +155,9 @@ def _guess_text(root: Path, names: list[str], among: int) -> Guess:
     sizes = {name: (root / name).stat().st_size for name in names}
     kept = [name for name, size in sizes.items() if size and (len(names) >= FEW_EXAMPLES or is_text(root / name))]
     size = sum(sizes.values())
-    shares, seed = _choose_splits(_items(root, kept), _shares_of_text(size, len(kept)), _split_command(f"FILE{suffix}"))
+    shares, seed = _choose_splits(
+        _file_contents(root, kept, "text"), _shares_of_text(size, len(kept)), _split_command(f"FILE{suffix}")
+    )
     name = _name(root)
     source = {"kind": "text_files", "name": name, "path": str(root), "glob": f"**/*{suffix}", "undecodable": "skip"}
     description = f"{len(names):,} text files ({suffix}) among {among:,} files"
@@ -165,28 +167,31 @@ def _guess_text(root: Path, names: list[str], among: int) -> Guess:
 def _guess_tfds(folder: Path) -> Guess:
     config = TfdsSource(dataset=_info_name(folder), data_dir=str(folder))
     prepared = Prepared(folder, config)
-    lengths = {
-        split: [len(RecordFile(folder / shard)) for shard in shards] for split, shards in prepared.shards.items()
-    }
-    counts = {split: sum(each) for split, each in lengths.items()}
+    counts = {split: sum(length for _, length in shards) for split, shards in prepared.shards.items()}
+    count = sum(counts.values())
     name = _name(Path(config.dataset))
     source = {"kind": "tfds", "name": name, "dataset": config.dataset, "data_dir": str(folder)}
-    files = [files for shards in prepared.shards.values() for shard in shards if (files := RecordFile(folder / shard))]
-    items = _prepared_items(prepared, files)
-    feature = "image" if "image" in prepared.features else "text"
-    payloads = [prepared.example(payload)[feature] for payload in islice(chain.from_iterable(files), SAMPLED_IMAGES)]
-    contents = [payload for payload in payloads if isinstance(payload, bytes)]
-    if feature == "text":
-        size = sum(map(len, contents)) * len(items) // max(len(contents), 1)
-        shares, seed = _choose_splits(items, _shares_of_text(size, len(items)), "add texts")
-        description = f"{len(items):,} texts of {config.dataset}"
+    opened = open_source(config)
+    [feature], label = prepared.columns.inputs, prepared.columns.label
+
+    def payloads() -> Iterator[bytes]:
+        for piece in opened.pieces():
+            for rows in opened.read(piece):
+                yield from (value or b"" for value in rows.columns[feature].to_pylist())
+
+    contents = _contents(count, lambda: (entry_of(feature, payload) for payload in payloads()))
+    sample = list(islice(payloads(), SAMPLED_IMAGES))
+    if prepared.columns.columns[feature] == "text":
+        size = sum(map(len, sample)) * count // max(len(sample), 1)
+        shares, seed = _choose_splits(contents, _shares_of_text(size, count), "add texts")
+        description = f"{count:,} texts of {config.dataset}"
         return Guess("text", name, source, counts, description, shares, seed, bytes=size)
-    shares, seed = _choose_splits(items, SHARES, "add images")
-    shape, sizes = _shape(contents)
-    if "label" not in prepared.features:
-        raise _refuse(folder, f"{len(items):,} images of {config.dataset} without a class label")
-    classes = list(prepared.features["label"].classes or ())
-    description = f"{len(items):,} images of {len(classes)} classes in {config.dataset}"
+    shares, seed = _choose_splits(contents, SHARES, "add images")
+    shape, sizes = _shape(sample)
+    if label is None:
+        raise _refuse(folder, f"{count:,} images of {config.dataset} without a class label")
+    classes = list(prepared.classes(label) or ())
+    description = f"{count:,} images of {len(classes)} classes in {config.dataset}"
     return Guess("images", name, source, counts, description, shares, seed, shape, sizes, classes)
 
 
@@ -217,35 +222,37 @@ def _shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
     return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
 
 
-def _items(root: Path, names: list[str]) -> list[Item]:
-    """Return the files as items; of many files the name replaces the content hash, as any uniform hash does here."""
-    few = len(names) < FEW_EXAMPLES
-    return [Item(name, sha256((root / name).read_bytes()).hexdigest() if few else name) for name in names]
+def _contents(count: int, entries: Callable[[], Iterable[bytes]]) -> Hashes:
+    """Return a hash of the content of each example; of many their number serves, as any uniform hash does here.
+
+    `entries` returns the examples' input as it is in records.
+    """
+    if count >= FEW_EXAMPLES:
+        return digests([str(number).encode() for number in range(count)])[:, 0]
+    return digests(list(entries()))[:, 0]
 
 
-def _prepared_items(prepared: Prepared, files: list[RecordFile]) -> list[Item]:
-    if sum(map(len, files)) >= FEW_EXAMPLES:
-        return [Item("", str(number)) for number in range(sum(map(len, files)))]
-    return [
-        Item("", sha256(prepared.payload_content(payload) or b"").hexdigest()) for each in files for payload in each
-    ]
+def _file_contents(root: Path, names: list[str], name: str) -> Hashes:
+    return _contents(len(names), lambda: (entry_of(name, (root / path).read_bytes()) for path in names))
 
 
-def _choose_splits(
-    items: Sequence[Item], shares: Iterable[dict[str, float]], remedy: str
-) -> tuple[dict[str, float], int]:
+def entry_of(name: str, payload: bytes) -> bytes:
+    """Return the only input of an example as it is in records, whose hash decides the split."""
+    return values_of(join(*bytes_entry(name, pa.array([payload], pa.large_binary()))))[0]
+
+
+def _choose_splits(contents: Hashes, shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
     """Return the first of these shares, and a seed, with which no split is empty or, of few examples, too small."""
+    count = len(contents)
     for candidate in shares:
-        ends = bounds(candidate)
-        held_out = {
-            name: round(share * len(items)) if len(items) < FEW_EXAMPLES else 1 for name, share in candidate.items()
-        }
+        names, _ = bounds(candidate)
+        held_out = {name: round(share * count) if count < FEW_EXAMPLES else 1 for name, share in candidate.items()}
         least = {**held_out, "train": 1}
-        for seed in range(SEEDS if len(items) < FEW_EXAMPLES else 1):
-            prepared = Counter(split_of(item, ends, seed) for item in items)
-            if all(prepared[name] >= max(1, count) for name, count in least.items()):
+        for seed in range(SEEDS if count < FEW_EXAMPLES else 1):
+            filled = np.bincount(split_numbers(contents, candidate, seed), minlength=len(names))
+            if all(filled[names.index(name)] >= max(1, number) for name, number in least.items()):
                 return candidate, seed
-    raise Refused("PATH", f"{len(items)} examples", "train, validation and test need one each", remedy)
+    raise Refused("PATH", f"{count} examples", "train, validation and test need one each", remedy)
 
 
 def _files(root: Path) -> list[str]:

@@ -69,6 +69,16 @@ def normalized(payload: bytes) -> bytes:
         return _as_png(image, transparent)
 
 
+def as_png(payload: bytes) -> bytes:
+    """Return any image, the first frame of several, as a PNG that TensorFlow decodes as Pillow does.
+
+    Raises one of `BROKEN` for a broken image.
+    """
+    with Image.open(io.BytesIO(payload)) as image:
+        image.load()
+        return _as_png(image, image.has_transparency_data)
+
+
 def strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
     """Yield an image in strips of rows, each with the number of its first row."""
     rows = max(1, STRIP // image.width)

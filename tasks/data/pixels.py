@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from tasks.data.images import BROKEN, strips
-from tasks.data.sources import Unreadable
 
 PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 """Pillow modes whose values are pixels, unlike a palette's."""
 
-TINY = 4096
-"""Bytes of a file that is not opened only for its header."""
+
+class NotAnImage(ValueError):
+    """The reason why bytes are not an image that can be used."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,20 @@ class PixelSums:
     squares: list[int]
 
 
-def number_of_pixels(payload: object) -> int:
-    """Return the number of pixels that an image's header names; 0 of a tiny file, or where it cannot be read."""
-    if not isinstance(payload, bytes) or len(payload) <= TINY:
-        return 0
+def sums(payload: bytes, max_pixels: int) -> PixelSums:
+    """Decode an image and sum over its pixels; raises `NotAnImage` for a broken one, and one of too many pixels."""
     try:
         with Image.open(io.BytesIO(payload)) as image:
-            return image.width * image.height
-    except BROKEN:
-        return 0
-
-
-def sums(name: str, payload: object, max_pixels: int | None) -> PixelSums:
-    """Decode an image and sum over its pixels; raises `Unreadable` for a broken one, and one of too many pixels."""
-    try:
-        with Image.open(io.BytesIO(payload if isinstance(payload, bytes) else b"")) as image:
-            if max_pixels is not None and (count := image.width * image.height) > max_pixels:
+            if (count := image.width * image.height) > max_pixels:
                 shape = f"{image.width:,} x {image.height:,} = {count:,} pixels"
-                raise Unreadable(f"{name}: {shape}; records.max_pixels is {max_pixels:,}")
+                raise NotAnImage(f"{shape}; records.max_pixels is {max_pixels:,}")
             colours = "RGBA" if image.has_transparency_data else "RGB"
             return _sums(image, image.mode if image.mode in PIXEL_MODES else colours)
     except BROKEN as error:
+        if isinstance(error, NotAnImage):
+            raise
         saw = "not an image" if isinstance(error, UnidentifiedImageError) else f"not a whole image: {error}"
-        raise Unreadable(f"{name}: {saw}") from error
+        raise NotAnImage(saw) from error
 
 
 def _sums(image: Image.Image, mode: str) -> PixelSums:

@@ -1,22 +1,26 @@
-"""Random access to records by split and index, without TensorFlow."""
+"""Access to records by split and index; only `RecordsReader.tables` imports TensorFlow."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.data.features import KEY, Feature
+from tasks.data.features import KEY, Feature, of_role
 from tasks.data.tfrecord import Parsed, RecordFile, decode
 from tasks.errors import Failed, Refused
 
 SHARD = re.compile(r"(?P<name>\w+)-(?P<split>\w+)\.tfrecord-(?P<number>\d{5})-of-(?P<total>\d{5})")
+
+TABLE_BYTES = 8 << 20
+"""Bytes of examples in a table, about."""
 
 
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
@@ -49,9 +53,9 @@ class RecordsReader:
         """Return the example by feature: a list of bytes, int64 [k] or float32 [k]."""
         return decode(self.raw(split, index))
 
-    def sizes(self, split: str) -> NDArray[np.int64]:
-        """Return the size in bytes of each record of a split in its shard."""
-        return self._split(split).sizes()
+    def sizes(self, split: str, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+        """Return the size in bytes of each record [start, stop) of a split in its shard."""
+        return self._split(split).sizes(start, self.counts[split] if stop is None else stop)
 
     def key(self, split: str, index: int) -> str:
         """Return the example's key."""
@@ -62,6 +66,41 @@ class RecordsReader:
         """Yield the examples [start, stop) of a split, in stored order."""
         for index in range(start, self.counts[split] if stop is None else stop):
             yield self.example(split, index)
+
+    def single_input(self, kind: str) -> str | None:
+        """Return the name of the only input, where it is of this kind."""
+        inputs = of_role(self.features, "input")
+        [name] = inputs if len(inputs) == 1 else [None]
+        return name if name is not None and inputs[name].kind == kind else None
+
+    def tables(
+        self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the examples [start, stop) of a split in stored order, as tables of at most `rows` rows.
+
+        Columns are float32 (of arrays fixed-size lists), string, large_string, large_binary or int64, by the kind of
+        the feature. Tables of large examples have fewer rows, about `TABLE_BYTES`.
+        """
+        import tensorflow as tf
+
+        from tasks.data.tables import column_of, layout_of
+
+        features = {name: self.features[name] for name in names or self.features}
+        layout = {name: layout_of(feature) for name, feature in features.items()}
+        for first, last in self.groups(split, start, self.counts[split] if stop is None else stop, rows, TABLE_BYTES):
+            payloads = [self.raw(split, row) for row in range(first, last)]
+            parsed = tf.io.parse_example(payloads, layout)
+            yield pa.table({name: column_of(feature, parsed[name].numpy()) for name, feature in features.items()})
+
+    def groups(self, split: str, start: int, stop: int, rows: int, size: int) -> list[tuple[int, int]]:
+        """Return consecutive groups of the rows [start, stop), each of at most `rows` rows and `size` bytes, or one."""
+        groups = []
+        while start < stop:
+            read = np.cumsum(self.sizes(split, start, min(start + rows, stop)))
+            end = start + max(1, int(np.searchsorted(read, size, side="right")))
+            groups.append((start, end))
+            start = end
+        return groups
 
     def _split(self, split: str) -> _Split:
         if split not in self._splits:
@@ -93,8 +132,13 @@ class _Split:
         self._files: dict[int, RecordFile] = {}
         self.ends: NDArray[np.int64] = np.cumsum([len(offsets) - 1 for offsets in self._offsets])
 
-    def sizes(self) -> NDArray[np.int64]:
-        return np.concatenate([np.diff(offsets).astype(np.int64) for offsets in self._offsets])
+    def sizes(self, start: int, stop: int) -> NDArray[np.int64]:
+        begins = np.concatenate(([0], self.ends[:-1]))
+        parts = [
+            np.diff(offsets[max(start - begin, 0) : max(stop - begin, 0) + 1]).astype(np.int64)
+            for offsets, begin in zip(self._offsets, begins, strict=True)
+        ]
+        return np.concatenate(parts)
 
     def __getitem__(self, index: int) -> bytes:
         if not 0 <= index < self.ends[-1]:

@@ -1,235 +1,184 @@
-"""Conversion of raw data to records: TFRecord shards by split, an offset index, statistics and tfds metadata."""
+"""Conversion of raw data to records: TFRecord shards by split, an offset index, statistics and tfds metadata.
+
+Two passes, each over what the processes of the machine share: pieces of the source become sorted runs of checked rows,
+and runs become shards. Memory does not grow with the source.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig
-from tasks.data import tfds
-from tasks.data.ahead import examined
-from tasks.data.duplicates import Copy, Duplicates
-from tasks.data.duplicates import summary as summarize
-from tasks.data.features import KEY, KEY_FEATURE, Example, Feature
-from tasks.data.sources import Item, Skipped, Source, Unreadable, name_some, open_source
-from tasks.data.split import Shard, plan
-from tasks.data.statistics import ShardStatistics, merged, summary
-from tasks.data.tfrecord import Offsets, RecordFile, RecordWriter, encode
+from tasks.data import duplicates, tfds
+from tasks.data.features import Feature
+from tasks.data.merging import Merger, Runs, Shard, WrittenShard
+from tasks.data.sorting import NAMED, Run, Sorter
+from tasks.data.sources import Bad, Piece, Source, name_some, open_source
+from tasks.data.statistics import merged, summary
 from tasks.errors import Failed
 from tasks.store.files import canonical
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
-RECORDS_VERSION = 2
-RECORDS_LIBRARIES = ("numpy", "pillow")
+RECORDS_VERSION = 3
+RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")
 
+ALONE_BYTES = 8 << 20
+"""Bytes of a source that one process converts sooner than others begin."""
+MAX_CLASSES = 10_000
+"""Classes of a label at most."""
 HOPELESS = 1000
 """Number of bad examples over the budget after which no more are looked for."""
-
-REPORT_EVERY = 0.5
-"""Seconds between progress reports."""
-
-
-@dataclass(frozen=True)
-class WrittenShard:
-    """The result of a finished shard; stored in its sidecar, so that the next attempt can use the shard."""
-
-    plan: str
-    examples: int
-    bytes: int
-    bad: list[list[str]]
-    """[key, reason] of each unreadable example."""
-    statistics: dict[str, Any]
-    skipped: list[list[str]] = field(default_factory=list)
-    """[key, reason] of each example that the config skips."""
-    copies: list[Copy] = field(default_factory=list)
-    """The examples whose content occurs more than once in the source."""
 
 
 def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory: Path | None = None) -> Outcome:
     """Convert a source to records (contract 6).
 
-    Returns counts (`examples`, `bad`, `skipped` and `duplicates` where there are any, and each split; all examples of
-    the source are examples + bad + skipped, + duplicates where `records.duplicates` drops them), features by name as
-    `Feature.as_json`, and statistics by split and feature, and of `duplicates`.
+    Returns counts (`read`, `examples` that are written, `quarantined`, `filtered`, which sum to `read`; of the filtered
+    ones the `skipped` and `duplicates`; and each split), features by name as `Feature.as_json`, and statistics by split
+    and feature, and of `duplicates`.
 
     Raises:
-        Failed: there are more unreadable examples than `records.bad_budget`, a split without examples, or labels of
-            one class only, or the source changed while it was read.
+        Failed: there are more bad examples than `records.bad_budget`, a split without examples, labels of one class
+            only, or a key twice, or the source changed while it was read.
     """
     return convert(bench, source.name, open_source(source, memory), config)
 
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """Convert an open source; `name` is the prefix of the files."""
-    bench.staging.reserve(source.size())
-    before = source.fingerprint()
-    items = source.listing()
-    if len({item.key for item in items}) < len(items):
-        raise Failed("source", "a key occurs twice in the listing", "keys must be unique", "give each example its own")
-    features = {KEY: KEY_FEATURE, **source.features}
-    duplicates = Duplicates.of(items, config.duplicates)
-    shards = plan(items, config.splits, config.split_seed, config.shards, config.duplicates)
-    _refuse_empty(config.splits, [(shard.split, len(shard.items)) for shard in shards], len(duplicates.extra))
-
-    written: list[WrittenShard] = []
-    bad: list[list[str]] = []
-    done = 0
-    for shard in shards:
-        result = _adopted(bench, name, shard, duplicates)
-        if result is None:
-            report = partial(_report, bench, done, len(items), len(bad))
-            result = _write(bench, name, shard, source, features, duplicates, config.max_pixels, report)
-        written.append(result)
-        bad, done = bad + result.bad, done + len(shard.items)
-        bench.progress(done, len(items), "examples", bad=len(bad))
-        if len(bad) > config.bad_budget + HOPELESS:
-            break
-    skipped = sorted(entry for result in written for entry in result.skipped)
-    _refuse_bad(bad, config.bad_budget, len(items) - done)
-    source.check_skipped(skipped)
-
+    bench.staging.reserve(2 * source.size())  # the runs are dropped at the end
+    before, pieces = source.fingerprint(), source.pieces()
+    sorter = Sorter(source, config, bench.staging, _digest(before, pieces))
+    notes = _sort(bench, sorter, pieces, config)
+    source.check_skipped([Bad(*row) for note in notes for row in note.left_out])
     _refuse_changed(before, source.fingerprint())
-    splits = {
-        split: [result for shard, result in zip(shards, written, strict=True) if shard.split == split]
-        for split in config.splits
-    }
-    lengths = [(split, result.examples) for split, parts in splits.items() for result in parts]
-    _refuse_empty(config.splits, lengths, len(duplicates.extra))
-    statistics = {split: merged(result.statistics for result in parts) for split, parts in splits.items()}
-    _refuse_one_class(features, merged(statistics.values()))
 
-    sizes = {split: [(result.examples, result.bytes) for result in parts] for split, parts in splits.items()}
+    runs = Runs(bench.staging.root, notes, config.names)
+    duplicates.check_keys(runs)
+    features = _with_classes(sorter.features, notes)
+    copies = duplicates.find(runs, features, config.duplicates)
+    _refuse_empty(config, runs.counts, copies.examples)
+    merger = Merger(bench.staging, name, features, runs, copies.dropped)
+    shards = [Shard(split, number, config.shards) for split in runs.splits for number in range(config.shards)]
+    parts: dict[str, list[WrittenShard]] = {split: [] for split in runs.splits}
+    for shard, part in zip(shards, _merge(bench, merger, shards, runs), strict=True):
+        parts[shard.split].append(part)
+
+    counts = {split: sum(part.examples for part in of_split) for split, of_split in parts.items()}
+    _refuse_empty(config, counts, copies.examples)
+    states = {split: merged(features, (part.statistics for part in of_split)) for split, of_split in parts.items()}
+    _refuse_one_class(features, merged(features, states.values()))
+    sizes = {split: [(part.examples, part.bytes) for part in of_split] for split, of_split in parts.items()}
     for path, content in tfds.metadata(name, features, sizes).items():
         bench.staging.put(path, content)
-    counts = {split: sum(result.examples for result in parts) for split, parts in splits.items()}
-    examples = sum(counts.values())
-    copies = summarize((copy for result in written for copy in result.copies), config.duplicates)
-    nonzero = {name: count for name, count in (("skipped", len(skipped)), ("duplicates", copies["examples"])) if count}
     return Outcome(
-        counts={"examples": examples, "bad": len(bad), **nonzero, **counts},
-        features={name: feature.as_json() for name, feature in sorted(features.items())},
-        statistics={
-            "splits": {split: summary(features, state) for split, state in statistics.items()},
-            "bad": sorted(bad),
-            **({"skipped": skipped} if skipped else {}),
-            **({"duplicates": copies} if copies["examples"] else {}),
-            "metrics": {
-                "convert/examples": examples,
-                "convert/bad": len(bad),
-                **{f"convert/{name}": count for name, count in nonzero.items()},
-                **({"convert/label_conflicts": copies["label_conflicts"]} if copies["examples"] else {}),
-            },
-        },
+        counts={**_counts(notes, copies), **counts},
+        features={name: feature.as_json() for name, feature in features.items()},
+        statistics=_statistics(notes, copies, {split: summary(features, state) for split, state in states.items()}),
     )
 
 
-def _report(bench: Workbench, before: int, total: int, bad_before: int, number: int, bad: int) -> None:
-    bench.progress(before + number, total, "examples", bad=bad_before + bad)
+def _digest(fingerprint: list[tuple[str, str]], pieces: list[Piece]) -> str:
+    """Return a digest of what the runs are made of, by which those of an earlier attempt are recognised."""
+    return hashlib.sha256(canonical([fingerprint, [[piece.name, piece.bytes] for piece in pieces]])).hexdigest()
 
 
-def shard_name(name: str, shard: Shard) -> str:
-    """Return the file name of a shard, as in tensorflow-datasets."""
-    return f"{name}-{shard.split}.tfrecord-{shard.number:05d}-of-{shard.total:05d}"
+def _sort(bench: Workbench, sorter: Sorter, pieces: list[Piece], config: RecordsConfig) -> list[Run]:
+    """Sort all pieces; stop early where there are far too many bad rows."""
+    total, done, notes = sum(piece.bytes for piece in pieces), 0, list[Run]()
+    numbered = list(enumerate(pieces))
+    share = bench.share if total > ALONE_BYTES else map
+    for piece, note in zip(pieces, share(sorter.sort, numbered), strict=True):
+        notes.append(note)
+        done += piece.bytes
+        bad = sum(note.quarantined for note in notes)
+        bench.progress(done, total, "bytes", bad=bad)
+        if isinstance(config.bad_budget, int) and bad > config.bad_budget + HOPELESS:
+            break
+    _refuse_bad(notes, config.bad_budget, len(pieces) - len(notes))
+    return notes
 
 
-def _adopted(bench: Workbench, name: str, shard: Shard, duplicates: Duplicates) -> WrittenShard | None:
-    """Return the shard of an earlier attempt, if it was made of the same items with the same duplicates."""
-    path = shard_name(name, shard)
-    note = bench.staging.adopt(path)
-    if note is None or note["plan"] != _plan_digest(shard, duplicates):
-        return None
-    index = bench.staging.adopt(f"index/{path}.npy")
-    if index is None or index["plan"] != shard.digest:
-        _write_index(bench, path, RecordFile(bench.staging.root / path).offsets, shard)
-    return WrittenShard(**note)
+def _merge(bench: Workbench, merger: Merger, shards: list[Shard], runs: Runs) -> Iterator[WrittenShard]:
+    done, share = 0, bench.share if runs.bytes > ALONE_BYTES else map
+    for part in share(merger.write, shards):
+        done += part.examples
+        bench.progress(done, runs.total, "examples")
+        yield part
 
 
-def _write(
-    bench: Workbench,
-    name: str,
-    shard: Shard,
-    source: Source,
-    features: dict[str, Feature],
-    duplicates: Duplicates,
-    max_pixels: int,
-    progress: Callable[[int, int], None],
-) -> WrittenShard:
-    path = shard_name(name, shard)
-    statistics = ShardStatistics(features, max_pixels)
-    bad: list[list[str]] = []
-    skipped: list[list[str]] = []
-    copies: list[Copy] = []
-    reported = time.monotonic()
-
-    def read(item: Item) -> Example:
-        return {KEY: item.key.encode(), **source.read(item)}
-
-    with bench.staging.piece(path) as piece:
-        with RecordWriter(piece.path) as writer:
-            examples = examined(shard.items, read, statistics, bench.threads, max_pixels)
-            for number, (item, result) in enumerate(examples, start=1):
-                try:
-                    example, states = result()
-                    if not duplicates.drops(item):
-                        statistics.merge(states)
-                        writer.write(encode(example))
-                    if copy := duplicates.copy(item, shard.split, example, features):
-                        copies.append(copy)
-                except Skipped as reason:
-                    skipped.append([item.key, str(reason)])
-                except Unreadable as reason:
-                    bad.append([item.key, str(reason)])
-                if time.monotonic() - reported > REPORT_EVERY:
-                    reported = time.monotonic()
-                    progress(number, len(bad))
-        size = len(writer.offsets) - 1, int(writer.offsets[-1])
-        written = WrittenShard(_plan_digest(shard, duplicates), *size, bad, statistics.state, skipped, copies)
-        piece.note.update(vars(written))
-    _write_index(bench, path, writer.offsets, shard)
-    return written
+def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str, Feature]:
+    """Return the features by name, sorted, with the classes of the data where a label names none."""
+    found = sorted(set().union(*(note.classes for note in notes)))
+    named = {
+        name: replace(feature, classes=tuple(found)) if feature.kind == "label" and feature.classes is None else feature
+        for name, feature in sorted(features.items())
+    }
+    for name, feature in named.items():
+        if feature.kind == "label" and len(feature.classes or ()) > MAX_CLASSES:
+            saw, rule = f"{len(feature.classes or ()):,} classes", f"a label has at most {MAX_CLASSES:,}"
+            raise Failed(f"source.label {name}", saw, rule, "make it a target or an input, or group its values")
+    return named
 
 
-def _plan_digest(shard: Shard, duplicates: Duplicates) -> str:
-    """Return a digest of the shard's items, and of which of them are duplicates."""
-    copies = [item.key in duplicates.extra for item in shard.items if item.content in duplicates.contents]
-    return hashlib.sha256(canonical([shard.digest, copies])).hexdigest()
+def _counts(notes: list[Run], copies: duplicates.Copies) -> dict[str, int]:
+    """Return the counts of all rows; `read` is the sum of `examples`, `quarantined` and `filtered`."""
+    read, quarantined = sum(note.read for note in notes), sum(note.quarantined for note in notes)
+    dropped = sum(int(mask.sum()) for mask in copies.dropped.values())
+    skipped = sum(note.skipped for note in notes)
+    filtered = sum(note.filtered for note in notes) + skipped + dropped
+    nonzero = {name: count for name, count in (("skipped", skipped), ("duplicates", copies.examples)) if count}
+    written = read - quarantined - filtered
+    return {"read": read, "examples": written, "quarantined": quarantined, "filtered": filtered, **nonzero}
 
 
-def _write_index(bench: Workbench, path: str, offsets: Offsets, shard: Shard) -> None:
-    with bench.staging.piece(f"index/{path}.npy", plan=shard.digest) as piece, open(piece.path, "wb") as file:
-        np.save(file, offsets)
+def _statistics(notes: list[Run], copies: duplicates.Copies, splits: dict[str, Any]) -> dict[str, Any]:
+    """Return the statistics of the manifest."""
+    counts = _counts(notes, copies)
+    skipped = sorted(row for note in notes for row in note.left_out)
+    conflicts = {"convert/label_conflicts": copies.label_conflicts} if copies.examples else {}
+    return {
+        "splits": splits,
+        "quarantined": sorted(row for note in notes for row in note.bad)[:NAMED],
+        **({"skipped": skipped[:NAMED]} if skipped else {}),
+        **({"duplicates": copies.as_json()} if copies.examples else {}),
+        "metrics": {**{f"convert/{name}": count for name, count in counts.items()}, **conflicts},
+    }
 
 
-def _refuse_empty(splits: Mapping[str, float], lengths: list[tuple[str, int]], copies: int) -> None:
-    for split in splits:
-        if not sum(length for name, length in lengths if name == split):
-            raise Failed(
-                f"records.splits.{split}",
-                f"no example of {sum(length for _, length in lengths)}"
-                + (f", {copies} of them copies" if copies else ""),
-                "every split needs at least one",
-                f"raise its share (now {splits[split]:g}), add data or change records.split_seed",
-            )
+def _refuse_empty(config: RecordsConfig, counts: Mapping[str, int], copies: int) -> None:
+    for split in config.splits if isinstance(config.splits, dict) else config.names:
+        if counts[split]:
+            continue
+        saw = f"no example of {sum(counts.values())}" + (f", {copies} of them copies" if copies else "")
+        rule = "every split needs at least one"
+        if isinstance(config.splits, dict):
+            remedy = f"raise its share (now {config.splits[split]:g}), add data or change records.split_seed"
+            raise Failed(f"records.splits.{split}", saw, rule, remedy)
+        setting = "records.split_times" if config.splits == "time" else "records.official"
+        raise Failed(f"records.splits {config.splits}: {split}", saw, rule, f"add data, or change {setting}")
 
 
-def _refuse_bad(bad: list[list[str]], budget: int, unseen: int) -> None:
-    """Raise `Failed` for more unreadable examples than the budget; `unseen` were not looked at."""
-    if len(bad) > budget:
-        rest = f", and {unseen:,} were not looked at" if unseen else ""
+def _refuse_bad(notes: list[Run], budget: float, unseen: int) -> None:
+    """Raise `Failed` for more bad rows than the budget; `unseen` pieces were not looked at."""
+    count, read = sum(note.quarantined for note in notes), sum(note.read for note in notes)
+    allowed = budget if isinstance(budget, int) else int(budget * read)
+    if count > allowed:
+        bad = [Bad(*row) for note in notes for row in note.bad]
+        more = f" and {count - len(bad):,} more" if count > len(bad) else ""
+        rest = f", and {unseen:,} pieces of the source were not looked at" if unseen else ""
+        share = "" if isinstance(budget, int) else f" ({budget:g} of {read:,})"
         raise Failed(
             "records.bad_budget",
-            f"unreadable: {name_some(bad)}{rest}",
-            f"at most {budget} examples may be unreadable",
+            f"{count:,} bad: {name_some(bad)}{more}{rest}",
+            f"at most {allowed:,} examples may be bad{share}",
             "fix or remove them, or raise records.bad_budget",
         )
 
@@ -245,10 +194,8 @@ def _refuse_changed(before: list[tuple[str, str]], after: list[tuple[str, str]])
         )
 
 
-def _refuse_one_class(features: Mapping[str, Feature], statistics: Mapping[str, Any]) -> None:
+def _refuse_one_class(features: Mapping[str, Feature], states: Mapping[str, Any]) -> None:
     for name, feature in features.items():
-        if feature.kind == "label" and len(seen := statistics[name]["classes"]) < 2:
-            class_name = (feature.classes or ())[int(next(iter(seen)))]
-            raise Failed(
-                name, f"one class only, {class_name}", "labels need at least two", "add examples of another class"
-            )
+        if feature.kind == "label" and len(classes := states[name]["classes"]) < 2:
+            rule, remedy = "labels need at least two", "add examples of another class"
+            raise Failed(name, f"one class only, {next(iter(classes))}", rule, remedy)

@@ -1,81 +1,63 @@
-"""Assignment of examples to splits, shards and positions, by keyed hashes of each example alone.
+"""Assignment of examples to splits and places, by keyed hashes of each example alone.
 
-The split is a hash of the example's content, so that duplicates are in one split; the position is a hash of its key.
-An example keeps both when others are added. The order within a split does not depend on the number of shards.
+The split is a hash of the example's content, so that duplicates are in one split; the place is a hash of its key. An
+example keeps both when others are added. The order within a split does not depend on the number of shards.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import Literal
 
-from tasks.data.sources import Item
-from tasks.store.files import canonical
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.data.order import splitmix64
 
 SPACE = 2**64
 
 Handling = Literal["group", "drop", "keep"]
 """Values of `records.duplicates`."""
 
-
-@dataclass(frozen=True)
-class Shard:
-    """The items of a shard file, in order."""
-
-    split: str
-    number: int
-    total: int
-    items: tuple[Item, ...]
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over keys and contents in order, to recognise the shard file of an earlier attempt."""
-        return hashlib.sha256(canonical([[item.key, item.sha256, item.content] for item in self.items])).hexdigest()
+Hashes = NDArray[np.uint64]
+"""[n]."""
 
 
-def keyed_hash(text: str, seed: int, purpose: str) -> int:
-    """Return a uniform integer in [0, 2^64): keyed BLAKE2b of a text, with a seed below 2^63 and a purpose."""
-    digest = hashlib.blake2b(
-        text.encode(), digest_size=8, key=seed.to_bytes(8, "little"), person=purpose.encode()
-    ).digest()
-    return int.from_bytes(digest, "little")
+def digests(values: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Return the 128-bit BLAKE2b digest of each value, uint64 [n, 2]."""
+    joined = b"".join(hashlib.blake2b(value, digest_size=16).digest() for value in values)
+    return np.frombuffer(joined, "<u8").astype(np.uint64).reshape(-1, 2)
 
 
-def bounds(shares: Mapping[str, float]) -> list[tuple[int, str]]:
-    """Return the upper end of each split in the hash space, ascending, in order of name.
+def keyed(hashes: Hashes, seed: int, purpose: str) -> Hashes:
+    """Return uniform integers in [0, 2^64) from uniform ones, with a seed below 2^63 and a purpose."""
+    key = hashlib.blake2b(purpose.encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest()
+    return splitmix64(splitmix64(hashes ^ np.uint64(int.from_bytes(key, "little"))))
 
-    Digests do not depend on the order of a mapping, so neither may this. The last split ends at 2^64.
+
+def bounds(shares: Mapping[str, float]) -> tuple[list[str], list[int]]:
+    """Return the names of the splits, sorted, and the upper end of each in the hash space, the last one excepted.
+
+    Digests do not depend on the order of a mapping, so neither may this.
     """
     names = sorted(shares)
-    ends = [int(fsum(shares[name] for name in names[: index + 1]) * SPACE) for index in range(len(names))]
-    return list(zip([*ends[:-1], SPACE], names, strict=True))
+    return names, [int(fsum(shares[name] for name in names[: index + 1]) * SPACE) for index in range(len(names) - 1)]
 
 
-def split_of(item: Item, ends: list[tuple[int, str]], seed: int, duplicates: Handling = "group") -> str:
-    """Return the split of an item, given `bounds`: a hash of its group where it has one, else of its content.
-
-    With `duplicates="keep"` the key replaces the content.
-    """
-    alone = item.key if duplicates == "keep" else item.content
-    value = keyed_hash(alone if item.group is None else item.group, seed, "split")
-    return next(name for end, name in ends if value < end)
+def split_numbers(hashes: Hashes, shares: Mapping[str, float], seed: int) -> NDArray[np.int64]:
+    """Return the split of each example as its number among the sorted names."""
+    _, ends = bounds(shares)
+    values = keyed(hashes, seed, "split")
+    return np.sum([values >= np.uint64(min(end, SPACE - 1)) for end in ends], axis=0, dtype=np.int64)
 
 
-def plan(
-    items: Iterable[Item], shares: Mapping[str, float], seed: int, shards: int, duplicates: Handling = "group"
-) -> list[Shard]:
-    """Return every shard of every split, in order of split name and number; some may be empty."""
-    ends = bounds(shares)
-    items_by_shard: dict[tuple[str, int], list[tuple[int, str, Item]]] = {
-        (name, number): [] for _, name in ends for number in range(shards)
-    }
-    for item in items:
-        index = keyed_hash(item.key, seed, "place")
-        items_by_shard[split_of(item, ends, seed, duplicates), index * shards // SPACE].append((index, item.key, item))
-    return [
-        Shard(split, number, shards, tuple(item for _, _, item in sorted(of_shard, key=lambda entry: entry[:2])))
-        for (split, number), of_shard in items_by_shard.items()
-    ]
+def places(keys: Hashes, seed: int) -> Hashes:
+    """Return the place of each example in its split, from the hashes of the keys."""
+    return keyed(keys, seed, "place")
+
+
+def shard_bounds(shards: int) -> list[tuple[int, int]]:
+    """Return the places [start, stop) of each shard."""
+    return [(number * SPACE // shards, (number + 1) * SPACE // shards) for number in range(shards)]

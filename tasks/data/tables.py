@@ -1,48 +1,31 @@
-"""Reading rows of numbers from CSV files."""
+"""Parsed examples as arrow columns, by the kind of their feature."""
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import tensorflow as tf
 from numpy.typing import NDArray
 
-from tasks.errors import Failed
+from tasks.data.features import Feature
+from tasks.data.kinds import number
+
+STRINGS = {"key": pa.string(), "category": pa.string(), "text": pa.large_string()}
 
 
-def read_rows(path: Path, columns: list[str]) -> list[NDArray[np.float32]]:
-    """Read the rows of a CSV file, float32 [columns]: by the names in its header, or without one in the given order.
-
-    Raises:
-        Failed: a column is missing, a value is not a number, or the file is not UTF-8.
-    """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = [(number, line) for number, line in enumerate(csv.reader(file), 1) if line]
-    except (UnicodeDecodeError, csv.Error) as error:
-        rule = "a table is a UTF-8 file of comma-separated values"
-        raise Failed(str(path), str(error), rule, "check the file") from error
-    order = list(range(len(columns)))
-    if lines and not _number(lines[0][1][0]):
-        head = [name.strip() for name in lines.pop(0)[1]]
-        if missing := [name for name in columns if name not in head]:
-            raise Failed(str(path), f"no column {missing[0]}", f"the model reads {', '.join(columns)}", "add it")
-        order = [head.index(name) for name in columns]
-    if not lines:
-        raise Failed(str(path), "no rows", "a table holds a line of numbers for each example", "add some")
-    rows = []
-    for number, line in lines:
-        values = [line[index] if index < len(line) else "" for index in order]
-        if bad := [value for value in values if not _number(value)]:
-            raise Failed(f"{path}:{number}", repr(bad[0]), f"a row has {len(columns)} numbers", "fix that line")
-        rows.append(np.array(values, np.float32))
-    return rows
+def layout_of(feature: Feature) -> tf.io.FixedLenFeature:
+    """Return how TensorFlow parses a feature."""
+    if feature.kind == "number":
+        return tf.io.FixedLenFeature(feature.shape, tf.float32)
+    return tf.io.FixedLenFeature((), tf.int64 if feature.kind in ("label", "time") else tf.string)
 
 
-def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def column_of(feature: Feature, values: NDArray[Any]) -> pa.Array:
+    """Return parsed values as a column: of arrays of numbers fixed-size lists."""
+    if feature.kind == "number":
+        return number.array_of(feature, values.reshape(len(values), -1))
+    if feature.kind in ("label", "time"):
+        return pa.array(values.astype(np.int64))
+    return pa.array(list(values), pa.large_binary()).cast(STRINGS.get(feature.kind, pa.large_binary()))

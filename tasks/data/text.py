@@ -22,7 +22,6 @@ from tasks.errors import Failed
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
 
-TEXT = "text"
 TOKENIZER, LAYOUT = "tokenizer.json", "tokens.json"
 BYTES = 256
 
@@ -196,17 +195,19 @@ def document_of_targets(snapshot: SnapshotReader, split: str) -> NDArray[np.int6
 
 def raw_lengths(records: RecordsReader, split: str) -> NDArray[np.int64]:
     """Return the number of bytes of each document of a split, by record."""
-    return np.array([len(_raw(example)) for example in records.iterate(split)], dtype=np.int64)
+    name = text_feature(records)
+    return np.array([len(bytes(example[name][0])) for example in records.iterate(split)], dtype=np.int64)
 
 
 def raw_bytes(records: RecordsReader, split: str) -> bytes:
     """Return the concatenated documents of a split."""
-    return b"".join(_raw(example) for example in records.iterate(split))
+    name = text_feature(records)
+    return b"".join(bytes(example[name][0]) for example in records.iterate(split))
 
 
 def text_of(records: RecordsReader, split: str, index: int) -> str:
     """Return a document. Raises `Failed`, naming it, if it is not UTF-8."""
-    content = _raw(records.example(split, index))
+    content = bytes(records.example(split, index)[text_feature(records)][0])
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -220,8 +221,13 @@ def pin(threads: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
 
-def _raw(example: dict[str, Any]) -> bytes:
-    return bytes(example[TEXT][0])
+def text_feature(records: RecordsReader) -> str:
+    """Return the name of the only input; raises `Failed` where it is not a text."""
+    name = records.single_input("text")
+    if name is None:
+        saw = f"records of {', '.join(sorted(records.features))}"
+        raise Failed("snapshot.kind", saw, "tokens are made of one input, a text", "choose a source of text")
+    return name
 
 
 def _tokenizers() -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.data.features import Feature
+from tasks.data.kinds import kind_of
 from tasks.store.files import pretty
 
 FEATURES = "tensorflow_datasets.core.features"
@@ -44,23 +45,5 @@ def metadata(
 
 def _connector(feature: Feature) -> dict[str, Any]:
     """Return the tfds description of a feature; sizes are strings, as protobuf's JSON has 64-bit integers."""
-    shape = {"dimensions": [str(size) for size in feature.shape]}
-    match feature.kind:
-        case "image":
-            encoding = {"encodingFormat": feature.encoding} if feature.encoding else {}
-            return {
-                "pythonClassName": f"{FEATURES}.image_feature.Image",
-                "image": {"shape": shape, "dtype": feature.dtype, **encoding},
-            }
-        case "label":
-            return {
-                "pythonClassName": f"{FEATURES}.class_label_feature.ClassLabel",
-                "classLabel": {"numClasses": str(len(feature.classes or ()))},
-            }
-        case "bytes":
-            return {"pythonClassName": f"{FEATURES}.text_feature.Text", "text": {}}
-        case "number":
-            return {
-                "pythonClassName": f"{FEATURES}.tensor_feature.Tensor",
-                "tensor": {"shape": shape, "dtype": feature.dtype, "encoding": "none"},
-            }
+    connector = kind_of(feature).connector(feature)
+    return {**connector, "pythonClassName": f"{FEATURES}.{connector['pythonClassName']}"}

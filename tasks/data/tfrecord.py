@@ -1,7 +1,6 @@
-"""TFRecord files of `tf.train.Example`, written and read without TensorFlow.
+"""TFRecord files of `tf.train.Example`, read without TensorFlow; `tasks.data.encoding` writes them.
 
-A record is: length (uint64, little-endian), masked CRC-32C of the length, payload, masked CRC-32C of the payload. The
-features of an example are sorted by name, so that its bytes are a function of its values.
+A record is: length (uint64, little-endian), masked CRC-32C of the length, payload, masked CRC-32C of the payload.
 """
 
 from __future__ import annotations
@@ -9,135 +8,24 @@ from __future__ import annotations
 import mmap
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.features import Value
 from tasks.errors import Failed
 
 HEADER, FOOTER = 12, 4
-MAX_JOINED = 1 << 15
-"""Examples up to this many bytes are joined before they are written; larger payloads are not copied."""
 
 Offsets = NDArray[np.uint64]
 Parsed = dict[str, list[bytes] | NDArray[np.int64] | NDArray[np.float32]]
 
 
-# Writing
-
-
-def encode(example: Mapping[str, Value]) -> list[bytes]:
-    """Serialise a `tf.train.Example`; return its bytes in parts, to be written one after another.
-
-    bytes become a `bytes_list`, ints and integer arrays an `int64_list`, floats and float arrays a `float_list`. The
-    result equals protobuf's deterministic serialisation, except that protobuf sorts a name after its extensions.
-    """
-    parts: list[bytes] = [b""]
-    size = 0
-    for name in sorted(example):
-        kind, content = _list_of(example[name])
-        key = _name_field(name)
-        inner = len(content[0]) + len(content[1])
-        feature = 1 + len(_varint(inner)) + inner
-        entry = len(key) + 1 + len(_varint(feature)) + feature
-        head = b"\x0a" + _varint(entry) + key + b"\x12" + _varint(feature) + kind + _varint(inner) + content[0]
-        parts += (head, content[1])
-        size += len(head) + len(content[1])
-    parts[0] = b"\x0a" + _varint(size)
-    return parts
-
-
-class RecordWriter:
-    """Writes records to a file, as a context manager.
-
-    `offsets`: uint64 [n + 1], the offset of each record and the file's size; complete when the context ends.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by __exit__
-        self._ends = array("Q", [0])
-
-    def write(self, parts: list[bytes]) -> None:
-        """Append a record whose payload is the concatenation of these parts."""
-        size = sum(map(len, parts))
-        if size <= MAX_JOINED:
-            parts = [b"".join(parts)]
-        crc = 0
-        for part in parts:
-            crc = google_crc32c.extend(crc, part)
-        length = size.to_bytes(8, "little")
-        head = length + _masked(google_crc32c.value(length))
-        self._file.writelines((head, *parts, _masked(crc)))
-        self._ends.append(self._ends[-1] + HEADER + size + FOOTER)
-
-    @property
-    def offsets(self) -> Offsets:
-        return np.array(self._ends, dtype="<u8")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-
-def _list_of(value: Value) -> tuple[bytes, tuple[bytes, bytes]]:
-    """Return the tag of a `Feature`'s list, and the list's message as head and payload."""
-    if isinstance(value, bytes):
-        return b"\x0a", (b"\x0a" + _varint(len(value)), value)
-    if isinstance(value, int) and value >= 0:
-        number = _varint(value)
-        return b"\x1a", (b"\x0a" + _varint(len(number)), number)
-    numbers = np.asarray(value)
-    if numbers.dtype.kind in "iub":
-        tag, payload = b"\x1a", _pack(numbers.astype(np.int64).ravel())
-    elif numbers.dtype.kind == "f":
-        tag, payload = b"\x12", numbers.astype("<f4").tobytes()
-    else:
-        raise TypeError(f"a feature is bytes, integers or floats, not {numbers.dtype}")
-    return tag, (b"\x0a" + _varint(len(payload)) if payload else b"", payload)
-
-
-def _pack(numbers: NDArray[np.int64]) -> bytes:
-    """Encode integers as varints."""
-    groups = (numbers.view(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)) & np.uint64(127)
-    lengths = 10 - (groups[:, ::-1] != 0).argmax(axis=1)
-    lengths[numbers == 0] = 1
-    positions = np.arange(10)
-    octets = groups.astype(np.uint8) | np.where(positions < lengths[:, None] - 1, 128, 0).astype(np.uint8)
-    return octets[positions < lengths[:, None]].tobytes()
-
-
-@lru_cache(maxsize=1 << 16)
-def _varint(number: int) -> bytes:
-    octets = bytearray()
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
-
-
-@lru_cache(maxsize=1 << 12)
-def _name_field(name: str) -> bytes:
-    encoded = name.encode()
-    return b"\x0a" + _varint(len(encoded)) + encoded
-
-
-def _masked(crc: int) -> bytes:
+def masked(crc: int) -> bytes:
+    """Return the masked CRC-32C of the format."""
     return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-# Reading
 
 
 class RecordFile:
@@ -172,13 +60,13 @@ class RecordFile:
         if begin + HEADER + size + FOOTER != end:
             raise self._damage(begin, f"a frame of {HEADER + size + FOOTER} bytes, the index says {end - begin}")
         payload = self._bytes[begin + HEADER : end - FOOTER]
-        if _masked(google_crc32c.value(payload)) != self._bytes[end - FOOTER : end]:
+        if masked(google_crc32c.value(payload)) != self._bytes[end - FOOTER : end]:
             raise self._damage(begin, "a payload with another CRC-32C")
         return payload
 
     def _length(self, begin: int) -> int:
         head = self._bytes[begin : begin + HEADER]
-        if len(head) < HEADER or _masked(google_crc32c.value(head[:8])) != head[8:]:
+        if len(head) < HEADER or masked(google_crc32c.value(head[:8])) != head[8:]:
             raise self._damage(begin, "a header that is cut or has another CRC-32C")
         return int(struct.unpack("<Q", head[:8])[0])
 

@@ -32,7 +32,7 @@ def describe(artifact: Artifact) -> str:
     counts, metrics = manifest["counts"], artifact.metrics
     if artifact.kind == "records":
         shards = sum(1 for file in manifest["files"] if ".tfrecord-" in file["path"] and "/" not in file["path"])
-        bad = f", {counts['bad']:,} bad left out" if counts.get("bad") else ""
+        bad = f", {counts['quarantined']:,} quarantined" if counts.get("quarantined") else ""
         skipped = f", {counts['skipped']:,} skipped" if counts.get("skipped") else ""
         copies = ""
         if number := counts.get("duplicates"):

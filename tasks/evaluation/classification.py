@@ -16,7 +16,7 @@ from tasks.evaluation import pictures
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
-from tasks.models.features import classes, input_array
+from tasks.models.features import classes, input_arrays
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Judge:
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.names = classes(split.features)
-        self.inputs = input_array(split.features, split.arrays)
+        self.inputs = input_arrays(split.features, split.arrays)
         self.labels = np.asarray(split.arrays[LABEL])
         self.examples = len(self.labels)
         self.outputs = len(self.names)
@@ -149,9 +149,10 @@ class Judge:
             "reliability": pictures.reliability(predictions.confidence, predictions.correct, predictions.bins, title),
             "curves": pictures.curves(predictions.labels, predictions.probabilities, self.names, title),
         }
-        images = np.asarray(self.inputs[np.array([row["row"] for row in wrong], np.int64)])
-        if wrong and images.ndim == 4 and images.dtype == np.uint8:
-            drawn["most_wrong"] = pictures.most_wrong(images, wrong, f"{title}: most confidently wrong")
+        shown = self.inputs[np.array([row["row"] for row in wrong], np.int64)]
+        images = [values for values in shown.values() if values.ndim == 4 and values.dtype == np.uint8]
+        if wrong and images:
+            drawn["most_wrong"] = pictures.most_wrong(images[0], wrong, f"{title}: most confidently wrong")
         return drawn
 
     def show(self, call: Any) -> dict[str, Any]:

@@ -25,16 +25,13 @@ from tasks.errors import Failed
 from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
-from tasks.models.forward import Examples, max_batch_size
+from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
 """Threads that reduce a batch of outputs, each some of its rows: NumPy itself uses one thread."""
 
 Kept = dict[str, npt.NDArray]
 """What a task keeps of the outputs: small arrays by name, first axis the row."""
-
-Call = Callable[[npt.NDArray], npt.NDArray[np.float32]]
-"""A model in any form: a function from a batch of inputs to its outputs."""
 
 
 class Split:
@@ -79,14 +76,15 @@ class SnapshotSplit(Split):
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
-        from tasks.data.text import document_of_targets
+        from tasks.data.text import document_of_targets, text_feature
 
         reader = RecordsReader(self._records)
+        text = text_feature(reader)
         examples = list(reader.iterate(self.name))
         return Documents(
             document_of_targets(self._reader, self.name),
             [bytes(example["key"][0]).decode() for example in examples],
-            [bytes(example["text"][0]) for example in examples],
+            [bytes(example[text][0]) for example in examples],
         )
 
 
@@ -202,13 +200,13 @@ def run_model(
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, rows, size):
             progress(start, rows, "rows")
-            batch = np.ascontiguousarray(judge.inputs[start : start + size])
+            batch = judge.inputs[start : start + size]
             outputs = call(batch)
-            shares = range(0, len(batch), -(-len(batch) // THREADS))
+            shares = range(0, len(outputs), -(-len(outputs) // THREADS))
             parts = [outputs[at : at + shares.step] for at in shares]
             kept += pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts)
             if probe is not None and start < probe.rows:
-                expected = probe.call(batch[: probe.rows - start])
+                expected = probe.call({key: values[: probe.rows - start] for key, values in batch.items()})
                 extents.append(_largest(expected, name))
                 differences.append(float(np.abs(expected - outputs[: len(expected)]).max()))
     joined = {key: np.concatenate([each[key] for each in kept]) for key in kept[0]}

@@ -18,11 +18,12 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.data.text import Codec
-from tasks.evaluation.judging import Call, Kept, Split, quarters
+from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
-from tasks.models.features import TOKENS, Contexts, output_size
+from tasks.models.features import TOKENS, input_arrays, output_size
+from tasks.models.forward import Call
 
 MAX_LOGITS = 1 << 18
 """Logits whose exponentials are computed at once, so that they fit into the processor's cache."""
@@ -78,7 +79,7 @@ class Judge:
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
         self.tokens = split.arrays[TOKENS]
-        self.inputs = Contexts(self.tokens)
+        self.inputs = input_arrays(split.features, split.arrays)
         self.outputs = output_size(split.features)
         self.bos = int(split.features[TOKENS]["bos"])
         self.documents = split.documents()

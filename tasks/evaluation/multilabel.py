@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
-from tasks.evaluation.judging import Call, Kept, Split
+from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
-from tasks.models.features import input_array, targets
+from tasks.models.features import input_arrays, targets
+from tasks.models.forward import Call
 
 BINS = 20
 MANY = 12
@@ -80,7 +81,7 @@ class Judge:
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split
         self.names = targets(split.features)
-        self.inputs = input_array(split.features, split.arrays)
+        self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:]) > 0.5
         self.examples, self.outputs = self.truth.shape
 

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
-from tasks.evaluation.judging import Call, Kept, Split, quarters
+from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
-from tasks.models.features import input_array, targets
+from tasks.models.features import input_arrays, targets
+from tasks.models.forward import Call
 
 SAME = 0.05
 """Two forms of a model agree on a number where they differ by less than this share of its standard deviation."""
@@ -72,7 +73,7 @@ class Judge:
         self.split, self.config = split, config
         self.metrics = {**METRICS, "loss": Metric(LOSS[loss], mean)}
         self.names = targets(split.features)
-        self.inputs = input_array(split.features, split.arrays)
+        self.inputs = input_arrays(split.features, split.arrays)
         self.truth = np.asarray(split.arrays[TARGET][:], np.float64)
         self.examples, self.outputs = self.truth.shape
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tasks.data.text import Codec
-from tasks.evaluation.judging import Call
+from tasks.models.features import TOKENS
+from tasks.models.forward import Call
 
 SEED = 0
 
@@ -22,7 +23,7 @@ def sample(
     tokens = tokens or [codec.bos]
     prompt_length, random = len(tokens), np.random.default_rng(SEED)
     for _ in range(count):
-        logits = call(np.array([tokens[-block:]], np.int32))[0, -1].astype(np.float64)
+        logits = call({TOKENS: np.array([tokens[-block:]], np.int32)})[0, -1].astype(np.float64)
         chances = np.exp((logits - logits.max()) / temperature)
         token = int(np.searchsorted(np.cumsum(chances), random.random() * chances.sum(), side="right"))
         token = min(token, len(chances) - 1)

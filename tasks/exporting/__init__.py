@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     import keras
 
-    from tasks.exporting.run import Runner
+    from tasks.models.forward import Call
 
 EXPORT_VERSION = 4
 """Incremented when the same model and variants would give another export."""
@@ -51,7 +51,7 @@ class Format(Protocol):
     def write(self, model: keras.Model, parent: Path | None, target: Path) -> None:
         """Write the float model to `target`, from Keras or from the parent's file."""
 
-    def load(self, path: Path, threads: int) -> tuple[Runner, dict[str, Any]]:
+    def load(self, path: Path, threads: int) -> tuple[Call, dict[str, Any]]:
         """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`."""
         ...
 

@@ -111,7 +111,7 @@ for row in outputs:
         f"""\
 tokenizer = Tokenizer.from_file("transform/tokenizer.json")
 random = np.random.default_rng({SEED})
-tokens = inputs[0].tolist()
+tokens = inputs["tokens"][0].tolist()
 for _ in range({CONTINUATION}):  # continue the first text
     logits = outputs[0, -1].astype("f8") / {TEMPERATURE}  # sampling temperature
     probabilities = np.exp(logits - logits.max())
@@ -119,7 +119,7 @@ for _ in range({CONTINUATION}):  # continue the first text
     if token == $bos:  # the end of the document
         break
     tokens.append(token)
-    outputs = predict(np.array([tokens[-$block:]], np.int32))
+    outputs = predict({{"tokens": np.array([tokens[-$block:]], np.int32)}})
 print(tokenizer.decode([token for token in tokens if token != $bos]))
 """,
     ),

@@ -25,8 +25,9 @@ from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
 from tasks.exporting.transform import TASK, read_transform
-from tasks.models.features import TOKENS, input_array, model_input, targets
-from tasks.models.forward import predict
+from tasks.exporting.verify import INPUTS
+from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
+from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import ZIP_DATE, architecture, load
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
@@ -45,7 +46,7 @@ TIMEOUT = 600.0
 def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Variant], config: ExportConfig) -> Outcome:
     """Collect the accepted variants and verify that their outputs equal those of Keras.
 
-    Writes `<variant>/…`, `golden.npz` (`inputs` [n, *shape], `outputs` float32 of the Keras model), `transform/` and
+    Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras), `transform/` and
     `README.md`. Runs on one thread, so that the golden outputs do not depend on the machine's number of cores.
 
     Raises:
@@ -65,7 +66,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
             bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
         outputs = predict(load(model.path), inputs)
         with bench.staging.piece(GOLDEN) as piece:
-            write_arrays(piece.path, {"inputs": inputs, "outputs": outputs})
+            named = {f"{INPUTS}{name}": array for name, array in inputs.arrays.items()}
+            write_arrays(piece.path, {**named, "outputs": outputs})
         verified = verify_export()
     descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
     largest = float(np.abs(outputs).max())
@@ -84,8 +86,8 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
         descriptions,
         verified,
         read_transform(bench.staging.root),
-        model_input(snapshot.manifest["features"]),
-        inputs.shape,
+        model_inputs(snapshot.manifest["features"]),
+        {name: array.shape for name, array in inputs.arrays.items()},
         max(1.0, largest) * verdicts[SAVED_MODEL].limit,
         {package: version(package) for package in {format_of(name).PACKAGE for name in FORMATS}},
     )
@@ -112,12 +114,13 @@ def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def golden_inputs(snapshot: Snapshot, count: int) -> npt.NDArray:
+def golden_inputs(snapshot: Snapshot, count: int) -> Batch:
     """Return the first test inputs; of text the beginnings of a few rows, as outputs are large ([B, T, vocabulary])."""
     features = snapshot.manifest["features"]
-    examples = input_array(features, open_snapshot(snapshot.path).arrays(SPLIT))
-    inputs = np.asarray(examples[: min(count, GOLDEN_TEXTS) if TOKENS in features else count])
-    return np.ascontiguousarray(inputs[:, :GOLDEN_LENGTH] if TOKENS in features else inputs)
+    examples = input_arrays(features, open_snapshot(snapshot.path).arrays(SPLIT))
+    if TOKENS not in features:
+        return Batch(examples[:count])
+    return Batch({TOKENS: np.ascontiguousarray(examples[: min(count, GOLDEN_TEXTS)][TOKENS][:, :GOLDEN_LENGTH])})
 
 
 @contextmanager

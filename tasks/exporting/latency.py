@@ -11,13 +11,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tasks.artifacts import Snapshot, Variant
 from tasks.data import open_snapshot
 from tasks.exporting import LITERT, SAVED_MODEL
-from tasks.exporting.run import Runner, open_variant
-from tasks.models.features import TOKENS, input_array
+from tasks.exporting.run import open_variant
+from tasks.models.features import TOKENS, Arrays, input_arrays
+from tasks.models.forward import Call
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -48,20 +48,20 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
     runners = {name: open_variant(folders[name], formats[name]) for name in formats}
     runners[FLOAT_AGAIN] = open_variant(folders[LITERT], LITERT)
     features = snapshot.manifest["features"]
-    examples = input_array(features, open_snapshot(snapshot.path).arrays("test"))
+    examples = input_arrays(features, open_snapshot(snapshot.path).arrays("test"))
     batches = {}
     for done, size in enumerate(BATCHES):
         bench.progress(done, len(BATCHES), "batch sizes")
-        batch = np.resize(examples[:size], (size, *examples.shape[1:]))
+        batch = examples[np.arange(size) % len(examples)]
         if TOKENS in features:  # a position has an output for every token of the vocabulary
-            batch = np.ascontiguousarray(batch[:, : max(1, MAX_TOKENS // size)])
+            batch = {TOKENS: np.ascontiguousarray(batch[TOKENS][:, : max(1, MAX_TOKENS // size)])}
         batches[str(size)] = _compare(runners, batch)
     latency = {"threads": {LITERT: 1, SAVED_MODEL: bench.threads}, "batches": batches}
     bench.measure("latency", latency)
     return latency
 
 
-def _compare(runners: dict[str, Runner], batch: npt.NDArray) -> dict[str, Any]:
+def _compare(runners: dict[str, Call], batch: Arrays) -> dict[str, Any]:
     """Measure every runner once per round, starting with another one each time."""
     calls = {name: _calls(runner, batch) for name, runner in runners.items()}
     names = list(runners)
@@ -82,7 +82,7 @@ def _compare(runners: dict[str, Runner], batch: npt.NDArray) -> dict[str, Any]:
     }
 
 
-def _calls(runner: Runner, batch: npt.NDArray) -> int:
+def _calls(runner: Call, batch: Arrays) -> int:
     """Return the number of calls that take `MIN_SECONDS`; the runner is warm afterwards."""
     calls = 1
     while _time(runner, batch, calls) * calls < MIN_SECONDS:
@@ -90,7 +90,7 @@ def _calls(runner: Runner, batch: npt.NDArray) -> int:
     return calls
 
 
-def _time(runner: Runner, batch: npt.NDArray, calls: int) -> float:
+def _time(runner: Call, batch: Arrays, calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):
         runner(batch)

@@ -30,35 +30,40 @@ def load(path: Path, threads: int) -> tuple[LiteRT, dict[str, Any]]:
 
 
 class LiteRT:
-    """Runs a `.tflite` file, without TensorFlow, on batches [B, *shape]."""
+    """Runs a `.tflite` file, without TensorFlow, on batches by name, each [B, *shape]."""
 
     def __init__(self, path: Path, threads: int) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         self._interpreter = Interpreter(str(path), num_threads=threads)
-        self._input = self._interpreter.get_input_details()[0]
-        self._output = self._interpreter.get_output_details()[0]
-        self._shape: tuple[int, ...] = ()
+        runner = self._interpreter.get_signature_runner(SIGNATURE)
+        self._inputs, self._outputs = runner.get_input_details(), runner.get_output_details()
+        self._shapes: dict[str, tuple[int, ...]] = {}
 
     @property
     def interface(self) -> dict[str, Any]:
         """The names of the signatures; shape and dtype of inputs and outputs by name."""
-        signatures = self._interpreter.get_signature_list()
-        (name,), (output,) = (signatures[SIGNATURE][side] for side in ("inputs", "outputs"))
-        described = [
-            [[int(size) for size in details["shape_signature"]], details["dtype"].__name__]
-            for details in (self._input, self._output)
-        ]
-        return {"signatures": sorted(signatures), "inputs": {name: described[0]}, "outputs": {output: described[1]}}
+        described = {
+            side: {
+                name: [[int(size) for size in details["shape_signature"]], details["dtype"].__name__]
+                for name, details in tensors.items()
+            }
+            for side, tensors in (("inputs", self._inputs), ("outputs", self._outputs))
+        }
+        return {"signatures": sorted(self._interpreter.get_signature_list()), **described}
 
     def __call__(self, batch: Any) -> Any:
-        if batch.shape != self._shape:
-            self._interpreter.resize_tensor_input(self._input["index"], batch.shape)
+        shapes = {name: array.shape for name, array in batch.items()}
+        if shapes != self._shapes:
+            for name, shape in shapes.items():
+                self._interpreter.resize_tensor_input(self._inputs[name]["index"], shape)
             self._interpreter.allocate_tensors()
-            self._shape = batch.shape
-        self._interpreter.set_tensor(self._input["index"], batch)
+            self._shapes = shapes
+        for name, array in batch.items():
+            self._interpreter.set_tensor(self._inputs[name]["index"], array)
         self._interpreter.invoke()
-        return self._interpreter.get_tensor(self._output["index"])
+        (output,) = self._outputs.values()
+        return self._interpreter.get_tensor(output["index"])
 
 
 README = """\
@@ -66,13 +71,16 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 model = Interpreter("$file", num_threads=1)
-entry, result = model.get_input_details()[0]["index"], model.get_output_details()[0]["index"]
+details = model.get_signature_runner("serving_default").get_input_details()
+result = model.get_output_details()[0]["index"]
 
 
 def predict(inputs):
-    model.resize_tensor_input(entry, inputs.shape)
+    for name, array in inputs.items():
+        model.resize_tensor_input(details[name]["index"], array.shape)
     model.allocate_tensors()
-    model.set_tensor(entry, inputs)
+    for name, array in inputs.items():
+        model.set_tensor(details[name]["index"], array)
     model.invoke()
     return model.get_tensor(result)
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.data.snapshots.tokens import lineage
-from tasks.evaluation.judging import Call, Documents, Judge, Split, make_judge, run_model
+from tasks.evaluation.judging import Documents, Judge, Split, make_judge, run_model
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
+from tasks.models.forward import Call
 
 EVALUATE_CONFIG = EvaluateConfig()
 

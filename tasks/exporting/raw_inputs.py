@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.data.images import prepare, read
-from tasks.data.tables import read_rows
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
 from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
+from tasks.exporting.csv_rows import read_rows
 from tasks.exporting.raw import TextSplit, predictions_of_texts
-from tasks.exporting.run import Runner
 from tasks.exporting.transform import codec
-from tasks.models.forward import predict_batches
+from tasks.models.forward import Batch, Call, predict_batches
 
 COLOURS = {1: ("grey", "L"), 3: ("RGB", "RGB")}
 """Colour and Pillow mode by the number of channels."""
@@ -31,7 +30,7 @@ Rows = list[dict[str, Any]]
 class RawInputs:
     """The raw files of a kind of snapshot."""
 
-    predict: Callable[[str, Path, dict[str, Any], Runner], Rows]
+    predict: Callable[[str, Path, dict[str, Any], Call], Rows]
     """From a file's name, the export's folder, its transform and the model to predictions."""
 
     title: str
@@ -56,13 +55,13 @@ class RawInputs:
     """Makes `inputs` from a raw file."""
 
 
-def _image(name: str, export: Path, transform: dict[str, Any], run: Runner) -> Rows:
+def _image(name: str, export: Path, transform: dict[str, Any], run: Call) -> Rows:
     pixels = prepare(read(Path(name)), transform, name)
-    return [_row(name, predict_batches(run, pixels[None])[0], transform)]
+    return [_row(name, predict_batches(run, Batch({"image": pixels[None]}))[0], transform)]
 
 
-def _table(name: str, export: Path, transform: dict[str, Any], run: Runner) -> Rows:
-    outputs = predict_batches(run, np.stack(read_rows(Path(name), transform["columns"])))
+def _table(name: str, export: Path, transform: dict[str, Any], run: Call) -> Rows:
+    outputs = predict_batches(run, Batch({"numbers": np.stack(read_rows(Path(name), transform["columns"]))}))
     names = [f"{name}:{number}" if len(outputs) > 1 else name for number in range(1, len(outputs) + 1)]
     return [_row(*row, transform) for row in zip(names, outputs, strict=True)]
 
@@ -73,7 +72,7 @@ def _row(name: str, outputs: npt.NDArray[np.float32], transform: dict[str, Any])
     return {"input": name, **row(outputs.astype(np.float64), transform)}
 
 
-def _text(name: str, export: Path, transform: dict[str, Any], run: Runner) -> Rows:
+def _text(name: str, export: Path, transform: dict[str, Any], run: Call) -> Rows:
     content = Path(name).read_bytes()
     try:
         text = content.decode()
@@ -114,7 +113,7 @@ if image.mode.startswith("I"):  # 16 bits
 white = Image.new("RGBA", image.size, "white")
 image = Image.alpha_composite(white, image.convert("RGBA")).convert("$mode")
 image = image.resize(($width, $height), Image.Resampling.BILINEAR)
-inputs = np.asarray(image, np.uint8).reshape(1, $height, $width, $channels)
+inputs = {"image": np.asarray(image, np.uint8).reshape(1, $height, $width, $channels)}
 """,
     ),
     "table": RawInputs(
@@ -129,7 +128,7 @@ inputs = np.asarray(image, np.uint8).reshape(1, $height, $width, $channels)
 columns = json.load(open("transform/table.json", "rb"))["columns"]
 with open("example.csv", newline="", encoding="utf-8-sig") as file:  # its first line has the names of the columns
     rows = [[float(row[name]) for name in columns] for row in csv.DictReader(file)]
-inputs = np.array(rows, np.float32)
+inputs = {"numbers": np.array(rows, np.float32)}
 """,
     ),
     "tokens": RawInputs(
@@ -143,7 +142,7 @@ inputs = np.array(rows, np.float32)
         ("from tokenizers import Tokenizer",),
         """\
 encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # any text
-inputs = np.array([[$bos, *encoding.ids]], np.int32)
+inputs = {"tokens": np.array([[$bos, *encoding.ids]], np.int32)}
 """,
     ),
 }

@@ -36,7 +36,7 @@ VARIANT = """\
 ```python
 $imports$code
 golden = np.load("golden.npz")
-inputs = golden["inputs"]
+inputs = {name.removeprefix("inputs/"): golden[name] for name in golden.files if name != "outputs"}
 outputs = predict(inputs)
 assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
 
@@ -62,8 +62,8 @@ def write(
     variants: list[dict[str, Any]],
     verified: dict[str, Any],
     transform: dict[str, Any],
-    source: Input,
-    golden: tuple[int, ...],
+    sources: list[Input],
+    golden: dict[str, tuple[int, ...]],
     tolerance: float,
     versions: dict[str, str],
 ) -> str:
@@ -73,13 +73,13 @@ def write(
         variants: contents of their `variant.json`.
         verified: the results of `verify`, by variant name.
         transform: the transform of the export, as `read_transform` returns it.
-        source: the model's input.
-        golden: shape of the golden inputs.
+        sources: the model's inputs.
+        golden: shapes of the golden inputs by name.
         tolerance: largest difference of a float variant's outputs; of lower precision, three times the measured one.
         versions: of the packages that run the formats.
     """
     answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
-    fields = _fields(transform, source) | raw.fields(transform)
+    fields = _fields(transform, sources) | raw.fields(transform)
     answer = Template(answers.code).substitute(fields)
     metric = variants[0]["against_float"]["metric"]
     head = Template(HEAD).substitute(
@@ -87,7 +87,7 @@ def write(
         inputs=Template(raw.about).substitute(fields),
         metric=metric.replace("_", " "),
         rows="\n".join(_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants),
-        golden=raw.golden.format(*golden),
+        golden=raw.golden.format(*next(iter(golden.values()))),
     )
     sections = [
         Template(VARIANT).substitute(
@@ -115,12 +115,12 @@ def write(
     return "\n".join([head, *sections])
 
 
-def _fields(transform: dict[str, Any], source: Input) -> dict[str, Any]:
+def _fields(transform: dict[str, Any], sources: list[Input]) -> dict[str, Any]:
     """Return the fields of the descriptions and of the code that are of no one kind of input."""
     names = transform.get("targets") or transform.get("classes") or []
     return {
         **transform,
-        "input": source.name,
+        "input": sources[0].name,
         "output": OUTPUT,
         "count": len(names),
         "names": ", ".join(names),

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from tasks.exporting import LITERT, SAVED_MODEL, format_of
-
-Runner = Callable[[npt.NDArray], npt.NDArray[np.float32]]
-"""From [B, *shape] in the input's dtype to float32 outputs [B, classes], for any B."""
+from tasks.models.forward import Call
 
 
-def open_variant(folder: Path, format_name: str, threads: int = 1) -> Runner:
+def open_variant(folder: Path, format_name: str, threads: int = 1) -> Call:
     """Load the variant in `folder`; `format_name` is its format.
 
     `threads` applies to LiteRT; a SavedModel uses the threads of the process (`tasks.processes.threads.pin`).
@@ -24,7 +18,7 @@ def open_variant(folder: Path, format_name: str, threads: int = 1) -> Runner:
     return call
 
 
-def float_model(export: Path) -> Runner:
+def float_model(export: Path) -> Call:
     """Load the float model of an export: LiteRT where there is one, as it starts faster."""
     format_name = LITERT if (export / LITERT).is_dir() else SAVED_MODEL
     return open_variant(export / format_name, format_name)

@@ -29,20 +29,20 @@ FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
 def write(model: keras.Model, parent: Path | None, target: Path) -> None:
     """Write `model` as a SavedModel into the folder `target`.
 
-    Both signatures take the model's one input by its name ([B, *shape], any B) and return float32
-    `logits` [B, classes].
+    Both signatures take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
     """
     import tensorflow as tf
 
-    source = model.inputs[0]
-    spec = tf.TensorSpec(source.shape, source.dtype, name=source.name)
+    names = [source.name for source in model.inputs]
+    specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in model.inputs]
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
 
-    def serve(batch: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {OUTPUT: model(batch, training=False)}
+    def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        by_name = inputs[0] if len(names) == 1 else dict(zip(names, inputs, strict=True))
+        return {OUTPUT: model(by_name, training=False)}
 
-    module.serve = tf.function(serve, [spec], autograph=False)
+    module.serve = tf.function(serve, specs, autograph=False)
     concrete = module.serve.get_concrete_function()
     tf.saved_model.save(module, str(target), signatures=dict.fromkeys(SIGNATURES, concrete))
     # It holds a random uuid; nothing that loads a SavedModel needs it.
@@ -58,7 +58,7 @@ def load(path: Path, threads: int) -> tuple[SavedModel, dict[str, Any]]:
 
 
 class SavedModel:
-    """Runs the default signature of a SavedModel on batches [B, *shape]."""
+    """Runs the default signature of a SavedModel on batches by name, each [B, *shape]."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -67,7 +67,6 @@ class SavedModel:
         # The signature does not keep the variables alive; the loaded object does.
         self._loaded = tf.saved_model.load(str(path))
         self._signature = self._loaded.signatures["serving_default"]
-        (self._input,) = self._signature.structured_input_signature[1]
 
     @property
     def interface(self) -> dict[str, Any]:
@@ -80,7 +79,7 @@ class SavedModel:
         return {"signatures": sorted(self._loaded.signatures), **described}
 
     def __call__(self, batch: Any) -> Any:
-        (output,) = self._signature(**{self._input: self._constant(batch)}).values()
+        (output,) = self._signature(**{name: self._constant(array) for name, array in batch.items()}).values()
         return output.numpy()
 
 
@@ -143,6 +142,7 @@ model = tf.saved_model.load("$file")  # keep it: its variables live as long as i
 
 
 def predict(inputs):
-    return model.signatures["serving_default"]($input=tf.constant(inputs))["$output"].numpy()
+    inputs = {name: tf.constant(array) for name, array in inputs.items()}
+    return model.signatures["serving_default"](**inputs)["$output"].numpy()
 
 """

@@ -20,6 +20,8 @@ from typing import Any
 OWN_PACKAGES = ("tasks", "flows", "infra")
 HIDDEN = ("keras", "tf_keras")
 THREADS = 1
+INPUTS = "inputs/"
+"""Prefix of the golden inputs' names."""
 
 
 def main(export: Path, modules: list[str], packages: list[str]) -> None:
@@ -38,17 +40,22 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
     gc.enable()
     sys.stdin.read()
     with np.load(export / "golden.npz") as golden:
-        inputs, outputs = golden["inputs"], golden["outputs"]
+        inputs = {name.removeprefix(INPUTS): golden[name] for name in golden.files if name.startswith(INPUTS)}
+        outputs = golden["outputs"]
     results = {}
     for path in sorted(export.glob("*/variant.json")):
         variant = json.loads(path.read_bytes())
         run, interface = formats[variant["format"]].load(path.parent / variant["file"], THREADS)
         differences, agreements = [], []
-        for size, length in shapes(inputs, outputs):
+        for size, length in shapes(outputs):
             examples, expected = inputs, outputs
             if length is not None:
-                examples, expected = np.ascontiguousarray(inputs[:, :length]), outputs[:, :length]
-            batches = [examples[start : start + size] for start in range(0, len(examples), size)]
+                examples = {name: np.ascontiguousarray(array[:, :length]) for name, array in inputs.items()}
+                expected = outputs[:, :length]
+            batches = [
+                {name: array[start : start + size] for name, array in examples.items()}
+                for start in range(0, len(outputs), size)
+            ]
             actual = np.concatenate([run(batch) for batch in batches])
             assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (actual.shape, actual.dtype)
             differences.append(float(np.abs(actual.astype("f8") - expected).max()))
@@ -60,11 +67,11 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
     print(json.dumps(results))
 
 
-def shapes(inputs: Any, outputs: Any) -> list[tuple[int, int | None]]:
+def shapes(outputs: Any) -> list[tuple[int, int | None]]:
     """Return pairs of batch size and length; outputs at a position must not depend on later tokens."""
-    sizes: list[tuple[int, int | None]] = [(len(inputs), None), (3, None), (1, None)]
+    sizes: list[tuple[int, int | None]] = [(len(outputs), None), (3, None), (1, None)]
     if outputs.ndim == 3:
-        sizes += [(len(inputs), inputs.shape[1] // 2), (1, 1)]
+        sizes += [(len(outputs), outputs.shape[1] // 2), (1, 1)]
     return sizes
 
 

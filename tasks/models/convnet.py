@@ -8,7 +8,7 @@ import keras
 
 from tasks.config import ConvnetModel
 from tasks.errors import Failed
-from tasks.models.features import model_input
+from tasks.models.features import single_input
 from tasks.models.layers import conv, dense, dropout, head, input_layer
 
 
@@ -20,7 +20,7 @@ def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Mo
     Raises:
         Failed: the input is not an image, or too small for that many blocks.
     """
-    feature = model_input(features)
+    feature = single_input(features)
     if len(feature.shape) != 3:
         raise Failed("model.kind", f"convnet on shape {list(feature.shape)}", "a convnet reads images", "use kind: mlp")
     max_blocks = config.most_blocks(*feature.shape[:2])

@@ -9,59 +9,87 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.task import LABEL, TARGET
+from tasks.config.task import LABEL, TARGET, WEIGHT
 from tasks.errors import Failed
 
 TOKENS = "tokens"
 
 
+Arrays = dict[str, NDArray[Any]]
+"""A batch of a model's inputs by name, first axis the example."""
+
+WIDENED = {"uint16": "int32", "uint32": "int32"}
+"""The dtype of a model's input where no runtime has that of the snapshot."""
+
+
 @dataclass(frozen=True)
 class Input:
-    """The feature that is a model's input; `shape` and `dtype` are those of one example."""
+    """A feature that is a model's input; `shape` and `dtype` are those of one example."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     statistics: tuple[list[float], list[float]] | None = None
     """Mean and variance of each value over the train split; None where the snapshot has none."""
+    sizes: tuple[int, ...] = ()
+    """Of ids, the number of different ones in each position; of tokens one number, that of the vocabulary."""
 
 
-class Contexts:
-    """Rows of tokens as a language model's inputs: int32 [rows, block], without the last token, a target only."""
+class InputArrays:
+    """The inputs of a split by row: indexed by rows, it reads those of every input."""
 
-    def __init__(self, tokens: Any) -> None:
-        self._tokens = tokens
-        self.shape = (len(tokens), tokens.shape[1] - 1)
+    def __init__(self, inputs: list[Input], arrays: Mapping[str, Any]) -> None:
+        self.inputs = {each.name: each for each in inputs}
+        self._arrays = {name: arrays[name] for name in self.inputs}
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(next(iter(self._arrays.values())))
 
-    def __getitem__(self, rows: Any, /) -> NDArray[np.int32]:
-        return np.asarray(self._tokens[rows])[..., :-1].astype(np.int32)
+    def __getitem__(self, rows: Any, /) -> Arrays:
+        return {name: self._read(name, rows) for name in self.inputs}
+
+    def _read(self, name: str, rows: Any) -> NDArray[Any]:
+        values = np.asarray(self._arrays[name][rows])
+        if name == TOKENS:  # the last token is a target only
+            values = values[..., :-1]
+        return np.ascontiguousarray(values, dtype=self.inputs[name].dtype)
 
 
-def model_input(features: dict[str, Any]) -> Input:
-    """Return the one feature that is neither label nor target.
+def model_inputs(features: dict[str, Any]) -> list[Input]:
+    """Return the features that are neither label, target nor weight, in order of name.
 
     Raises:
-        Failed: there are several, or none.
+        Failed: there are none.
     """
-    names = sorted(set(features) - {LABEL, TARGET})
-    if len(names) != 1:
-        rule = "a model reads one feature besides label or target"
-        raise Failed("features", names, rule, "choose another snapshot")
-    feature = features[names[0]]
+    names = sorted(set(features) - {LABEL, TARGET, WEIGHT})
+    if not names:
+        raise Failed("features", ", ".join(features), "a model reads at least one input", "choose another snapshot")
+    return [_input(name, features[name]) for name in names]
+
+
+def single_input(features: dict[str, Any]) -> Input:
+    """Return the only input; raises `Failed` where there are several."""
+    inputs = model_inputs(features)
+    if len(inputs) > 1:
+        names = ", ".join(each.name for each in inputs)
+        raise Failed("features", names, "this architecture reads one input", "use model.kind mlp, or fewer columns")
+    return inputs[0]
+
+
+def _input(name: str, feature: dict[str, Any]) -> Input:
     shape = tuple(feature["shape"])
-    if names[0] == TOKENS:
+    if name == TOKENS:
         return Input(TOKENS, (shape[0] - 1,), "int32")
     statistics = (feature["mean"], feature["variance"]) if "mean" in feature else None
-    return Input(names[0], shape, feature["dtype"], statistics)
+    sizes = tuple(feature["sizes"]) if "sizes" in feature else ()
+    if "vocabulary" in feature:
+        sizes = (feature["vocabulary"],)
+    return Input(name, shape, WIDENED.get(feature["dtype"], feature["dtype"]), statistics, sizes)
 
 
-def input_array(features: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
-    """Return the model's inputs of a split, [N, *shape], from its arrays by feature name."""
-    array = arrays[model_input(features).name]
-    return Contexts(array) if TOKENS in features else array
+def input_arrays(features: dict[str, Any], arrays: Mapping[str, Any]) -> InputArrays:
+    """Return the model's inputs of a split from its arrays by feature name."""
+    return InputArrays(model_inputs(features), arrays)
 
 
 def output_size(features: dict[str, Any]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from tasks.models.features import Arrays
 
 if TYPE_CHECKING:
     import keras
@@ -17,14 +19,15 @@ MAX_OUTPUTS = 1 << 23
 
 
 class Examples(Protocol):
-    """An array of examples, or a lazy one of which only the indexed rows are read."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+    """Inputs by row, of which only the indexed ones are read."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: Any, /) -> Any: ...
+    def __getitem__(self, rows: Any, /) -> Arrays: ...
+
+
+Call = Callable[[Arrays], npt.NDArray[np.float32]]
+"""A model in any form: a function from a batch of inputs by name to float32 outputs."""
 
 
 def max_batch_size(values: int) -> int:
@@ -33,35 +36,45 @@ def max_batch_size(values: int) -> int:
 
 
 def predict(model: keras.Model, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
-    """Run the model in inference mode on all examples, batch by batch.
-
-    Args:
-        examples: [N, *shape] of the model's one input; a memory map is read a batch at a time.
-
-    Returns:
-        float32 [N, classes].
-    """
+    """Run the model in inference mode on all examples, batch by batch; return float32 [N, classes]."""
     return predict_batches(inference_function(model), examples, batch_size)
 
 
-def inference_function(model: keras.Model) -> Callable[[npt.NDArray], npt.NDArray[np.float32]]:
+def inference_function(model: keras.Model) -> Call:
     """Return the model in inference mode as one compiled function on arrays of any batch size and length."""
     import tensorflow as tf
 
-    source = model.inputs[0]
-    signature = [tf.TensorSpec(source.shape, source.dtype, name=source.name)]
-    compiled = tf.function(lambda batch: model(batch, training=False), input_signature=signature, autograph=False)
+    signature = {source.name: tf.TensorSpec(source.shape, source.dtype) for source in model.inputs}
+    compiled = tf.function(
+        lambda batch: model(arguments(model, batch), training=False), input_signature=[signature], autograph=False
+    )
 
-    def call(batch: npt.NDArray) -> npt.NDArray[np.float32]:
-        outputs: npt.NDArray[np.float32] = compiled(tf.constant(batch)).numpy()
+    def call(batch: Arrays) -> npt.NDArray[np.float32]:
+        outputs: npt.NDArray[np.float32] = compiled({name: tf.constant(array) for name, array in batch.items()}).numpy()
         return outputs
 
     return call
 
 
-def predict_batches(
-    call: Callable[[npt.NDArray], npt.NDArray[np.float32]], examples: Examples, batch_size: int = BATCH
-) -> npt.NDArray[np.float32]:
+def arguments(model: keras.Model, batch: Mapping[str, Any]) -> Any:
+    """Return the inputs of a model from tensors by name: the only one, or all by name."""
+    names = [source.name for source in model.inputs]
+    return batch[names[0]] if len(names) == 1 else {name: batch[name] for name in names}
+
+
+def predict_batches(call: Call, examples: Examples, batch_size: int = BATCH) -> npt.NDArray[np.float32]:
     """Apply `call` to batches of at most `batch_size` examples and concatenate its outputs."""
-    starts = range(0, len(examples), batch_size)
-    return np.concatenate([call(np.ascontiguousarray(examples[start : start + batch_size])) for start in starts])
+    return np.concatenate([call(examples[at : at + batch_size]) for at in range(0, len(examples), batch_size)])
+
+
+class Batch:
+    """Inputs in memory as `Examples`."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __getitem__(self, rows: Any, /) -> Arrays:
+        return {name: np.ascontiguousarray(array[rows]) for name, array in self.arrays.items()}

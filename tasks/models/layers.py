@@ -6,9 +6,15 @@ import hashlib
 from typing import Any
 
 import keras
+from keras import ops
 
 from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.models.features import Input, classes, targets
+
+EMBEDDING_STDDEV = 0.05
+"""Initial standard deviation of the vectors of ids."""
+PADDING = 0
+"""The id of positions after the end of a text."""
 
 
 def layer_seed(seed: int, name: str) -> int:
@@ -24,10 +30,34 @@ def input_layer(feature: Input) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     inputs = keras.Input(feature.shape, dtype=feature.dtype, name=feature.name)
     if feature.statistics is not None:
         mean, variance = feature.statistics
-        return inputs, keras.layers.Normalization(mean=mean, variance=variance, name="rescale")(inputs)
+        return inputs, keras.layers.Normalization(mean=mean, variance=variance, name=f"{feature.name}_rescale")(inputs)
     is_image = feature.dtype == "uint8"
-    rescale = keras.layers.Rescaling(*((1 / 127.5, -1.0) if is_image else (1.0, 0.0)), name="rescale")
+    rescale = keras.layers.Rescaling(*((1 / 127.5, -1.0) if is_image else (1.0, 0.0)), name=f"{feature.name}_rescale")
     return inputs, rescale(inputs)
+
+
+def encoded(feature: Input, embedding: int, seed: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """Create an input [B, *shape]; return it, and its values as a vector [B, n].
+
+    Ids become vectors of size `embedding`, and of a text (padded with 0) the mean of its tokens' vectors.
+    """
+    name = feature.name
+    if not feature.sizes:
+        inputs, x = input_layer(feature)
+        return inputs, keras.layers.Flatten(name=f"{name}_flat")(x)
+    inputs = keras.Input(feature.shape, dtype=feature.dtype, name=name)
+    initializer = keras.initializers.RandomNormal(stddev=EMBEDDING_STDDEV, seed=layer_seed(seed, f"{name}_embedding"))
+    vectors = keras.layers.Embedding(
+        sum(feature.sizes), embedding, embeddings_initializer=initializer, name=f"{name}_embedding"
+    )
+    if len(feature.sizes) == feature.shape[0]:  # ids of columns, which share a table one after another
+        offsets = [-sum(feature.sizes[:column]) for column in range(len(feature.sizes))]
+        # Subtracted: Keras makes a sum with a vector a BiasAdd, which LiteRT does not have for integers.
+        rows = ops.subtract(inputs, ops.array(offsets, "int32"))
+        return inputs, keras.layers.Flatten(name=f"{name}_flat")(vectors(rows))
+    present = ops.expand_dims(ops.cast(ops.not_equal(inputs, PADDING), "float32"), -1)
+    total = ops.sum(ops.cast(vectors(inputs), "float32") * present, axis=1)
+    return inputs, total / ops.maximum(ops.sum(present, axis=1), 1.0)
 
 
 def conv(filters: int, name: str, seed: int) -> keras.layers.Layer:
@@ -69,3 +99,12 @@ def logits(classes: int, seed: int) -> keras.layers.Layer:
     """Create the output layer, float32 under any dtype policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
     initializer = keras.initializers.GlorotUniform(layer_seed(seed, "logits"))
     return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name="logits")
+
+
+def name_operations(model: keras.Model) -> keras.Model:
+    """Rename the operations by their order: Keras numbers them by process, and `model.keras` contains the names."""
+    layers = {layer.name for layer in model.layers}
+    unnamed = [operation for operation in model.operations if operation.name not in layers]
+    for number, operation in enumerate(unnamed):
+        operation.name = f"op{number:03d}_{type(operation).__name__.lower()}"
+    return model

@@ -17,7 +17,7 @@ from keras import ops
 
 from tasks.config import TransformerModel
 from tasks.errors import Failed
-from tasks.models.layers import layer_seed
+from tasks.models.layers import layer_seed, name_operations
 
 TOKENS = "tokens"
 EPSILON = 1e-6
@@ -109,15 +109,6 @@ def dense(units: int, width: int, name: str, seed: int) -> keras.layers.Layer:
 def norm(name: str) -> keras.layers.Layer:
     """Create a root-mean-square norm over the last axis, with a learned scale."""
     return keras.layers.RMSNormalization(epsilon=EPSILON, name=name)
-
-
-def name_operations(model: keras.Model) -> keras.Model:
-    """Rename the operations by their order: Keras numbers them by process, and `model.keras` contains the names."""
-    layers = {layer.name for layer in model.layers}
-    unnamed = [operation for operation in model.operations if operation.name not in layers]
-    for number, operation in enumerate(unnamed):
-        operation.name = f"op{number:03d}_{type(operation).__name__.lower()}"
-    return model
 
 
 def _as_float32(x: keras.KerasTensor) -> keras.KerasTensor:

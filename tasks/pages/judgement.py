@@ -16,7 +16,7 @@ from tasks.data import open_snapshot
 from tasks.data.text import Codec, document_of_targets
 from tasks.display.words import span
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.models.features import TOKENS, model_input
+from tasks.models.features import TOKENS, model_inputs
 from tasks.pages.facts import Facts
 
 PICTURES = {
@@ -182,14 +182,16 @@ def furthest(facts: Facts) -> dict[str, Any]:
 def _content(snapshot: Path, row: int) -> dict[str, str]:
     """Return a test example as an image, or as text with its numbers by name."""
     reader = open_snapshot(snapshot)
-    feature = model_input(reader.features)
-    value = np.asarray(reader.arrays("test")[feature.name][row])
-    if value.ndim == 3 and value.dtype == np.uint8:
-        buffer = io.BytesIO()
-        Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
-        return {"image": _uri(buffer.getvalue())}
-    names = reader.features[feature.name].get("names") or [f"#{number}" for number in range(value.size)]
-    numbers = [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
+    values = {each.name: np.asarray(reader.arrays("test")[each.name][row]) for each in model_inputs(reader.features)}
+    for value in values.values():
+        if value.ndim == 3 and value.dtype == np.uint8:
+            buffer = io.BytesIO()
+            Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
+            return {"image": _uri(buffer.getvalue())}
+    numbers = []
+    for feature, value in values.items():
+        names = reader.features[feature].get("names") or [f"{feature} {number}" for number in range(value.size)]
+        numbers += [f"{name} {number:.4g}" for name, number in zip(names, value.ravel(), strict=False)]
     return {
         "text": ", ".join(numbers[:NUMBERS]) + (f" and {len(numbers) - NUMBERS} more" if len(numbers) > NUMBERS else "")
     }

@@ -167,7 +167,10 @@ def data(facts: Facts) -> dict[str, Any]:
 def _left_out(records: Artifact) -> list[dict[str, Any]]:
     """Return the examples of the source that are in no split, by key, with the reason."""
     statistics = records.manifest["statistics"]
-    reasons = [("skipped (source.undecodable: skip)", "skipped"), ("bad (within records.bad_budget)", "bad")]
+    reasons = [
+        ("skipped (source.undecodable: skip)", "skipped"),
+        ("quarantined (within records.bad_budget)", "quarantined"),
+    ]
     return [
         {"what": what, "count": len(rows), "rows": rows[:LISTED], "more": max(len(rows) - LISTED, 0)}
         for what, name in reasons

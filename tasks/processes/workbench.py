@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tasks.artifacts import Outcome
+from tasks.processes.pool import in_processes
 from tasks.store.staging import Staging
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BEAT = 2.0
 """Seconds between the messages by which a process of a gang shows that it is not frozen."""
@@ -65,6 +69,10 @@ class Workbench:
 
     hosts: tuple[str, ...] = ("localhost",)
     """The name of each one's host, by rank."""
+
+    def share(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield `work(item)` of each item in order, computed by as many forked processes as there are threads."""
+        return in_processes(work, items, self.threads)
 
 
 __all__ = ["Journal", "Outcome", "Silence", "Workbench"]

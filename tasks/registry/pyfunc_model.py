@@ -20,17 +20,21 @@ class ExportedModel(PythonModel):
         folder = pathlib.Path(context.artifacts["export"])
         self._loaded = tf.saved_model.load(str(folder / "saved_model" / "saved_model"))
         self._serve = self._loaded.signatures["serving_default"]
-        self._input, spec = next(iter(self._serve.structured_input_signature[1].items()))
-        self._dtype = spec.dtype.as_numpy_dtype
+        specs = self._serve.structured_input_signature[1]
+        self._dtypes = {name: spec.dtype.as_numpy_dtype for name, spec in specs.items()}
 
     _skip_type_hint_validation = True  # arrays are checked by the signature; MLflow would advise other type hints
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
-        """Return the model's outputs for a batch: float32 logits [batch, classes] for a classifier."""
+        """Return the model's outputs for a batch: float32 logits [batch, classes] for a classifier.
+
+        The batch is an array where the model has one input, else a mapping of arrays by the name of the input.
+        """
         import tensorflow as tf
 
-        batch = tf.constant(np.asarray(model_input, self._dtype))
-        return next(iter(self._serve(**{self._input: batch}).values())).numpy()
+        given = model_input if isinstance(model_input, dict) else dict.fromkeys(self._dtypes, model_input)
+        batch = {name: tf.constant(np.asarray(given[name], dtype)) for name, dtype in self._dtypes.items()}
+        return next(iter(self._serve(**batch).values())).numpy()
 
 
 set_model(ExportedModel())

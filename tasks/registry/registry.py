@@ -182,11 +182,18 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     """Log the export as a pyfunc model of the MLflow run, and return its new version. Imports no TensorFlow."""
     mlflow.set_tracking_uri(uri)
     golden = np.load(export / "golden.npz")
-    inputs, outputs = golden["inputs"], golden["outputs"]
+    inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
+    names = inputs if len(inputs) > 1 else [None]  # an array alone has no name
     signature = ModelSignature(
-        inputs=Schema([TensorSpec(inputs.dtype, (-1, *inputs.shape[1:]))]),
-        outputs=Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]),
+        inputs=Schema(
+            [
+                TensorSpec(array.dtype, (-1, *array.shape[1:]), name)
+                for name, array in zip(names, inputs.values(), strict=True)
+            ]
+        ),
+        outputs=Schema([TensorSpec(golden["outputs"].dtype, (-1, *golden["outputs"].shape[1:]))]),
     )
+    example = {name: array[:2] for name, array in inputs.items()}
     versions = packages()
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     with mlflow.start_run(run_id=mlflow_id):
@@ -197,7 +204,7 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts={"export": str(export)},
             signature=signature,
-            input_example=inputs[:2],
+            input_example=example if len(example) > 1 else next(iter(example.values())),
             validate_serving_input=False,  # the export was verified in a fresh process
             pip_requirements=[f"{package}=={versions[package]}" for package in ("mlflow", "numpy", "tensorflow")],
         )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED, NOT_IDENTITY, IsPath, Name, Section
-from tasks.config.sources.columns import Text
+from tasks.config.sources.columns import ColumnsSource, ColumnType, Text
 
 
 class SklearnSource(Section):
@@ -30,8 +30,8 @@ class SklearnSource(Section):
     each, and how far the disease had gone a year later."""
 
 
-class TfdsSource(Section):
-    """A data set of tensorflow-datasets, read from where it is prepared (as TFRecord)."""
+class TfdsSource(ColumnsSource):
+    """A data set of tensorflow-datasets, read from where it is prepared (as TFRecord or ArrayRecord)."""
 
     noun: ClassVar[str | None] = None
     listed: ClassVar[str] = "files"
@@ -50,16 +50,12 @@ class TfdsSource(Section):
     ~/tensorflow_datasets."""
 
     splits: Annotated[tuple[Text, ...], LISTED, Field(min_length=1)] | None = None
-    """Which of its splits are read; all examples are then split again, by `records.splits`. Default: all of them."""
+    """Which of its splits are read; they are split again by `records.splits`, unless that is `official`. Default: all
+    of them."""
 
-    key: Text | None = None
-    """The feature that is each example's key; default: its split and its position in it, `train/0000007`."""
-
-    label: Text | None = None
-    """The feature that is the label; default: the only class label there is."""
-
-    group: Text | None = None
-    """The feature whose value keeps examples in one split (a patient, a writer); default: none."""
+    columns: dict[Text, ColumnType] = {}
+    """Type of each feature, a nested one by its path (`objects/name`). Default: the only image, or else the only text,
+    or else all numbers; the only class label is `label`, and what a role names is read as it is needed."""
 
     module: Annotated[Text | None, NOT_IDENTITY, IsPath(".py")] = None
     """The Python module that registers the builder for `download`: the path of a file `.py`, relative to the preset, or

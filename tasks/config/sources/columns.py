@@ -54,6 +54,9 @@ class ColumnsSource(Section):
     group: Text | None = None
     """The column whose value keeps examples in one split (a patient, a writer)."""
 
+    split: Text | None = None
+    """The column, of type `category`, with the split of each example, for `records.splits: official`."""
+
     time: Text | None = None
     """The column, of type `time`, by which `records.splits` separates earlier from later examples."""
 
@@ -67,8 +70,9 @@ class ColumnsSource(Section):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The role of each column that is not an input: key, label, target, weight, group or time."""
-        single = {"key": self.key, "label": self.label, "weight": self.weight, "group": self.group, "time": self.time}
+        """The role of each column that is not an input: key, label, target, weight, group, split or time."""
+        single = {"key": self.key, "label": self.label, "weight": self.weight, "group": self.group}
+        single |= {"split": self.split, "time": self.time}
         roles = {name: role for role, name in single.items() if name is not None}
         return {**roles, **dict.fromkeys(self.targets, "target")}
 
@@ -79,10 +83,21 @@ class ColumnsSource(Section):
 
     @model_validator(mode="after")
     def roles_fit(self) -> ColumnsSource:
+        if not self.columns:  # of a source that has types of its own: they are checked with it
+            return self
         given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
-        given += [("time", self.time), *(("targets", name) for name in self.targets)]
-        wanted = {"label": ("category",), "targets": ("number",), "weight": ("number",), "time": ("time",)}
-        wanted |= {"key": ("category", "text", "number"), "group": ("category", "text", "number")}
+        given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
+        wanted: dict[str, tuple[str, ...]] = {
+            "label": ("category",),
+            "targets": ("number",),
+            "weight": ("number",),
+            "time": ("time",),
+        }
+        wanted |= {
+            "split": ("category",),
+            "key": ("category", "text", "number"),
+            "group": ("category", "text", "number"),
+        }
         seen: dict[str, str] = {}
         for role, name in given:
             if name is None:

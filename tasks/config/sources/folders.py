@@ -30,12 +30,19 @@ class TextFilesSource(Section):
     exclude: Annotated[tuple[Text, ...], LISTED] = ("site-packages", "dist-packages", "test", "tests", "__pycache__")
     """Names of folders and files that are left out at any depth."""
 
+    example: Literal["file", "line", "paragraph"] = "file"
+    """What an example is: a file, or each of its lines or paragraphs, which blank lines separate."""
+
+    class_folders: bool = False
+    """Whether the first folder below the source's is the class of its files."""
+
     undecodable: Literal["error", "skip"] = "error"
-    """Handling of a file that is not UTF-8: it ends the run, or is left out, counted and named."""
+    """Handling of a text that is not UTF-8: it ends the run, or is left out, counted and named."""
 
 
 class ImageFolderSource(Section):
-    """A folder for each class with its JPEG and PNG files, kept as they are; an example's key is its path."""
+    """A folder for each class with its images: JPEG and PNG are kept as they are, GIF (the first frame), WebP and BMP
+    become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"
     listed: ClassVar[str] = "files"
@@ -51,7 +58,10 @@ class ImageFolderSource(Section):
     not."""
 
     glob: Text = "**/*"
-    """Which files below the folder, of those that end in .jpg, .jpeg or .png in upper or lower case."""
+    """Which files below the folder, of those with the ending of an image (.jpg, .jpeg, .png, .gif, .webp, .bmp)."""
 
     exclude: Annotated[tuple[Text, ...], LISTED] = ()
     """Names of folders and files that are left out at any depth."""
+
+    split_folders: bool = False
+    """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""

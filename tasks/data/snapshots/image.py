@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Outcome, Records
 from tasks.config import ImageSnapshot
 from tasks.data.arrays import ArrayWriter
-from tasks.data.features import Feature
+from tasks.data.features import Feature, of_role
 from tasks.data.images import decode, is_normal, normalized, prepare
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
@@ -46,6 +46,8 @@ class Column:
     classes: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     """Names of a target's values."""
+    made_of: tuple[str, ...] = ()
+    """The features of the records that it is made of."""
 
     def as_json(self) -> dict[str, Any]:
         column_json: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
@@ -81,19 +83,18 @@ def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
 
 
 def columns_of(features: dict[str, Feature], config: ImageSnapshot) -> dict[str, Column]:
-    """Return the columns of the snapshot; raises `Failed` where the records have no images."""
-    if (image := features.get("image")) is None or image.kind != "image":
-        raise Failed(
-            "snapshot.kind",
-            config.kind,
-            f"needs a feature image, the records have {', '.join(features)}",
-            "choose a source of images",
-        )
-    columns = {"image": Column("uint8", (config.height, config.width, config.channels))}
-    if (label := features.get("label")) is not None:
-        columns["label"] = Column("int64", (), label.classes)
-    if (target := features.get("target")) is not None and "label" not in columns:
-        columns["target"] = Column("float32", target.shape, names=target.classes)
+    """Return the columns of the snapshot; raises `Failed` where the only input of the records is not an image."""
+    inputs = of_role(features, "input")
+    if [feature.kind for feature in inputs.values()] != ["image"]:
+        rule = f"needs one input, an image, and the records have {', '.join(features)}"
+        raise Failed("snapshot.kind", config.kind, rule, "choose a source of images, or snapshot.kind table")
+    columns = {"image": Column("uint8", (config.height, config.width, config.channels), made_of=tuple(inputs))}
+    for name, label in of_role(features, "label").items():
+        columns["label"] = Column("int64", (), label.classes, made_of=(name,))
+    if targets := tuple(of_role(features, "target")):
+        columns["target"] = Column("float32", (len(targets),), names=targets, made_of=targets)
+    for name in of_role(features, "weight"):
+        columns["weight"] = Column("float32", (), made_of=(name,))
     return columns
 
 
@@ -154,7 +155,7 @@ def preprocessed(
     parallel = decoders(reader, part.split, threads)
     size = max(1, min(BATCH, BATCH_BYTES // sum(int(np.prod(column.shape)) for column in columns.values())))
     dataset = (
-        tf.data.Dataset.from_tensor_slices(groups_of(reader.sizes(part.split), part))
+        tf.data.Dataset.from_tensor_slices(groups_of(reader, part))
         .map(traced(fetch))
         .map(traced(lambda payloads: _examine(_parse(payloads, columns))))
         .unbatch()
@@ -174,20 +175,15 @@ def preprocessed(
         raise (errors[0] if errors else _first_bad_example(reader, columns, config, part, done, error)) from error
 
 
-def groups_of(sizes: NDArray[np.int64], part: Part) -> NDArray[np.int64]:
+def groups_of(reader: RecordsReader, part: Part) -> NDArray[np.int64]:
     """Return the rows [start, stop) of each group of records that are read together, int64 [groups, 2]."""
-    groups, start = [], part.start
-    while start < part.stop:
-        read = np.cumsum(sizes[start : min(start + BATCH, part.stop)])
-        stop = start + max(1, int(np.searchsorted(read, READ_BYTES, side="right")))
-        groups.append((start, stop))
-        start = stop
-    return np.array(groups, np.int64).reshape(-1, 2)
+    return np.array(reader.groups(part.split, part.start, part.stop, BATCH, READ_BYTES), np.int64).reshape(-1, 2)
 
 
 def decoders(reader: RecordsReader, split: str, threads: int) -> int:
     """Return the number of images that are decoded at the same time: at most `threads`, and `PIXELS` or one image."""
-    shapes = reader.manifest["statistics"]["splits"].get(split, {}).get("image", {}).get("shapes", {})
+    image = reader.single_input("image")
+    shapes = reader.manifest["statistics"]["splits"].get(split, {}).get(image, {}).get("shapes", {})
     largest = max((int(np.prod([int(size) for size in shape.split("x")[:2]])) for shape in shapes), default=1)
     return max(1, min(threads, PIXELS // largest))
 
@@ -195,10 +191,17 @@ def decoders(reader: RecordsReader, split: str, threads: int) -> int:
 def _parse(payloads: tf.Tensor, columns: dict[str, Column]) -> dict[str, tf.Tensor]:
     import tensorflow as tf
 
-    stored = {"image": tf.string, "label": tf.int64, "target": tf.float32}
-    shapes = {name: list(column.shape) if name == "target" else [] for name, column in columns.items()}
-    parsed = {name: tf.io.FixedLenFeature(shapes[name], stored[name]) for name in columns}
-    return dict(tf.io.parse_example(payloads, parsed))
+    stored = {"image": tf.string, "label": tf.int64}
+    layout = {
+        feature: tf.io.FixedLenFeature([], stored.get(name, tf.float32))
+        for name, column in columns.items()
+        for feature in column.made_of
+    }
+    parsed = tf.io.parse_example(payloads, layout)
+    values = {name: [parsed[feature] for feature in column.made_of] for name, column in columns.items()}
+    return {
+        name: tf.stack(of, axis=1) if columns[name].shape and name != "image" else of[0] for name, of in values.items()
+    }
 
 
 def _examine(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -243,12 +246,12 @@ def _first_bad_example(
     for row in range(start, part.stop):
         example = reader.example(part.split, row)
         try:
-            values = {name: int(np.prod(column.shape)) if name == "target" else 1 for name, column in columns.items()}
-            if any(len(example.get(name, ())) != count for name, count in values.items()):
+            if any(len(example.get(feature, ())) != 1 for column in columns.values() for feature in column.made_of):
                 saw, rule = f"not one value for each of {', '.join(columns)}", "every record must have them"
                 return Failed(reader.key(part.split, row), saw, rule, "convert again")
             if "image" in columns:
-                prepare(bytes(example["image"][0]), transform(columns, config), reader.key(part.split, row))
-        except Failed as column_json:
-            return column_json
+                [image] = columns["image"].made_of
+                prepare(bytes(example[image][0]), transform(columns, config), reader.key(part.split, row))
+        except Failed as failure:
+            return failure
     return Failed(f"{reader.path} {part.split}", error.message, "the pipeline must run", "run again")

@@ -19,7 +19,7 @@ from tasks.data.arrays import ArrayWriter
 from tasks.data.order import permutation
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, parts_of, write_array
-from tasks.data.text import LAYOUT, TEXT, TOKENIZER, Codec, fit, layout, pin, text_of
+from tasks.data.text import LAYOUT, TOKENIZER, Codec, fit, layout, pin, text_feature, text_of
 from tasks.errors import Failed
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -52,9 +52,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     """
     pin(bench.threads)
     reader = RecordsReader(records.path)
-    if (text := reader.features.get(TEXT)) is None or text.kind != "bytes":
-        saw = f"records of {', '.join(sorted(reader.features))}"
-        raise Failed("snapshot.kind", saw, "tokens are made of a feature text", "choose a source of text")
+    text_feature(reader)
     bench.staging.reserve(records.bytes)  # 2 bytes for a token of about 3, written twice
     codec, fitted_sample = _fit_tokenizer(bench, reader, config)
     bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))

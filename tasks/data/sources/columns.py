@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tasks.config.sources import ColumnsSource
 from tasks.config.sources.columns import shape_of
-from tasks.data.features import DTYPES, Feature, Kind
+from tasks.data.features import DTYPES, OTHER, Feature, Kind
 from tasks.errors import Refused
 
 IMAGE_SHAPE = (-1, -1, -1)
@@ -14,16 +14,18 @@ KINDS: dict[str, Kind] = {"category": "category", "text": "text", "image": "imag
 
 
 def features_of(config: ColumnsSource) -> dict[str, Feature]:
-    """Return the features by column, without the key and ignored columns."""
+    """Return the features by column, without ignored columns."""
     features: dict[str, Feature] = {}
     for name, column_type in config.columns.items():
         role = config.roles.get(name, "input")
-        if column_type == "ignore" or role == "key":
+        if column_type == "ignore":
             continue
         kind = KINDS.get(column_type, "number")
         shape = shape_of(column_type) if kind == "number" else IMAGE_SHAPE if kind == "image" else ()
         if role == "label":
-            features[name] = Feature("label", DTYPES["label"], role="label", classes=config.classes or None)
+            bucket = (OTHER,) if config.unknown_class == "bucket" else ()
+            classes = (*config.classes, *bucket) or None
+            features[name] = Feature("label", DTYPES["label"], role="label", classes=classes)
         else:
             features[name] = Feature(kind, DTYPES[kind], shape, role)  # type: ignore[arg-type]
     return dict(sorted(features.items()))

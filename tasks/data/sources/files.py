@@ -8,13 +8,14 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import IO, TypeVar
 
+from tasks.data.sources import Piece
 from tasks.errors import Failed, Refused
 from tasks.store.files import canonical, write
 
@@ -62,6 +63,22 @@ def find(root: Path, glob: str, exclude: Iterable[str], accept: Callable[[str], 
     if not regular:
         raise Refused("source.path", f"no file of {root} matches", f"source.glob is {glob}", "correct one of them")
     return sorted(regular)
+
+
+def groups(paths: Sequence[str], sizes: Sequence[int], most_bytes: int, most_files: int) -> list[Piece]:
+    """Return pieces of consecutive files, each of at most so many bytes and files, or one file.
+
+    `where` is the range (start, stop) of the paths.
+    """
+    pieces: list[Piece] = []
+    start = total = 0
+    for stop, size in enumerate((*sizes, most_bytes)):
+        full = total + size > most_bytes or stop - start == most_files or stop == len(paths)
+        if stop > start and full:
+            pieces.append(Piece(paths[start], total, (start, stop)))
+            start, total = stop, 0
+        total += size
+    return pieces
 
 
 def pattern(glob: str) -> Callable[[str], bool]:
@@ -117,7 +134,11 @@ class Hashes:
 
     def size(self, paths: list[str]) -> int:
         """Return the total bytes of the files."""
-        return sum(_read_or_fail(path, (self.root / path).stat).st_size for path in paths)
+        return sum(self.sizes(paths))
+
+    def sizes(self, paths: list[str]) -> list[int]:
+        """Return the bytes of each file."""
+        return [_read_or_fail(path, (self.root / path).stat).st_size for path in paths]
 
     def newest(self, paths: list[str]) -> float:
         """Return the latest modification time of the files, in seconds since 1970."""
@@ -129,6 +150,14 @@ class Hashes:
         if hashlib.sha256(content).hexdigest() != sha256:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
         return content
+
+    @contextmanager
+    def stream(self, path: str, sha256: str) -> Iterator[IO[bytes]]:
+        """Open a file to be read in order; raises `Failed` at the end where it is not the one with this hash."""
+        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+            yield file
+        if self.of([path]) != [sha256]:
+            raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
 
     def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:
         def compute() -> tuple[StatKey, str]:

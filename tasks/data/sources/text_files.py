@@ -1,22 +1,28 @@
-"""Text files of a folder: each is an example, with unchanged bytes."""
+"""Text files of a folder: each is an example, or each of its lines or paragraphs."""
 
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyarrow as pa
+
 from tasks.config import TextFilesSource
-from tasks.data.features import Example, Feature
-from tasks.data.sources import Item, Skipped, Source, name_some
-from tasks.data.sources.files import Hashes, find
+from tasks.data.features import Feature
+from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
+from tasks.data.sources.files import Hashes, find, groups
 from tasks.errors import Failed, Refused
 
 STDLIB = "stdlib:"
+PIECE_FILES = 4096
+
+Text = tuple[str, bytes]
+"""Key and content."""
 
 
 def open(config: TextFilesSource, memory: Path | None = None) -> Source:
-    """Open the folder; raises `Refused` where no file matches."""
+    """Open the folder; raises `Refused` where no file matches, or one is in no class folder."""
     return TextFiles(root(config.path), config, memory)
 
 
@@ -30,43 +36,105 @@ def root(path: str) -> Path:
 
 
 class TextFiles(Source):
-    """Has the feature `text`, the bytes of a UTF-8 file; the key is its relative path.
+    """Has the feature `text`, UTF-8, and with `source.class_folders` `label`, the name of the first folder.
 
-    Line ends, byte order marks and empty files are kept. Files that are not UTF-8 are skipped, or end the run, by
-    `source.undecodable`.
+    A file's key is its relative path, a line's or paragraph's that and the offset of its first byte. Files keep their
+    line ends, byte order marks and empty content; lines and paragraphs are without surrounding blanks, and blank ones
+    are no examples. What is not UTF-8 is skipped, or ends the run, by `source.undecodable`.
     """
 
     def __init__(self, root: Path, config: TextFilesSource, memory: Path | None = None) -> None:
         self._config = config
         self._hashes = Hashes(root, memory)
-        self._find()
+        self._paths = self._find()
+        self._listed: list[str] = []
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        return {"text": Feature("bytes", "string")}
+        text = {"text": Feature("text", "string")}
+        if not self._config.class_folders:
+            return text
+        classes = tuple(sorted({_class_of(path) for path in self._paths}))
+        return {**text, "label": Feature("label", "int64", role="label", classes=classes)}
 
-    def listing(self) -> list[Item]:
-        paths = self._find()
-        return [Item(path, sha256) for path, sha256 in zip(paths, self._hashes.of(paths), strict=True)]
+    def fingerprint(self) -> list[tuple[str, str]]:
+        self._paths = self._find()
+        self._listed = self._hashes.of(self._paths)
+        return list(zip(self._paths, self._listed, strict=True))
+
+    def pieces(self) -> list[Piece]:
+        return groups(self._paths, self._hashes.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        start, stop = piece.where
+        batch: list[Text] = []
+        size = 0
+        for path, sha256 in zip(self._paths[start:stop], self._listed[start:stop], strict=True):
+            for text in self._texts(path, sha256):
+                batch.append(text)
+                size += len(text[1])
+                if size > PIECE_BYTES:
+                    yield self._rows(batch)
+                    batch, size = [], 0
+        yield self._rows(batch)
 
     def size(self) -> int:
-        return self._hashes.size(self._find())
+        return self._hashes.size(self._paths)
 
     def newest(self) -> float:
-        return self._hashes.newest(self._find())
+        return self._hashes.newest(self._paths)
 
-    def read(self, item: Item) -> Example:
-        content = self._hashes.read(item.key, item.sha256)
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            raise Skipped(f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8") from error
-        return {"text": content}
-
-    def check_skipped(self, skipped: list[list[str]]) -> None:
+    def check_skipped(self, skipped: list[Bad]) -> None:
         if skipped and self._config.undecodable == "error":
             remedy = "convert them, name them in source.exclude, or set source.undecodable to skip"
             raise Failed("source.undecodable", name_some(skipped), "text must be UTF-8", remedy)
 
+    def _texts(self, path: str, sha256: str) -> Iterator[Text]:
+        """Yield the examples of a file."""
+        if self._config.example == "file":
+            yield path, self._hashes.read(path, sha256)
+            return
+        whole_lines = self._config.example == "line"
+        begin, lines = 0, list[bytes]()
+        with self._hashes.stream(path, sha256) as file:
+            offset = 0
+            for line in file:
+                if lines and (whole_lines or not line.strip()):
+                    yield _text(path, begin, lines)
+                    lines = []
+                if line.strip():
+                    begin = begin if lines else offset
+                    lines.append(line)
+                offset += len(line)
+        if lines:
+            yield _text(path, begin, lines)
+
+    def _rows(self, texts: list[Text]) -> Rows:
+        good, skipped = list[Text](), list[Bad]()
+        for key, content in texts:
+            try:
+                content.decode()
+                good.append((key, content))
+            except UnicodeDecodeError as error:
+                reason = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+                skipped.append(Bad(key, reason, key))
+        keys = [key for key, _ in good]
+        columns = {"text": pa.array([content for _, content in good], pa.large_binary())}
+        if self._config.class_folders:
+            columns["label"] = pa.array([_class_of(key) for key in keys], pa.string())
+        return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, skipped=skipped)
+
     def _find(self) -> list[str]:
-        return find(self._hashes.root, self._config.glob, self._config.exclude)
+        paths = find(self._hashes.root, self._config.glob, self._config.exclude)
+        if self._config.class_folders and (without := [path for path in paths if "/" not in path]):
+            rule, remedy = "a text is in the folder of its class", "move it into one, or name it in source.exclude"
+            raise Refused("source.path", without[0], rule, remedy)
+        return paths
+
+
+def _class_of(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _text(path: str, begin: int, lines: list[bytes]) -> Text:
+    return f"{path}:{begin:012d}", b"".join(lines).strip()

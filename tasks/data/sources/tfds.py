@@ -5,31 +5,32 @@ A data set that is not prepared yet is prepared in a process of its own (`tasks.
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from tasks.config import TfdsSource
-from tasks.data.features import Example, Feature, Value
-from tasks.data.sources import Item, Source, Unreadable
+from tasks.data.features import Feature
+from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source
+from tasks.data.sources.columns import features_of
 from tasks.data.sources.files import Hashes
-from tasks.data.tfrecord import Parsed, RecordFile, decode
+from tasks.data.sources.tfds_schema import INFO, Prepared, read_json
+from tasks.data.tfrecord import RecordFile, decode
 from tasks.environment.interpreter import PYTHON, environment
 from tasks.errors import Failed, Refused
 
-INFO, SCHEMA = "dataset_info.json", "features.json"
 NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w.-]+))?(?::(?P<version>\d+\.\d+\.\d+))?")
-NOUNS = {"image": "an image", "label": "a class label", "text": "a text"}
 
 
 def open(config: TfdsSource, memory: Path | None = None) -> Source:
@@ -78,7 +79,7 @@ def prepared(config: TfdsSource) -> Path | None:
         )
     root = data_dir(config)
     if (root / INFO).is_file():
-        return root if _info(root).get("name") == match["name"] else None
+        return root if read_json(root / INFO).get("name") == match["name"] else None
     under = root / match["name"] / (match["config"] or "")
     versions = [path.parent for path in under.glob(f"*/{INFO}") if re.fullmatch(r"\d+\.\d+\.\d+", path.parent.name)]
     if match["version"]:
@@ -86,128 +87,8 @@ def prepared(config: TfdsSource) -> Path | None:
     return max(versions, key=lambda path: [int(part) for part in path.name.split(".")], default=None)
 
 
-class Prepared:
-    """A prepared folder: its shards by split, its schema, and the features that are read."""
-
-    def __init__(self, folder: Path, config: TfdsSource) -> None:
-        self.folder, self._config = folder, config
-        info, schema = _info(folder), _json(folder / SCHEMA)["featuresDict"]["features"]
-        if info.get("fileFormat", "tfrecord") != "tfrecord":
-            raise Refused(
-                "source.dataset",
-                f"{folder} holds {info['fileFormat']}",
-                "only data sets prepared as tfrecord are read here",
-                "prepare it with --file_format=tfrecord",
-            )
-        self._kinds = {name: _kind(feature) for name, feature in schema.items()}
-        self._schema = schema
-        self.shards = self._shards(info, config.splits)
-        self.payload = self._single_feature("image", None) or self._single_feature("text", None)
-        self.label = self._single_feature("label", config.label)
-        if self.payload is None:
-            names = ", ".join(sorted(schema))
-            raise Refused("source.dataset", f"features {names}", "one must be an image or a text", "choose another")
-        for field in ("key", "group"):
-            name = getattr(config, field)
-            if name is not None and self._kinds.get(name) not in ("text", "number", "label"):
-                raise self._unknown(field, name, "a text or an integer")
-
-    @property
-    def features(self) -> dict[str, Feature]:
-        assert self.payload is not None
-        if self._kinds[self.payload] == "image":
-            features = {"image": Feature("image", "uint8", (-1, -1, -1))}
-        else:
-            features = {"text": Feature("bytes", "string")}
-        if self.label is not None:
-            features["label"] = Feature("label", "int64", classes=self._classes(self.label))
-        return features
-
-    def example(self, payload: bytes) -> Example:
-        """Return the features of a serialised example; raises `Unreadable` where one is missing."""
-        parsed = decode(payload)
-        assert self.payload is not None
-        name = "image" if self._kinds[self.payload] == "image" else "text"
-        example: Example = {name: _single(parsed, self.payload)}
-        if self.label is not None:
-            example["label"] = _single(parsed, self.label)
-        return example
-
-    def payload_content(self, payload: bytes) -> bytes | None:
-        """Return the image or text of a serialised example; None where it has none."""
-        assert self.payload is not None
-        values = decode(payload).get(self.payload, [])
-        return bytes(values[0]) if len(values) == 1 else None
-
-    def text(self, payload: bytes, feature: str) -> str:
-        """Return a feature as text, for a key or a group."""
-        value = _single(decode(payload), feature)
-        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-    def files(self) -> list[str]:
-        """Return the files that decide the examples: the shards, the schema and the class names."""
-        shards = [shard for shards in self.shards.values() for shard in shards]
-        return sorted([*shards, SCHEMA, *(path.name for path in self.folder.glob("*.labels.txt"))])
-
-    def _shards(self, info: dict[str, Any], chosen: tuple[str, ...] | None) -> dict[str, list[str]]:
-        splits = {split["name"]: split for split in info.get("splits", [])}
-        if unknown := sorted(set(chosen or ()) - set(splits)):
-            raise Refused("source.splits", unknown[0], f"it has {', '.join(splits) or 'none'}", "name some of them")
-        shards_by_split = {}
-        for name in sorted(chosen or splits):
-            lengths = splits[name].get("shardLengths", [])
-            template = splits[name].get("filepathTemplate", "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}")
-            shards_by_split[name] = [
-                template.format(
-                    DATASET=info["name"],
-                    SPLIT=name,
-                    FILEFORMAT="tfrecord",
-                    SHARD_INDEX=f"{number:05d}",
-                    NUM_SHARDS=f"{len(lengths):05d}",
-                    SHARD_X_OF_Y=f"{number:05d}-of-{len(lengths):05d}",
-                )
-                for number in range(len(lengths))
-            ]
-        missing = [
-            shard for shards in shards_by_split.values() for shard in shards if not (self.folder / shard).is_file()
-        ]
-        if missing:
-            raise Refused(
-                "source.dataset", f"{self.folder / missing[0]} is missing", "all shards must be there", "remake it"
-            )
-        if not any(shards_by_split.values()):
-            raise Refused(
-                "source.dataset", f"{self.folder} holds no shard", "it must have examples", "name other splits"
-            )
-        return shards_by_split
-
-    def _single_feature(self, kind: str, given: str | None) -> str | None:
-        names = sorted(name for name, kind_of in self._kinds.items() if kind_of == kind)
-        if given is not None:
-            if given not in names:
-                raise self._unknown("label", given, NOUNS[kind])
-            return given
-        if len(names) > 1 and kind == "label":
-            raise Refused("source.label", "nothing", f"there are several: {', '.join(names)}", "name one of them")
-        if len(names) > 1 and kind == "image":
-            raise Refused("source.dataset", ", ".join(names), "exactly one feature may be an image", "choose another")
-        if len(names) > 1:
-            names = [name for name in names if name == "text"]
-        return names[0] if names else None
-
-    def _unknown(self, field: str, name: str, wanted: str) -> Refused:
-        known = ", ".join(f"{name} ({kind or 'unread'})" for name, kind in sorted(self._kinds.items()))
-        return Refused(f"source.{field}", name, f"must be {wanted} of {known}", "name one of them")
-
-    def _classes(self, label: str) -> tuple[str, ...]:
-        names = self.folder / f"{label}.labels.txt"
-        if names.is_file():
-            return tuple(names.read_text().splitlines())
-        return tuple(str(number) for number in range(int(self._schema[label]["classLabel"]["numClasses"])))
-
-
 class Tfds(Source):
-    """Has the features `image` or `text`, as prepared, and `label` where there is one; others are not read."""
+    """Has the features of `source.columns`; without it the only image, text or the numbers, and the only label."""
 
     def __init__(self, config: TfdsSource, memory: Path | None, prepared_folder: Prepared | None = None) -> None:
         self._config, self._memory = config, memory
@@ -220,7 +101,15 @@ class Tfds(Source):
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        return self._prepared.features
+        features = features_of(self._prepared.columns)
+        for name, feature in features.items():
+            if feature.role == "label" and feature.classes is None:
+                features[name] = replace(feature, classes=self._prepared.classes(name))
+        return features
+
+    @property
+    def official(self) -> tuple[str, ...]:
+        return tuple(self._prepared.shards)
 
     def fingerprint(self) -> list[tuple[str, str]]:
         """Return (file, sha256) of every file, as a hash of every example needs all of them to be read."""
@@ -233,40 +122,73 @@ class Tfds(Source):
     def newest(self) -> float:
         return Hashes(self._prepared.folder, self._memory).newest(self._prepared.files())
 
-    def listing(self) -> list[Item]:
-        self._positions: dict[str, tuple[str, int]] = {}
-        self._files: dict[str, RecordFile] = {}
-        items = []
+    def pieces(self) -> list[Piece]:
+        pieces = []
         for split, shards in self._prepared.shards.items():
-            index = 0
-            for shard in shards:
-                self._files[shard] = RecordFile(self._prepared.folder / shard)
-                for number, payload in enumerate(self._files[shard]):
-                    item = self._item(f"{split}/{index:07d}", payload)
-                    self._positions[item.key] = (shard, number)
-                    items.append(item)
-                    index += 1
-        return sorted(items, key=lambda item: item.key)
+            first = 0
+            for shard, length in shards:
+                size = (self._prepared.folder / shard).stat().st_size
+                parts = min(max(1, round(size / PIECE_BYTES)), max(1, length))
+                ends = [length * part // parts for part in range(parts + 1)]
+                for start, stop in pairwise(ends):
+                    where = (split, shard, length, first, start, stop)
+                    pieces.append(Piece(f"{shard}[{start}:{stop}]", size // parts, where))
+                first += length
+        return pieces
 
-    def read(self, item: Item) -> Example:
-        shard, number = self._positions[item.key]
-        payload = self._files[shard][number]
-        if hashlib.sha256(payload).hexdigest() != item.sha256:
-            raise Failed(item.key, "other content than listed", "a source must not change while it is read", "rerun")
-        return self._prepared.example(payload)
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        split, shard, length, first, start, stop = piece.where
+        payloads = self._payloads(shard, length, start, stop)
+        keys, bad = list[str](), list[Bad]()
+        values: dict[str, list[Any]] = {name: [] for name in self._sizes}
+        for number, payload in enumerate(payloads, start=first + start):
+            key, example = f"{split}/{number:07d}", decode(payload)
+            row = [example.get(name, []) for name in values]
+            lacking = [name for name, value in zip(values, row, strict=True) if len(value) != self._sizes[name]]
+            if lacking:
+                reason = f"{lacking[0]}: {len(example.get(lacking[0], []))} values, not {self._sizes[lacking[0]]}"
+                bad.append(Bad(key, reason, key))
+                continue
+            keys.append(key)
+            for name, value in zip(values, row, strict=True):
+                values[name].append(value[0] if self._scalar[name] else value)
+        columns = {name: self._column(name, of_feature) for name, of_feature in values.items()}
+        splits = pa.array([split] * len(keys), pa.string())
+        yield Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, splits, bad)
 
-    def _item(self, position: str, payload: bytes) -> Item:
-        config, read = self._config, self._prepared.text
-        try:
-            key = position if config.key is None else read(payload, config.key)
-            group = None if config.group is None else read(payload, config.group)
-        except Unreadable as reason:
-            raise Failed(
-                position, reason, "every example needs its key and group", "correct source.key or .group"
-            ) from None
-        payload_content = self._prepared.payload_content(payload)
-        unlabelled = None if payload_content is None else hashlib.sha256(payload_content).hexdigest()
-        return Item(key, hashlib.sha256(payload).hexdigest(), group, unlabelled)
+    @cached_property
+    def _scalar(self) -> dict[str, bool]:
+        return {name: feature.kind != "number" or not feature.shape for name, feature in self.features.items()}
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """The number of values that an example has of each feature."""
+        return {name: math.prod(f.shape) if f.kind == "number" else 1 for name, f in self.features.items()}
+
+    def _column(self, name: str, values: list[Any]) -> pa.Array:
+        if (classes := self._prepared.classes(name)) is not None:
+            return pa.array([classes[int(value)] if 0 <= int(value) < len(classes) else None for value in values])
+        if values and isinstance(values[0], bytes):
+            return pa.array(values, pa.large_binary())
+        return pa.array([value.item() for value in values] if self._scalar[name] else values)
+
+    def _payloads(self, shard: str, length: int, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the serialised examples [start, stop) of a shard."""
+        path = self._prepared.folder / shard
+        if self._prepared.format == "array_record":
+            from array_record.python.array_record_module import ArrayRecordReader
+
+            reader = ArrayRecordReader(str(path))
+            count = reader.num_records()
+            read = iter(reader.read(list(range(start, stop))) if count == length else ())
+        else:
+            file = RecordFile(path)
+            count = len(file)
+            read = (file[number] for number in range(start, stop))
+        if count != length:
+            saw, rule = f"{count} examples", f"{INFO} says {length}"
+            raise Failed(str(path), saw, rule, "prepare the data set again")
+        yield from read
 
     @cached_property
     def _prepared(self) -> Prepared:
@@ -289,39 +211,5 @@ class Tfds(Source):
         return Prepared(folder, self._config)
 
 
-def _kind(feature: dict[str, Any]) -> str | None:
-    """Return the kind of a tensorflow-datasets feature; None for one that is not read."""
-    name = str(feature.get("pythonClassName", "")).rpartition(".")[2]
-    if name == "Image" and feature["image"].get("dtype", "uint8") in ("uint8", "uint16"):
-        return "image"
-    if name in ("Tensor", "Scalar") and not feature["tensor"]["shape"].get("dimensions"):
-        dtype = feature["tensor"]["dtype"]
-        return "text" if dtype == "string" else "number" if dtype.startswith(("int", "uint")) else None
-    return {"ClassLabel": "label", "Text": "text"}.get(name)
-
-
-def _single(parsed: Parsed, name: str) -> Value:
-    values = parsed.get(name, [])
-    if len(values) != 1:
-        raise Unreadable(f"{name}: {len(values)} values instead of one")
-    value = values[0]
-    return value if isinstance(value, bytes) else int(np.asarray(value))
-
-
 def _infos(root: Path) -> list[Path]:
     return [path for depth in ("*/*", "*/*/*") for path in root.glob(f"{depth}/{INFO}")]
-
-
-def _info(folder: Path) -> dict[str, Any]:
-    return _json(folder / INFO)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        return content
-    except (OSError, ValueError) as error:
-        rule = "a prepared data set holds it"
-        raise Refused(
-            "source.data_dir", f"{path}: {type(error).__name__}", rule, "prepare the data set again"
-        ) from error

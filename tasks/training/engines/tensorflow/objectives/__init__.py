@@ -11,6 +11,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.task import TASKS
 from tasks.data.pipeline import SnapshotReader
+from tasks.models.forward import arguments
 
 OBJECTIVES = {
     "classification": "tasks.training.engines.tensorflow.objectives.classification",
@@ -65,9 +66,8 @@ class Objective:
         return replace(self, smoothing=0.0)
 
     def inputs(self, model: Any, batch: Batch) -> Any:
-        """Return the model's inputs, by name if there are several."""
-        names = [tensor.name for tensor in model.inputs]
-        return batch[names[0]] if len(names) == 1 else {name: batch[name] for name in names}
+        """Return the model's inputs in their dtypes, by name if there are several."""
+        return arguments(model, {tensor.name: tf.cast(batch[tensor.name], tensor.dtype) for tensor in model.inputs})
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score outputs (float32); the batch's `weight` [batch] is a factor of all weights."""

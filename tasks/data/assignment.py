@@ -1,0 +1,129 @@
+"""The split of each row: by a keyed hash, by the source's own splits, or by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.config import RecordsConfig
+from tasks.config.records import SPLITS, USUAL_NAMES
+from tasks.data.encoding import values_of
+from tasks.data.features import Feature, of_role
+from tasks.data.kinds import category
+from tasks.data.kinds.time import microseconds
+from tasks.data.split import Hashes, digests, split_numbers
+from tasks.errors import Refused
+
+UNASSIGNED = -1
+
+
+class Assignment:
+    """Assigns rows to splits; `names` are those of the splits, sorted."""
+
+    def __init__(self, config: RecordsConfig, features: dict[str, Feature], official: tuple[str, ...]) -> None:
+        """Prepare to assign rows with these features.
+
+        Args:
+            official: names of the splits that the source has; the values of a column are not known yet.
+
+        Raises:
+            Refused: `records.splits` needs something that the source does not have.
+        """
+        self._config, self.names = config, config.names
+        self._group = next(iter(of_role(features, "group")), None)
+        self._time = next(iter(of_role(features, "time")), None)
+        self._shares: dict[str, float] = {}
+        self._official: dict[str, str] = {}
+        if isinstance(config.splits, dict):
+            self._shares = config.splits
+        elif config.splits == "time":
+            if self._time is None:
+                rule = "a split by time needs the column source.time"
+                raise Refused("records.splits", "time", rule, "name it, or give shares in records.splits")
+        else:
+            self._read_official(official, bool(of_role(features, "split")))
+
+    def _read_official(self, official: tuple[str, ...], column: bool) -> None:
+        if not official and not column:
+            rule, remedy = "the source has no splits of its own", "give shares in records.splits, or name source.split"
+            raise Refused("records.splits", "official", rule, remedy)
+        given = {name: split for split, names in self._config.official.items() for name in names}
+        self._official = given or USUAL_NAMES
+        if unknown := [name for name in official if self._split_of(name) is None]:
+            rule = f"each split of the source ({', '.join(official)}) becomes one of {', '.join(SPLITS)}"
+            remedy = f"name it in records.official, as in {{train: [{unknown[0]}]}}, or leave it out of the source"
+            raise Refused("records.splits", f"official, and the source has {unknown[0]}", rule, remedy)
+        if official and "validation" not in {self._split_of(name) for name in official}:
+            self._shares = self._carved
+
+    @property
+    def _carved(self) -> dict[str, float]:
+        share = self._config.validation_share
+        return {"train": 1 - share, "validation": share}
+
+    def _split_of(self, name: str) -> str | None:
+        return self._official.get(name if self._config.official else name.lower())
+
+    def numbers(
+        self, table: pa.Table, contents: Hashes, keys: Hashes, official: pa.Array | None, bad: dict[int, str]
+    ) -> NDArray[np.int64]:
+        """Return the number of each row's split among `names`; `UNASSIGNED`, and a reason in `bad`, where it has none.
+
+        Args:
+            table: rows of typed columns.
+            contents: a hash of each row's inputs.
+            keys: a hash of each row's key.
+            official: the source's split of each row.
+        """
+        if self._config.splits == "time":
+            return self._by_time(np.asarray(table[self._time]).astype(np.int64))
+        hashes = self._hashes(table, contents, keys)
+        if self._config.splits == "official":
+            assert official is not None
+            return self._by_name(official, hashes, bad)
+        return split_numbers(hashes, self._shares, self._config.split_seed)
+
+    def _hashes(self, table: pa.Table, contents: Hashes, keys: Hashes) -> Hashes:
+        """Return what decides the split: the group where there is one, else the content, or the key."""
+        alone = keys if self._config.duplicates == "keep" else contents
+        if self._group is None:
+            return alone
+        groups = table[self._group].combine_chunks().cast(pa.string()).dictionary_encode()
+        words = values_of(groups.dictionary.cast(pa.large_binary()))
+        of_groups = digests(words)[:, 0]
+        numbers = np.asarray(groups.indices)
+        named = np.array([word not in (b"", b"nan") for word in words], bool)
+        return np.where(named[numbers], of_groups[numbers], alone)
+
+    def _by_time(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        begin, end = map(microseconds, self._config.times)
+        numbers = {name: self.names.index(name) for name in SPLITS}
+        later = np.where(times < end, numbers["validation"], numbers["test"])
+        return np.where(times < begin, numbers["train"], later)
+
+    def _by_name(self, official: pa.Array, hashes: Hashes, bad: dict[int, str]) -> NDArray[np.int64]:
+        names = category.counts_of(official)
+        numbers = np.full(len(official), UNASSIGNED, np.int64)
+        for name in names:
+            rows = np.asarray(pa.compute.equal(official, name))
+            split = self._split_of(name)
+            if split is None:
+                known = ", ".join(dict.fromkeys(self._official))
+                for row in np.flatnonzero(rows):
+                    bad.setdefault(int(row), f"split {name!r} is none of {known} (records.official)")
+            else:
+                numbers[rows] = self.names.index(split)
+        if self._shares:
+            train = numbers == self.names.index("train")
+            carved = [self.names.index(split) for split in sorted(self._shares)]
+            chosen = split_numbers(hashes, self._shares, self._config.split_seed)
+            numbers = np.where(train, np.array(carved)[chosen], numbers)
+        return numbers
+
+
+def usual(names: Iterable[str]) -> bool:
+    """Return whether these names are those of splits, by which a folder per split is recognised."""
+    return {name.lower() for name in names} <= USUAL_NAMES.keys()

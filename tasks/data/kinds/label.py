@@ -1,0 +1,61 @@
+"""Labels: the name of a class while examples are sorted, its number in records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.data.encoding import Encoded, integer_entry
+from tasks.data.features import OTHER, Feature
+from tasks.data.kinds import State, Typed, category, merge_by_key
+
+TYPE = pa.string()
+
+
+def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:
+    """Accept what a category is; a missing label, and one that is not among known classes, is bad."""
+    cast = category.typed(feature, raw, max_pixels)
+    values = cast.values
+    bad = {int(row): "missing" for row in np.flatnonzero(np.asarray(category.missing(feature, values)))}
+    if feature.classes is not None:
+        known = pc.is_in(values, pa.array(feature.classes, TYPE))
+        if OTHER in feature.classes:
+            values = pc.if_else(known, values, OTHER)
+        else:
+            for row in np.flatnonzero(~np.asarray(known)):
+                bad.setdefault(int(row), f"{values[int(row)].as_py()!r} is none of source.classes")
+    return Typed(values, {**bad, **cast.bad})
+
+
+def missing(feature: Feature, values: pa.Array) -> pa.Array:
+    """Return which labels are missing; none is."""
+    return category.missing(feature, values)
+
+
+def entry(name: str, feature: Feature, values: pa.Array) -> list[Encoded]:
+    """Return an `int64_list` of the class number."""
+    numbers = pc.index_in(values, pa.array(feature.classes or (), TYPE))
+    return integer_entry(name, np.asarray(numbers).astype(np.int64))
+
+
+def state(feature: Feature, values: pa.Array, measured: Mapping[str, pa.Array]) -> State:
+    """Return the number of examples of each class by name."""
+    return {"count": len(values), "classes": dict(sorted(category.counts_of(values).items()))}
+
+
+merge = merge_by_key
+
+
+def summary(feature: Feature, state: State) -> dict[str, Any]:
+    """Return the number of examples of each class, in the order of their numbers."""
+    return {"count": state["count"], "classes": {name: state["classes"].get(name, 0) for name in feature.classes or ()}}
+
+
+def connector(feature: Feature) -> dict[str, Any]:
+    """Describe a `ClassLabel`."""
+    size = {"numClasses": str(len(feature.classes or ()))}
+    return {"pythonClassName": "class_label_feature.ClassLabel", "classLabel": size}

@@ -1,0 +1,189 @@
+"""The second pass of a conversion: shards of records, merged from the sorted runs.
+
+A shard is written a range of places at a time: memory depends neither on the size of the source nor on that of a shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.data.encoding import examples, framed
+from tasks.data.features import Feature
+from tasks.data.kinds import kind_of
+from tasks.data.sorting import PLACE, SPLIT, Run, one_chunk, run_file
+from tasks.data.split import SPACE, shard_bounds
+from tasks.data.statistics import States, merged, states_of
+from tasks.data.tfrecord import Offsets, RecordFile
+from tasks.store.files import canonical
+from tasks.store.staging import Staging
+
+RANGE_BYTES = 16 << 20
+"""Bytes of rows that are merged at once, about."""
+OPEN_RUNS = 256
+"""Runs that are open at the same time; a process may have about 1,000 open files."""
+
+
+class Runs:
+    """The runs of a conversion, memory-mapped."""
+
+    def __init__(self, root: Path, notes: list[Run], splits: list[str]) -> None:
+        """Open the runs below the staging's root; `splits` are the names of the splits, sorted."""
+        self.notes, self.splits = notes, splits
+        self.numbers = [number for number, note in enumerate(notes) if note.rows]
+        self.total, self.bytes = sum(note.rows for note in notes), sum(note.bytes for note in notes)
+        self._root = root
+        self.table = lru_cache(maxsize=OPEN_RUNS)(self._open)
+
+    def _open(self, run: int) -> pa.Table:
+        return pa.ipc.open_file(pa.memory_map(str(self._root / run_file(run)))).read_all()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows of each split."""
+        filled = [note.splits for note in self.notes if note.rows]
+        return {split: sum(rows[number] for rows in filled) for number, split in enumerate(self.splits)}
+
+    def rows(self, run: int) -> int:
+        """Return the number of rows of a run."""
+        return self.notes[run].rows
+
+    def column(self, run: int, name: str) -> NDArray[Any]:
+        """Return a column of numbers of a run."""
+        return np.asarray(one_chunk(self.table(run)[name]))
+
+    def value(self, run: int, name: str, row: int) -> Any:
+        """Return a value of a run."""
+        return self.table(run)[name][row].as_py()
+
+    def split(self, run: int, row: int) -> int:
+        """Return the number of a row's split."""
+        return int(self.column(run, SPLIT)[row])
+
+    def between(self, run: int, split: int, low: int, high: int) -> tuple[int, int]:
+        """Return the rows [start, stop) of a split in a run whose places are in [low, high)."""
+        ends = np.cumsum([0, *self.notes[run].splits])
+        places = self.column(run, PLACE)[ends[split] : ends[split + 1]]
+        start = int(ends[split] + np.searchsorted(places, np.uint64(low)))
+        if high == SPACE:
+            return start, int(ends[split + 1])
+        return start, int(ends[split] + np.searchsorted(places, np.uint64(high)))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard file of a split."""
+
+    split: str
+    number: int
+    total: int
+
+    def file(self, name: str) -> str:
+        """Return its name, as in tensorflow-datasets."""
+        return f"{name}-{self.split}.tfrecord-{self.number:05d}-of-{self.total:05d}"
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """The note of a finished shard, so that the next attempt can use it."""
+
+    plan: str
+    examples: int
+    bytes: int
+    statistics: States
+
+
+class Merger:
+    """Merges runs into shards; inherited by forked processes."""
+
+    def __init__(
+        self,
+        staging: Staging,
+        name: str,
+        features: Mapping[str, Feature],
+        runs: Runs,
+        dropped: Mapping[int, NDArray[np.bool_]],
+    ) -> None:
+        """Prepare to merge; `dropped` says by run which rows are left out as copies."""
+        self._staging, self._name, self._runs, self._dropped = staging, name, runs, dropped
+        self.features = dict(sorted(features.items()))
+        self._plan = self._digest()
+
+    def _digest(self) -> str:
+        """Return a digest of the runs' files, of the rows that are dropped, and of the features."""
+        sums = {name: note["sha256"] for name, note in self._staging.pieces(run_file(0).rpartition("/")[0]).items()}
+        copies = {run: hashlib.sha256(mask.tobytes()).hexdigest() for run, mask in sorted(self._dropped.items())}
+        schema = {name: feature.as_json() for name, feature in self.features.items()}
+        return hashlib.sha256(canonical([sums, copies, schema])).hexdigest()
+
+    def write(self, shard: Shard) -> WrittenShard:
+        """Write a shard and its offset index, unless an earlier attempt did."""
+        file = shard.file(self._name)
+        index = f"index/{file}.npy"
+        note, of_index = self._staging.adopt(file), self._staging.adopt(index)
+        if note is not None and note["plan"] == self._plan:
+            if of_index is None or of_index["plan"] != self._plan:
+                self._write_index(index, RecordFile(self._staging.root / file).offsets)
+            return WrittenShard(**note)
+        sizes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        statistics: States = {}
+        with self._staging.piece(file) as piece:
+            with open(piece.path, "wb") as records:
+                for table in self._ranges(shard):
+                    columns = {name: one_chunk(table[name]) for name in self.features}
+                    entries = {name: kind_of(f).entry(name, f, columns[name]) for name, f in self.features.items()}
+                    frames, lengths = framed(examples(entries))
+                    records.write(frames)
+                    sizes.append(lengths)
+                    states = states_of(self.features, columns, _measured(table))
+                    statistics = merged(self.features, [statistics, states])
+            offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype("<u8")
+            written = WrittenShard(self._plan, len(offsets) - 1, int(offsets[-1]), statistics)
+            piece.note.update(vars(written))
+        self._write_index(index, offsets)
+        return written
+
+    def _write_index(self, name: str, offsets: Offsets) -> None:
+        with self._staging.piece(name, plan=self._plan) as piece, open(piece.path, "wb") as file:
+            np.save(file, offsets)
+
+    def _ranges(self, shard: Shard) -> Iterator[pa.Table]:
+        """Yield the rows of a shard in order, about `RANGE_BYTES` at a time."""
+        split = self._runs.splits.index(shard.split)
+        low, high = shard_bounds(shard.total)[shard.number]
+        share = (high - low) / SPACE
+        size = sum(note.bytes * note.splits[split] / note.rows * share for note in self._runs.notes if note.rows)
+        parts = max(1, round(size / RANGE_BYTES))
+        ends = [low + (high - low) * part // parts for part in range(parts + 1)]
+        for begin, end in pairwise(ends):
+            tables = [table for run in self._runs.numbers if (table := self._rows(run, split, begin, end)).num_rows]
+            if tables:
+                table = pa.concat_tables(tables)
+                order = np.argsort(np.asarray(one_chunk(table[PLACE])), kind="stable")
+                yield table.take(pa.array(order)).combine_chunks()
+
+    def _rows(self, run: int, split: int, low: int, high: int) -> pa.Table:
+        start, stop = self._runs.between(run, split, low, high)
+        table = self._runs.table(run).slice(start, stop - start)
+        if (dropped := self._dropped.get(run)) is not None:
+            table = table.filter(pa.array(~dropped[start:stop]))
+        return table
+
+
+def _measured(table: pa.Table) -> dict[str, dict[str, pa.Array]]:
+    """Return the columns with what was measured, by feature and short name."""
+    columns: dict[str, dict[str, pa.Array]] = {}
+    for name in table.column_names:
+        if name.startswith(".") and name.count(".") > 1:
+            short, _, feature = name[1:].partition(".")
+            columns.setdefault(feature, {})[short] = one_chunk(table[name])
+    return columns

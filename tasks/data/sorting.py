@@ -1,0 +1,213 @@
+"""The first pass of a conversion: pieces of a source as sorted runs of checked, typed rows.
+
+A run is an Arrow file with the rows of a piece in the order of split and place, so that a shard is a merge of runs. It
+is a piece of the staging: a kill costs the runs that were under way. A process holds one piece at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.config import RecordsConfig
+from tasks.data.assignment import UNASSIGNED, Assignment
+from tasks.data.encoding import join, values_of
+from tasks.data.features import KEY, KEY_FEATURE, Feature, of_role
+from tasks.data.kinds import category, kind_of
+from tasks.data.rules import Rules
+from tasks.data.sources import Piece, Rows, Source
+from tasks.data.split import digests, places
+from tasks.store.staging import TEMPORARY, Staging
+
+RUNS, QUARANTINE = f"{TEMPORARY}runs", "quarantine"
+PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
+NAMED = 1000
+"""Rows that a note lists; all bad ones are in `quarantine/`."""
+SHOWN = 200
+"""Characters of a value in `quarantine/`."""
+
+COLUMN = Feature("category", "string")
+"""The type of columns with keys and splits."""
+
+
+@dataclass
+class Run:
+    """The note of a run: what became of the rows of a piece."""
+
+    read: int = 0
+    bytes: int = 0
+    """Size of the typed rows."""
+    splits: list[int] = field(default_factory=list)
+    """Rows of each split, in order of name."""
+    quarantined: int = 0
+    filtered: int = 0
+    """Rows for which `records.filter` does not hold."""
+    skipped: int = 0
+    """Rows that the source's config leaves out."""
+    bad: list[list[str]] = field(default_factory=list)
+    """[key, reason, place] of the first quarantined rows."""
+    left_out: list[list[str]] = field(default_factory=list)
+    """[key, reason, place] of the first skipped rows."""
+    classes: dict[str, int] = field(default_factory=dict)
+    """Rows by label."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the run."""
+        return sum(self.splits)
+
+
+class Sorter:
+    """Sorts pieces into runs; inherited by forked processes. `features`: those of the records."""
+
+    def __init__(self, source: Source, config: RecordsConfig, staging: Staging, plan: str) -> None:
+        """Prepare to sort.
+
+        Args:
+            plan: a digest of the content of the source; runs of another one are not used.
+
+        Raises:
+            Refused: splits, filter or rules do not fit the source.
+        """
+        declared = dict(source.features)
+        self._source, self._config, self._staging, self._plan = source, config, staging, plan
+        self._key = next(iter(of_role(declared, "key")), None)
+        self._split = next(iter(of_role(declared, "split")), None)
+        self.features = {KEY: KEY_FEATURE, **{n: f for n, f in declared.items() if f.role not in ("key", "split")}}
+        self._rules = Rules(self.features, config)
+        self._assignment = Assignment(config, declared, source.official)
+
+    def sort(self, numbered: tuple[int, Piece]) -> Run:
+        """Sort a piece, given with its number, into its run, unless an earlier attempt did; return the note."""
+        number, piece = numbered
+        if (done := self._adopted(number)) is not None:
+            return done
+        run, tables, quarantine = Run(), [], []
+        for rows in self._source.read(piece):
+            table, bad = self._sorted_out(rows, run)
+            tables.append(table)
+            quarantine += bad
+        table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({})
+        if table.num_rows:
+            splits = np.asarray(table[SPLIT])
+            table = table.take(pa.array(np.lexsort((np.asarray(table[PLACE]), splits)))).combine_chunks()
+            run.splits = np.bincount(splits, minlength=len(self._assignment.names)).tolist()
+        run.quarantined, run.bytes = len(quarantine), table.nbytes
+        run.bad = [[row["key"], row["reason"], row["place"]] for row in quarantine[:NAMED]]
+        if quarantine:
+            lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in quarantine)
+            self._staging.put(quarantine_file(number), "".join(lines).encode())
+        with self._staging.piece(run_file(number)) as written:
+            with pa.OSFile(str(written.path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+            written.note.update(asdict(run), plan=self._plan)
+        return run
+
+    def _adopted(self, number: int) -> Run | None:
+        """Return the note of a run that an earlier attempt finished, with its file of bad rows."""
+        note = self._staging.adopt(run_file(number))
+        if note is None or note.pop("plan") != self._plan:
+            return None
+        run = Run(**note)
+        return run if not run.quarantined or self._staging.adopt(quarantine_file(number)) is not None else None
+
+    def _sorted_out(self, rows: Rows, run: Run) -> tuple[pa.Table, list[dict[str, Any]]]:
+        """Return the rows that are kept, with place, split and content, and the bad ones as lines of `quarantine/`."""
+        raw = {name: one_chunk(column) for name, column in rows.columns.items()}
+        bad: dict[int, str] = {}
+        table = self._typed(raw, one_chunk(rows.keys), bad)
+        official = self._column(self._split, raw, bad) if self._split else rows.splits and one_chunk(rows.splits)
+        self._rules.check(table, _but(table.num_rows, bad), bad)
+        contents, keys = self._contents(table), digests([key.encode() for key in table[KEY].to_pylist()])
+        numbers = self._assignment.numbers(table, contents[:, 0], keys[:, 0], official, bad)
+        good = _but(table.num_rows, bad)
+        kept = self._rules.keep(table, good)
+        assert (numbers[kept] != UNASSIGNED).all()
+        run.read += table.num_rows + len(rows.bad) + len(rows.skipped)
+        run.filtered += len(good) - len(kept)
+        run.skipped += len(rows.skipped)
+        run.left_out += [[row.key, row.reason, row.place] for row in rows.skipped[: NAMED - len(run.left_out)]]
+        quarantine = [{**asdict(row), "values": {}} for row in rows.bad]
+        quarantine += [
+            {"key": str(table[KEY][row]), "reason": bad[row], "place": rows.place(row), "values": self._shown(raw, row)}
+            for row in sorted(bad)
+        ]
+        added = {PLACE: places(keys[:, 0], self._config.split_seed), SPLIT: numbers}
+        for name, values in (added | {CONTENT[0]: contents[:, 0], CONTENT[1]: contents[:, 1]}).items():
+            table = table.append_column(name, pa.array(values))
+        table = table.take(pa.array(kept))
+        for name in of_role(self.features, "label"):
+            counts = Counter(category.counts_of(one_chunk(table[name])))
+            run.classes = dict(sorted((Counter(run.classes) + counts).items()))
+        return table, quarantine
+
+    def _typed(self, raw: dict[str, pa.Array], keys: pa.Array, bad: dict[int, str]) -> pa.Table:
+        """Cast the columns to the types of the features; add to `bad` the first reason of a row that does not fit."""
+        columns = {KEY: self._column(self._key, raw, bad) if self._key else keys.cast(pa.string())}
+        for name, feature in self.features.items():
+            if name != KEY:
+                typed = kind_of(feature).typed(feature, raw[name], self._config.max_pixels)
+                columns[name] = typed.values
+                columns |= {measured(name, short): values for short, values in typed.measured.items()}
+                for row, reason in typed.bad.items():
+                    bad.setdefault(row, f"{name}: {reason}")
+        return pa.table(columns)
+
+    def _column(self, name: str, raw: dict[str, pa.Array], bad: dict[int, str]) -> pa.Array:
+        """Return a column of keys or splits as strings; a missing one is bad."""
+        typed = category.typed(COLUMN, raw[name], 0)
+        missing = np.flatnonzero(np.asarray(category.missing(COLUMN, typed.values)))
+        for row, reason in {**{int(row): "missing" for row in missing}, **typed.bad}.items():
+            bad.setdefault(row, f"{name}: {reason}")
+        return typed.values
+
+    def _contents(self, table: pa.Table) -> NDArray[np.uint64]:
+        """Return digests of the inputs of each row, uint64 [n, 2]."""
+        inputs = of_role(self.features, "input")
+        entries = [kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name])) for name in inputs]
+        return digests(values_of(join(*(part for parts in entries for part in parts))))
+
+    def _shown(self, raw: dict[str, pa.Array], row: int) -> dict[str, str]:
+        """Return the raw values of a row as text."""
+        shown = {}
+        for name in self._source.features:
+            value = raw[name][row].as_py()
+            shown[name] = f"{len(value):,} bytes" if isinstance(value, bytes) else str(value)[:SHOWN]
+        return shown
+
+
+def run_file(number: int) -> str:
+    """Return the name of a run's file in the staging."""
+    return f"{RUNS}/{number:06d}.arrow"
+
+
+def quarantine_file(number: int) -> str:
+    """Return the name of the file with the bad rows of a piece."""
+    return f"{QUARANTINE}/{number:06d}.jsonl"
+
+
+def measured(feature: str, short: str) -> str:
+    """Return the name of a run's column with what was measured of a feature's values."""
+    return f".{short}.{feature}"
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _but(rows: int, bad: dict[int, str]) -> NDArray[np.int64]:
+    """Return the numbers of the rows that are not bad."""
+    good = np.ones(rows, bool)
+    good[list(bad)] = False
+    return np.flatnonzero(good)
