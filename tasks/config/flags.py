@@ -47,6 +47,11 @@ def sections(annotation: Any) -> list[type[BaseModel]]:
     return [section for part in _parts(annotation) for section in sections(part)]
 
 
+def entries(annotation: Any) -> list[type[BaseModel]]:
+    """Return the sections that an entry of a mapping may be."""
+    return [section for mapping in _mappings(annotation) for section in sections(typing.get_args(mapping)[1])]
+
+
 def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
     if annotations and all(_is_text(annotation) for annotation in annotations):
         optional = any(type(None) in _parts(annotation) for annotation in annotations)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.config import Config
 from tasks.config.base import Conflict
-from tasks.config.flags import apply_flags, sections
+from tasks.config.flags import apply_flags, entries, kind_of, sections
 from tasks.config.paths import make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
@@ -42,7 +42,7 @@ TYPES = {
 """What a single value must be, in words."""
 
 
-MARK = re.compile(r"\[key\]|(literal|dict|tuple|list|function-\w+)\[.*\]")
+MARK = re.compile(r"\[key\]|float|(literal|dict|tuple|list|function-\w+)\[.*\]")
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
@@ -99,7 +99,7 @@ def explain(error: ValidationError) -> Refused:
         "literal["
     ):  # a word or a mapping: its own error is more specific
         fault = max((one for one in errors if one["loc"][: len(fault["loc"]) - 1] == fault["loc"][:-1]), key=_depth)
-    section, path = _walk(fault["loc"])
+    section, path, options = _walk(fault["loc"])
     field, kind = ".".join(path), fault["type"]
     if kind == "extra_forbidden":
         known = list(section.model_fields) if section else []
@@ -110,7 +110,7 @@ def explain(error: ValidationError) -> Refused:
     if kind == "missing":
         return Refused(field, "nothing", "this key is needed", f"set {field} in the preset or by --{field} VALUE")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        choices = fault["ctx"].get("expected_tags", "") or _tags(section, path)
+        choices = fault["ctx"].get("expected_tags", "") or ", ".join(repr(kind_of(option)) for option in options)
         saw = fault["ctx"].get("tag", "nothing")
         return Refused(f"{field}.kind", saw, f"must be one of {choices}", "choose one of them")
     conflict = fault.get("ctx", {}).get("error")
@@ -154,25 +154,25 @@ def _depth(error: Any) -> tuple[int, bool]:
     return len(error["loc"]), error["type"] != "literal_error"
 
 
-def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str]]:
-    """Return the section of the field at this location, and the field's path without union tags."""
+def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str], list[type[BaseModel]]]:
+    """Return the section of the field at this location, its path without union tags, and the sections it may be."""
     section: type[BaseModel] | None = Config
     path: list[str] = []
     options: list[type[BaseModel]] = [Config]
+    of_entries: list[type[BaseModel]] = []
     for part in location:
         if MARK.fullmatch(str(part)):
             continue
-        tagged = [option for option in options if part == getattr(option.model_fields.get("kind"), "default", None)]
+        tagged = [option for option in options if part == kind_of(option)]
         if len(options) > 1 and tagged:
             options = tagged
             continue
         path.append(str(part))
+        if of_entries:
+            options, of_entries = of_entries, []
+            continue
         section = options[0] if options else None
         field = section.model_fields.get(str(part)) if section else None
         options = sections(field.annotation) if field else []
-    return section, path
-
-
-def _tags(section: type[BaseModel] | None, path: list[str]) -> str:
-    field = section.model_fields[path[-1]] if section else None
-    return ", ".join(repr(option.model_fields["kind"].default) for option in sections(field.annotation if field else 0))
+        of_entries = entries(field.annotation) if field else []
+    return section, path, options

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tasks.config.base import IsPath
-from tasks.config.flags import kind_of, sections
+from tasks.config.flags import entries, kind_of, sections
 
 
 def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> None:
@@ -23,6 +23,9 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
             if isinstance(mark, IsPath) and isinstance(value, str) and value.endswith(mark.suffix):
                 values[name] = located(value, folder)
         make_absolute(value, sections(field.annotation), folder)
+        if isinstance(value, dict) and (of_entries := entries(field.annotation)):
+            for entry in value.values():
+                make_absolute(entry, of_entries, folder)
 
 
 def located(path: str, folder: Path) -> str:

@@ -34,7 +34,7 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
     inner: list[tuple[str, type[BaseModel], str]] = []
     for name, field in section.model_fields.items():
         key = f"{path}.{name}" if path else name
-        sections = _sections(field.annotation)
+        sections, entries = _sections(field.annotation), _entries(field.annotation)
         free = " ○" if any(isinstance(mark, NotIdentity) for mark in field.metadata) else ""
         meaning = " ".join((field.description or "").split())
         yield f"| `{key}`{free} | {_type(field)} | {_default(field)} | {meaning} |"
@@ -42,6 +42,8 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
             kind = inner_section.model_fields.get("kind")
             several = len(sections) > 1 and kind is not None
             inner.append((key, inner_section, f"{key} ({kind.default})" if several and kind else ""))
+        for inner_section in entries:
+            inner.append((f"{key}.NAME", inner_section, f"{key}.NAME ({inner_section.model_fields['kind'].default})"))
     yield ""
     for key, inner_section, name in inner:
         yield from _section(key, inner_section, name)
@@ -53,6 +55,11 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     if typing.get_origin(annotation) in (typing.Union, UnionType, typing.Annotated):
         return [section for part in typing.get_args(annotation) for section in _sections(part)]
     return []
+
+
+def _entries(annotation: Any) -> list[type[BaseModel]]:
+    """Return the sections of a mapping's entries."""
+    return _sections(typing.get_args(annotation)[1]) if typing.get_origin(annotation) is dict else []
 
 
 def _type(field: FieldInfo) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from tasks.config.base import BY_KIND, Section
+from tasks.config.transform import Pixels, Text, TransformConfig
 
-Pixels = Annotated[int, Field(ge=1, le=4096)]
 Shards = Annotated[int, Field(ge=1, le=10_000)]
 
 
@@ -21,8 +21,8 @@ def _no_flag(value: Any) -> Any:
 class ImageSnapshot(Section):
     """Images as uint8 [height, width, channels]; normalisation belongs to the model."""
 
-    made_of: ClassVar[tuple[str, str]] = ("image", "image")
-    """Name and kind of the feature of the records."""
+    made_of: ClassVar[tuple[str, str] | None] = ("image", "image")
+    """Name and kind of the one input of the records; None where all inputs are read."""
     noun: ClassVar[str] = "examples"
     """Plural name of the records."""
     raw_input: ClassVar[str] = "IMAGE.png"
@@ -47,7 +47,7 @@ class ImageSnapshot(Section):
 class TokensSnapshot(Section):
     """Text as rows of tokens: a byte-level BPE fitted on the train split, documents packed one after another."""
 
-    made_of: ClassVar[tuple[str, str]] = ("text", "bytes")
+    made_of: ClassVar[tuple[str, str] | None] = ("text", "text")
     noun: ClassVar[str] = "texts"
     raw_input: ClassVar[str] = "FILE.txt"
 
@@ -68,14 +68,19 @@ class TokensSnapshot(Section):
 
 
 class TableSnapshot(Section):
-    """Rows of numbers as float32 [columns]; standardised in the model by the train split's mean and variance."""
+    """Rows of any columns, each by its transform: numbers as one float32 array, ids of categories as one int32 array,
+    and an array for each text, image, sound and array of numbers."""
 
-    made_of: ClassVar[tuple[str, str]] = ("numbers", "number")
+    made_of: ClassVar[tuple[str, str] | None] = None
     noun: ClassVar[str] = "examples"
     raw_input: ClassVar[str] = "ROWS.csv"
 
     kind: Literal["table"] = "table"
     """The layout of an example."""
+
+    transforms: dict[Text, TransformConfig] = {}
+    """The transform of each input that does not have the one of its type: `standardise` of a number, `vocabulary` of a
+    category, `tokens` of a text, `image`, `log_mel` of a sound, `time_parts`."""
 
     shards: Shards = 1
     """Number of array files of each feature and split."""

@@ -1,84 +1,296 @@
-"""The snapshot of table rows: float32 arrays, with mean and variance of the train split."""
+"""The snapshot of rows of any columns, each changed by its transform (`snapshot.transforms`).
+
+Transforms are fitted on the train split in one pass, and applied by `tasks.data.reader`, which exports carry too: what
+a raw row becomes in serving is what it became in training.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
 from tasks.config import TableSnapshot
-from tasks.data.features import Feature
+from tasks.data import text
+from tasks.data.arrays import ArrayWriter
+from tasks.data.features import Feature, of_role
+from tasks.data.reader import DESCRIPTION, Reader, Unusable
+from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import lineage_of, parts_of, write_array
+from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
+from tasks.data.transforms import choose, fit, own_code
+from tasks.data.transforms.columns import missing_of, typed
+from tasks.data.transforms.layout import LABEL, TARGET, WEIGHT, Layout, lay_out, target_names
+from tasks.data.transforms.moments import Moments
 from tasks.errors import Failed
 from tasks.store.files import pretty
+from tasks.store.staging import TEMPORARY
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tasks.processes.workbench import Workbench
 
-NUMBERS, TARGET, LABEL = "numbers", "target", "label"
 TRAIN = "train"
+ROWS = {"image": 32, "audio": 32, "text": 512}
+"""Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
+MOST_ROWS = 4096
+BATCH_BYTES = 16 << 20
+"""Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Tables(Protocol):
+    """Records as tables (`tasks.data.reading.RecordsReader`)."""
+
+    features: dict[str, Feature]
+    counts: dict[str, int]
+    manifest: dict[str, Any]
+
+    def key(self, split: str, index: int) -> str: ...
+
+    def tables(self, split: str, names: list[str] | None = None, rows: int = 4096) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a part: the first one's number in the split, and their columns."""
+
+    part: Part
+    start: int
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class Made:
+    """The arrays of a batch, and how many values were missing or unknown, by column."""
+
+    part: Part
+    arrays: dict[str, NDArray[Any]]
+    missing: Counter[str]
+    unknown: Counter[str]
 
 
 def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
-    """Preprocess records to `numbers` float32 [columns] and `target` float32 [targets] or `label` int64 [].
+    """Preprocess records to `numbers` float32 [n], `categories` int32 [m], an array for each other input, and `label`
+    int64 [], `target` float32 [k] and `weight` float32 [], where the records have them.
 
-    Returns counts (rows of each split) and features (dtype, shape, names, and mean and variance over the train split,
-    by which a model standardises its input and scales its outputs).
+    Returns counts (rows of each split), features (layout by name; of float32 arrays mean and variance over the train
+    split, by which a model standardises) and statistics (shares of missing and unknown values, what was fitted).
 
     Raises:
-        Failed: the records have no feature `numbers`, or a value is not finite.
+        Refused: a transform does not fit its column, or names collide.
+        Failed: a value cannot be transformed; the error names the example.
     """
-    reader = RecordsReader(records.path)
-    if (row := reader.features.get(NUMBERS)) is None or row.kind != "number":
-        saw = f"records of {', '.join(sorted(reader.features))}"
-        raise Failed("snapshot.kind", saw, "a table is made of a feature numbers", "choose a source of rows")
-    bench.staging.reserve(records.bytes)
-    columns = {name: reader.features[name] for name in (NUMBERS, TARGET, LABEL) if name in reader.features}
-    features: dict[str, Any] = {}
-    for done, (split, count) in enumerate(sorted(reader.counts.items(), key=lambda item: item[0] != TRAIN)):
-        bench.progress(done, len(reader.counts), "splits")
-        arrays = {name: _array(reader, split, name, feature) for name, feature in columns.items()}
-        if split == TRAIN:
-            features = {name: _describe(feature, arrays[name]) for name, feature in columns.items()}
-        for part in parts_of(split, count, config.shards):
-            rows = np.arange(part.start, part.stop, dtype=np.int64)
-            for name, array in {**arrays, **lineage_of(rows)}.items():
-                write_array(bench, part.file(name), array[part.start : part.stop] if name in arrays else array)
-    names = list(row.classes or (f"column{number}" for number in range(row.shape[0])))
-    classes = features[LABEL]["classes"] if LABEL in features else []
-    bench.staging.put("transform/table.json", pretty({"kind": "table", "columns": names, "classes": classes}))
+    return make(bench, RecordsReader(records.path), config)
+
+
+def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
+    """Do the work of `build`."""
+    text.pin(bench.threads)
+    layout, summaries = _fitted(bench, records, config)
+    total = sum(records.counts.values())
+    bench.staging.reserve(total * _bytes_of(layout.features))
+    reader = Reader.open(bench.staging.root / "transform")
+    done, shares = 0, {}
+    for split, count in sorted(records.counts.items()):
+        parts = parts_of(split, count, config.shards)
+        for part in parts:
+            for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
+                write_array(bench, part.file(name), array)
+        _write(bench, records, reader, layout, [part for part in parts if not _is_finished(bench, layout, part)])
+        counts = [json.loads((bench.staging.root / _counts_of(part)).read_bytes()) for part in parts]
+        shares[split] = {
+            what: {name: sum(each[what].get(name, 0) for each in counts) / count for name in reader.columns}
+            for what in ("missing", "unknown")
+        }
+        done += count
+        bench.progress(done, total, "examples")
     return Outcome(
-        counts=dict(reader.counts),
-        features=features,
-        statistics={"metrics": {f"snapshot/{split}": count for split, count in reader.counts.items()}},
+        counts=dict(records.counts),
+        features=layout.features,
+        statistics={
+            "transforms": {
+                name: {
+                    **summary,
+                    "missing": {split: share["missing"][name] for split, share in shares.items()},
+                    "unknown": {split: share["unknown"][name] for split, share in shares.items()},
+                }
+                for name, summary in summaries.items()
+            },
+            "metrics": {
+                **{f"snapshot/{split}": count for split, count in records.counts.items()},
+                **{
+                    f"snapshot/{split}/{what}": float(np.mean(list(of_column.values())))
+                    for split, share in shares.items()
+                    for what, of_column in share.items()
+                },
+            },
+        },
     )
 
 
-def _array(reader: RecordsReader, split: str, name: str, feature: Feature) -> NDArray[Any]:
-    """Return a feature of all examples of a split, in stored order."""
-    values = [np.asarray(example[name]) for example in reader.iterate(split)]
-    if feature.kind == "label":
-        return np.array([value[0] for value in values], np.int64)
-    array = np.stack(values).astype(np.float32)
-    if not np.isfinite(array).all():
-        index = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        rule = "a table holds finite numbers"
-        raise Failed(reader.key(split, index), f"{name} {array[index].tolist()}", rule, "fix it, or leave it out")
-    return array
+def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[Layout, dict[str, Any]]:
+    """Fit the transforms, or take what an earlier attempt fitted; return the layout, and a summary by column."""
+    name = f"transform/{DESCRIPTION}"
+    note = bench.staging.adopt(name)
+    if note is None:
+        transforms = choose(records.features, config.transforms)
+        for file, content in own_code(transforms).items():
+            bench.staging.put(f"transform/{file}", content)
+        tables = records.tables(TRAIN, list(transforms), _rows_of(records.features, list(transforms)))
+        fitted = fit(transforms, records.features, tables, bench.staging.root / "transform")
+        layout = lay_out(records.features, fitted, list(records.manifest.get("missing", [])))
+        features = {**layout.features, **_outputs(records)}
+        for each in fitted.values():
+            for file, content in each.files.items():
+                bench.staging.put(f"transform/{file}", content)
+        summaries = {column: {"kind": each.state["kind"], **each.summary} for column, each in fitted.items()}
+        note = {"features": features, "summaries": summaries}
+        bench.staging.put(name, pretty(layout.description), **note)
+    description = json.loads((bench.staging.root / name).read_bytes())
+    return Layout(note["features"], description), note["summaries"]
 
 
-def _describe(feature: Feature, values: NDArray[Any]) -> dict[str, Any]:
-    if feature.kind == "label":
-        return {"dtype": "int64", "shape": [], "classes": list(feature.classes or ())}
-    values_float64 = values.astype(np.float64)
-    variance = values_float64.var(axis=0)
-    return {
-        "dtype": "float32",
-        "shape": list(values.shape[1:]),
-        "names": list(feature.classes or (f"value{number}" for number in range(values.shape[1]))),
-        "mean": values_float64.mean(axis=0).tolist(),
-        "variance": np.where(variance > 0, variance, 1.0).tolist(),
-    }
+def _outputs(records: Tables) -> dict[str, dict[str, Any]]:
+    """Return the features of label, target and weight, with the targets' mean and variance over the train split."""
+    outputs: dict[str, dict[str, Any]] = {}
+    for feature in of_role(records.features, "label").values():
+        outputs[LABEL] = {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": "label"}
+    if targets := of_role(records.features, "target"):
+        names = target_names(targets)
+        moments = Moments((len(names),))
+        for table in records.tables(TRAIN, list(targets), MOST_ROWS):
+            moments.add(_target(table, targets))
+        outputs[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names, "role": "target"}
+        outputs[TARGET] |= moments.as_json()
+    if of_role(records.features, "weight"):
+        outputs[WEIGHT] = {"dtype": "float32", "shape": [], "role": "weight"}
+    return outputs
+
+
+def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
+    """Return whether an earlier attempt wrote all arrays of a part."""
+    files = [_counts_of(part), *(part.file(name) for name in layout.features)]
+    return all(bench.staging.adopt(file) is not None for file in files)
+
+
+def _write(bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[Part]) -> None:
+    """Write the arrays of some parts of a split, in one pass over its rows."""
+    if not parts:
+        return
+    made = in_order(
+        lambda batch: _make(records, reader, layout, batch), _batches(records, layout, parts), bench.threads
+    )
+    for part, batches in groupby(made, key=lambda each: each.part):
+        missing: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
+        with ExitStack() as stack:
+            writers: dict[str, ArrayWriter] = {}
+            for name, feature in layout.features.items():
+                path = stack.enter_context(bench.staging.piece(part.file(name))).path
+                shape = (part.stop - part.start, *feature["shape"])
+                writers[name] = stack.enter_context(ArrayWriter(path, feature["dtype"], shape))
+            for batch in batches:
+                for name, array in batch.arrays.items():
+                    writers[name].append(array)
+                missing += batch.missing
+                unknown += batch.unknown
+        bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown}))
+
+
+def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
+    """Yield the rows of these parts of one split in order, none of two parts together."""
+    names = [name for name, feature in records.features.items() if feature.role in ("input", LABEL, TARGET, WEIGHT)]
+    size = max(1, min(MOST_ROWS, BATCH_BYTES // _bytes_of(layout.features)))
+    start = 0
+    for table in records.tables(parts[0].split, names, _rows_of(records.features, names)):
+        for part in parts:
+            first, last = max(part.start, start), min(part.stop, start + table.num_rows)
+            for begin in range(first, last, size):
+                yield Batch(part, begin, table.slice(begin - start, min(size, last - begin)))
+        start += table.num_rows
+
+
+def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made:
+    """Return the arrays of a batch; raises `Failed` naming the example."""
+    table, split = batch.table, batch.part.split
+    inputs = of_role(records.features, "input")
+    values = {name: typed(table[name], feature) for name, feature in inputs.items()}
+    try:
+        arrays = reader.apply(values, table.num_rows)
+    except Unusable as error:
+        key = records.key(split, batch.start + error.row)
+        raise Failed(key, f"{error.column}: {error.saw}", error.rule, "fix it, or leave it out") from error
+    except ValueError as error:
+        raise Failed("snapshot.transforms", str(error), "a transform must take every row", "correct it") from error
+    for name, feature in of_role(records.features, "label").items():
+        arrays[LABEL] = typed(table[name], feature)
+    if targets := of_role(records.features, "target"):
+        arrays[TARGET] = _target(table, targets)
+    for name, feature in of_role(records.features, "weight").items():
+        arrays[WEIGHT] = typed(table[name], feature)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
+            saw = f"{name} {array[row].tolist()}"
+            raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
+    missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
+    return Made(batch.part, arrays, missing, _unknown(layout, arrays))
+
+
+def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:
+    """Return the number of rare and unknown categories by column."""
+    return Counter(
+        {
+            place["column"]: int((arrays[place["array"]][:, place["start"]] == UNKNOWN).sum())
+            for place in layout.description["layout"]
+            if layout.description["transforms"][place["column"]]["kind"] == "vocabulary"
+        }
+    )
+
+
+def _target(table: pa.Table, targets: dict[str, Feature]) -> NDArray[np.float32]:
+    """Return the targets of rows, float32 [rows, targets]."""
+    columns = [typed(table[name], feature).reshape(table.num_rows, -1) for name, feature in targets.items()]
+    return np.concatenate(columns, axis=1)
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Yield the results of work in the order of the items, which `threads` threads do; few are held."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _rows_of(features: dict[str, Feature], names: list[str]) -> int:
+    return min((ROWS.get(features[name].kind, MOST_ROWS) for name in names), default=MOST_ROWS)
+
+
+def _bytes_of(features: dict[str, dict[str, Any]]) -> int:
+    """Return the bytes of an example."""
+    return sum(np.dtype(each["dtype"]).itemsize * int(np.prod(each["shape"])) for each in features.values())
+
+
+def _counts_of(part: Part) -> str:
+    return f"{TEMPORARY}{part.split}-{part.number:05d}.json"

@@ -1,0 +1,125 @@
+"""Turns raw rows into a model's inputs, exactly as the snapshot that trained it did.
+
+This folder imports nothing of Millrace and, at import, NumPy alone. Exports carry it as `transform/reader/`:
+
+    from reader import Reader                    # with `transform` on the import path
+    inputs = Reader.open("transform")(rows)      # rows: dicts, as of `csv.DictReader` or `json.loads`
+
+Images need Pillow, sounds soundfile, tokens (other than bytes) tokenizers. A module per kind of transform has
+`load(state, folder) -> Apply`; the snapshot calls the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import cast
+from .values import Apply, Unusable, Values
+
+__all__ = ["Apply", "Reader", "Unusable", "Values"]
+
+FORMAT = 1
+DESCRIPTION = "transform.json"
+
+KINDS = (
+    *("standardise", "log", "keep", "quantile", "bucketize"),
+    *("vocabulary", "hash", "time_parts", "tokens", "hash_words", "image", "log_mel", "function"),
+)
+"""The kinds of transforms; each is the module of its name, imported on use."""
+
+
+class Reader:
+    """Turns rows into arrays.
+
+    `columns`: type of each column that it needs, as in `source.columns` (`number[8, 8]`, `category`); `arrays`: dtype
+    and shape of an example of each array that it returns; `classes` and `targets`: names of the model's outputs.
+    """
+
+    def __init__(self, description: Mapping[str, Any], folder: Path) -> None:
+        """Create it from the contents of `transform.json` and the folder with the files that belong to it."""
+        if description["format"] != FORMAT:
+            raise ValueError(f"{folder}: format {description['format']}; this reader reads format {FORMAT}")
+        self.columns = {
+            column["name"]: column["kind"] + (str(column["shape"]) if column["shape"] else "")
+            for column in description["columns"]
+        }
+        self.arrays: dict[str, dict[str, Any]] = description["arrays"]
+        self.classes: list[str] = description["classes"]
+        self.targets: list[str] = description["targets"]
+        self._columns = {column["name"]: column for column in description["columns"]}
+        self._layout: list[dict[str, Any]] = description["layout"]
+        self._missing = frozenset(description["missing"])
+        self._applies: dict[str, Apply] = {
+            name: import_module(f".{state['kind']}", __name__).load(state, folder)
+            for name, state in description["transforms"].items()
+        }
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Reader:
+        """Open a folder `transform/` of a snapshot or an export."""
+        path = Path(folder)
+        return cls(json.loads((path / DESCRIPTION).read_text(encoding="utf-8")), path)
+
+    def __call__(
+        self, rows: Iterable[Mapping[str, Any]], folder: str | os.PathLike[str] = "."
+    ) -> dict[str, NDArray[Any]]:
+        """Return the model's inputs by name, [rows, ...].
+
+        Args:
+            rows: raw values by column: text as in a CSV file, JSON values, datetimes, bytes of images and sounds or
+                the paths of their files. None, and a column that some row lacks, is a missing value.
+            folder: relative paths begin here.
+
+        Raises:
+            ValueError: a column is in no row, or a value cannot be used; it names row, column, value and rule.
+        """
+        listed = list(rows)
+        typed: dict[str, Values] = {}
+        for name, column in self._columns.items():
+            if listed and not any(name in row for row in listed):
+                raise ValueError(f"{name}: no row has this column; the model reads {', '.join(self.columns)}")
+            raw = [row.get(name) for row in listed]
+            with _Named(name):
+                typed[name] = cast.column(raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder))
+        return self.apply(typed, len(listed))
+
+    def apply(self, typed: Mapping[str, Values], count: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of `count` rows from typed values by column (`values.Values`).
+
+        Raises:
+            ValueError: a value cannot be used, such as a broken image.
+        """
+        arrays = {
+            name: np.empty((count, *array["shape"]), np.dtype(array["dtype"])) for name, array in self.arrays.items()
+        }
+        for place in self._layout:
+            name = place["column"]
+            with _Named(name):
+                result = self._applies[name](typed[name])
+            if "start" in place:
+                arrays[place["array"]][:, place["start"] : place["stop"]] = result
+            else:
+                arrays[place["array"]][...] = result
+        return arrays
+
+
+class _Named:
+    """Adds the column's name to an `Unusable`."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Unusable):
+            error.column = self._column

@@ -1,0 +1,63 @@
+"""`function`: the user's own code, whose files lie beside the fitted state."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .values import Apply, Values
+
+FOLDER = "functions"
+"""The folder of the files, from which they are imported."""
+
+IMPORTING = threading.Lock()
+
+LOADED: dict[str, Path] = {}
+"""The folder from which each top-level module was imported here."""
+
+
+def load(state: dict[str, Any], folder: Path) -> Apply:
+    """Return the transform: [rows, 1] of a function of scalars, else [rows, *shape], in the dtype of the state."""
+    function = imported(state["function"], folder / FOLDER)
+    calling = threading.Lock()  # the user's code may not be ready for threads
+    shape = tuple(state["shape"])
+
+    def apply(values: Values) -> NDArray[Any]:
+        with calling:
+            result = np.asarray(function(list(values)))
+        if result.shape != (len(values), *shape):
+            rule = f"must return an array of shape {[len(values), *shape]}"
+            raise ValueError(f"{state['function']} returned {list(result.shape)}; {rule}")
+        converted = result.astype(np.dtype(state["dtype"]))
+        return converted if shape else converted[:, None]
+
+    return apply
+
+
+def imported(function: str, folder: Path) -> Any:
+    """Import `package.module:function` from a folder, also where the same name was imported from another such folder.
+
+    Raises:
+        ValueError: another module has that name.
+    """
+    module, _, name = function.partition(":")
+    top = module.partition(".")[0]
+    with IMPORTING:
+        if top in sys.modules and top not in LOADED:
+            raise ValueError(f"{function}: another module named {top} is in use; rename yours")
+        if LOADED.get(top, folder) != folder:
+            for other in [other for other in sys.modules if other.partition(".")[0] == top]:
+                del sys.modules[other]
+        LOADED[top] = folder
+        sys.path.insert(0, str(folder))
+        invalidate_caches()
+        try:
+            return getattr(import_module(module), name)
+        finally:
+            sys.path.remove(str(folder))

@@ -1,0 +1,162 @@
+"""Fitting transforms on the train split, in one pass: a module per kind of transform, each with `fitter`.
+
+What is fitted is JSON, and applied by the module of the same name in `tasks.data.reader`, in snapshots and exports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.config.transform import DEFAULTS, TRANSFORMS, Function, NumberTransform, TransformConfig
+from tasks.data.features import Feature, of_role
+from tasks.data.reader.values import Values
+from tasks.data.transforms.columns import typed
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows = NDArray[np.int64]
+
+NUMBERS, CATEGORIES = "numbers", "categories"
+"""The arrays that several columns share."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted transform of a column."""
+
+    state: dict[str, Any]
+    """What `tasks.data.reader` needs to apply it, JSON; `kind` names the module."""
+
+    feature: dict[str, Any]
+    """Of a share of `numbers`: `names`, `mean` and `variance` of each number; of `categories`: `names` and `sizes`; of
+    an array of its own: `dtype`, `shape` and what else the manifest's features say of it."""
+
+    array: str | None = None
+    """`NUMBERS` or `CATEGORIES`; None where the column has an array of its own."""
+
+    summary: dict[str, float] = field(default_factory=dict)
+    """Figures for people, such as the size of a vocabulary."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Files of `transform/` that belong to the state."""
+
+
+class Fitter(Protocol):
+    """Learns a transform from the values of the train split, in any batches."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether it needs values at all."""
+        ...
+
+    def add(self, values: Values, rows: Rows) -> None:
+        """Learn from the values of some rows of the train split; `rows` are their numbers there."""
+        ...
+
+    def merge(self, other: Self) -> None:
+        """Learn what another fitter has learnt from other rows."""
+        ...
+
+    def fitted(self) -> Fitted:
+        """Return the transform."""
+        ...
+
+
+@dataclass(frozen=True)
+class Known:
+    """The fitter of a transform that has nothing to learn."""
+
+    transform: Fitted
+    reads: bool = False
+
+    def add(self, values: Values, rows: Rows) -> None:
+        """Learn nothing."""
+
+    def merge(self, other: Known) -> None:
+        """Learn nothing."""
+
+    def fitted(self) -> Fitted:
+        """Return the transform."""
+        return self.transform
+
+
+def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]) -> dict[str, TransformConfig]:
+    """Return the transform of each input in order of name: the given one, or that of its kind.
+
+    Raises:
+        Refused: one is given for a column that is not an input, or of a kind that it does not take.
+    """
+    inputs = of_role(dict(features), "input")
+    for name, transform in given.items():
+        setting = f"snapshot.transforms.{name}"
+        if name not in features:
+            known = f"the inputs are {', '.join(inputs)}"
+            raise Refused(setting, f"no column {name}", known, "correct the name, or leave it out")
+        if name not in inputs:
+            rule = "only inputs of the model are transformed"
+            raise Refused(setting, f"{name} is the {features[name].role}", rule, "leave it out")
+        _check(setting, inputs[name], transform)
+    return {name: given.get(name) or DEFAULTS[feature.kind]() for name, feature in inputs.items()}
+
+
+def _check(setting: str, feature: Feature, transform: TransformConfig) -> None:
+    if feature.kind not in transform.reads:
+        fitting = [kind for kind, section in TRANSFORMS.items() if feature.kind in section.reads]
+        rule = f"takes a column of type {' or '.join(transform.reads)}, and this one is of type {feature.kind}"
+        raise Refused(f"{setting}.kind", transform.kind, rule, f"use {', '.join(fitting)}")
+    if not feature.shape or feature.kind != "number":
+        return
+    if not transform.reads_arrays:
+        fitting = [kind for kind, section in TRANSFORMS.items() if "number" in section.reads and section.reads_arrays]
+        rule = f"takes single numbers, and this column holds arrays of shape {list(feature.shape)}"
+        raise Refused(f"{setting}.kind", transform.kind, rule, f"use {', '.join(fitting)}")
+    if isinstance(transform, NumberTransform):
+        if transform.missing.indicator is True:
+            raise Refused(f"{setting}.missing.indicator", "true", "an array of numbers has none", "leave it out")
+        if transform.missing.fill == "median":
+            rule = "the median of an array's values is not computed"
+            raise Refused(f"{setting}.missing.fill", "median", rule, "use mean, zero or a number")
+
+
+def fitter(name: str, feature: Feature, transform: TransformConfig, folder: Path) -> Fitter:
+    """Return a fitter of a column that has seen nothing; `folder` is the `transform/` with the files of functions."""
+    made: Fitter = import_module(f"tasks.data.transforms.{transform.kind}").fitter(name, feature, transform, folder)
+    return made
+
+
+def fit(
+    transforms: Mapping[str, TransformConfig],
+    features: Mapping[str, Feature],
+    batches: Iterable[pa.Table],
+    folder: Path = Path(),
+) -> dict[str, Fitted]:
+    """Fit transforms by column in one pass over the batches of the train split, which is skipped where none reads."""
+    fitters = {name: fitter(name, features[name], transform, folder) for name, transform in transforms.items()}
+    reading = {name: each for name, each in fitters.items() if each.reads}
+    row = 0
+    for batch in batches if reading else ():
+        rows = np.arange(row, row + batch.num_rows, dtype=np.int64)
+        for name, each in reading.items():
+            each.add(typed(batch[name], features[name]), rows)
+        row += batch.num_rows
+    return {name: each.fitted() for name, each in fitters.items()}
+
+
+def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
+    """Return the files of the user's functions by path in `transform/`; raises `Refused` where one cannot be found."""
+    from tasks.data.transforms.function import files_of
+
+    files: dict[str, bytes] = {}
+    for name, transform in transforms.items():
+        if isinstance(transform, Function):
+            files |= files_of(f"snapshot.transforms.{name}", transform)
+    return dict(sorted(files.items()))

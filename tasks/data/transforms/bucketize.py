@@ -1,0 +1,51 @@
+"""Fits `bucketize`: boundaries at quantiles of a sample of the train split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tasks.config.transform import Bucketize
+from tasks.data.features import Feature
+from tasks.data.reader.values import Values
+from tasks.data.transforms import CATEGORIES, Fitted, Known, Rows
+from tasks.data.transforms.samples import NumberSample
+
+
+class BucketFitter:
+    """Learns boundaries between intervals of about equally many rows."""
+
+    reads = True
+
+    def __init__(self, name: str, config: Bucketize) -> None:
+        self._name, self._config, self._sample = name, config, NumberSample()
+
+    def add(self, values: Values, rows: Rows) -> None:
+        """Learn from float32 [rows]."""
+        self._sample.add(values, rows)
+
+    def merge(self, other: BucketFitter) -> None:
+        """Learn what another has learnt."""
+        self._sample.merge(other._sample)
+
+    def fitted(self) -> Fitted:
+        """Return the transform."""
+        values = self._sample.values
+        inner = np.linspace(0, 1, self._config.buckets + 1)[1:-1]
+        # A boundary at the smallest value would have nothing below it.
+        boundaries = np.unique(np.quantile(values, inner)) if len(values) else np.empty(0)
+        return _fitted(self._name, boundaries[boundaries > values[0]].tolist() if len(values) else [])
+
+
+def fitter(name: str, feature: Feature, config: Bucketize, folder: Path) -> BucketFitter | Known:
+    """Return a fitter of numbers; of one with given boundaries there is nothing to learn."""
+    if config.boundaries:
+        return Known(_fitted(name, list(config.boundaries)))
+    return BucketFitter(name, config)
+
+
+def _fitted(name: str, boundaries: list[float]) -> Fitted:
+    state = {"kind": "bucketize", "boundaries": boundaries}
+    size = len(boundaries) + 2
+    return Fitted(state, {"names": [name], "sizes": [size]}, CATEGORIES, {"size": size})

@@ -1,0 +1,21 @@
+"""`hash_words`: nothing is learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tasks.config.transform import HashWords
+from tasks.data.features import Feature
+from tasks.data.reader.tokens import PADDING
+from tasks.data.transforms import Fitted, Known
+
+
+def fitter(name: str, feature: Feature, config: HashWords, folder: Path) -> Known:
+    """Return the transform of texts."""
+    own: dict[str, Any] = {"dtype": "float32", "shape": [config.buckets]}
+    if config.output == "ids":
+        dtype = "uint16" if config.buckets < 2**16 else "uint32"
+        own = {"dtype": dtype, "shape": [config.length], "vocabulary": config.buckets + 1, "padding": PADDING}
+    settings = config.model_dump(include={"kind", "buckets", "output", "length", "lowercase"})
+    return Known(Fitted({**settings, "dtype": own["dtype"], "shape": own["shape"]}, own))

@@ -1,0 +1,15 @@
+"""`image`: nothing is learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.config.transform import Image
+from tasks.data.features import Feature
+from tasks.data.transforms import Fitted, Known
+
+
+def fitter(name: str, feature: Feature, config: Image, folder: Path) -> Known:
+    """Return the transform of images."""
+    shape = [config.height, config.width, config.channels]
+    return Known(Fitted(config.model_dump(), {"dtype": "uint8", "shape": shape}))

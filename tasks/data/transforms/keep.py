@@ -1,0 +1,14 @@
+"""Fits `keep`: the fill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.config.transform import Keep
+from tasks.data.features import Feature
+from tasks.data.transforms.numbers import NumberFitter
+
+
+def fitter(name: str, feature: Feature, config: Keep, folder: Path) -> NumberFitter:
+    """Return a fitter of numbers, or of arrays of numbers."""
+    return NumberFitter(name, feature, config, standardised=False)

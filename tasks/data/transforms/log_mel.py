@@ -1,0 +1,24 @@
+"""`log_mel`: nothing is learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.config.transform import LogMel
+from tasks.data.features import Feature
+from tasks.data.transforms import Fitted, Known
+
+
+def fitter(name: str, feature: Feature, config: LogMel, folder: Path) -> Known:
+    """Return the transform of sounds."""
+    window, hop, samples = (round(span * config.rate) for span in (config.window, config.hop, config.seconds))
+    state = {
+        "kind": "log_mel",
+        "rate": config.rate,
+        "seconds": config.seconds,
+        "window": window,
+        "hop": hop,
+        "samples": samples,
+        "shape": list(config.shape),
+    }
+    return Known(Fitted(state, {"dtype": "float32", "shape": list(config.shape)}))

@@ -1,0 +1,38 @@
+"""Fits `quantile`: quantiles of a sample of the train split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.config.transform import Quantile
+from tasks.data.features import Feature
+from tasks.data.transforms import Fitted
+from tasks.data.transforms.numbers import NumberFitter
+
+
+class QuantileFitter(NumberFitter):
+    """Learns quantiles, each value once with the mean of its ranks."""
+
+    config: Quantile
+
+    def fitted(self) -> Fitted:
+        """Return the transform."""
+        values, levels = ranks(self.sample.values, self.config.quantiles)
+        return self.finish({"values": values.tolist(), "levels": levels.tolist(), "output": self.config.output})
+
+
+def fitter(name: str, feature: Feature, config: Quantile, folder: Path) -> QuantileFitter:
+    """Return a fitter of numbers."""
+    return QuantileFitter(name, feature, config, standardised=False)
+
+
+def ranks(sample: NDArray[np.float64], quantiles: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return strictly ascending values and their ranks in [0, 1], at most `quantiles` of them."""
+    if not len(sample):
+        return np.zeros(1), np.full(1, 0.5)
+    levels = np.linspace(0, 1, min(quantiles, max(2, len(sample))))
+    values, place = np.unique(np.quantile(sample, levels), return_inverse=True)
+    return values, np.bincount(place, levels) / np.bincount(place)

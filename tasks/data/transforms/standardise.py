@@ -1,0 +1,14 @@
+"""Fits `standardise`: the fill, and the mean and variance by which the model standardises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.config.transform import Standardise
+from tasks.data.features import Feature
+from tasks.data.transforms.numbers import NumberFitter
+
+
+def fitter(name: str, feature: Feature, config: Standardise, folder: Path) -> NumberFitter:
+    """Return a fitter of numbers, or of arrays of numbers."""
+    return NumberFitter(name, feature, config)

@@ -1,0 +1,88 @@
+"""Fits `tokens`: a tokenizer on a sample of the train split's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tasks.config.transform import Tokens
+from tasks.data import text
+from tasks.data.features import Feature
+from tasks.data.reader.tokens import PADDING
+from tasks.data.reader.values import Values
+from tasks.data.transforms import Fitted, Known, Rows
+from tasks.data.transforms.samples import TextSample
+
+UNKNOWN = "[UNK]"
+
+
+class TokensFitter:
+    """Learns from a sample of texts."""
+
+    reads = True
+
+    def __init__(self, name: str, config: Tokens) -> None:
+        self._name, self._config = name, config
+        self._sample = TextSample(config.tokenizer_bytes)
+
+    def add(self, values: Values, rows: Rows) -> None:
+        """Learn from a list of texts."""
+        self._sample.add(values, rows)
+
+    def merge(self, other: TokensFitter) -> None:
+        """Learn what another has learnt."""
+        self._sample.merge(other._sample)
+
+    def fitted(self) -> Fitted:
+        """Return the transform; the tokenizer is a file of the library `tokenizers`."""
+        from tokenizers import Tokenizer
+
+        config = self._config
+        texts = [each.lower() if config.lowercase else each for each in self._sample.texts]
+        # One id is the padding's.
+        fit = text.fit if config.method == "bpe" else fit_wordpiece
+        tokenizer = fit(texts, config.vocabulary)
+        file = f"{self._name}.tokenizer.json"
+        size = Tokenizer.from_str(tokenizer).get_vocab_size() + 1
+        return _fitted(config, size, {file: tokenizer.encode()}, {"file": file}, {"texts": len(texts)})
+
+
+def fitter(name: str, feature: Feature, config: Tokens, folder: Path) -> TokensFitter | Known:
+    """Return a fitter of texts; of bytes there is nothing to learn."""
+    if config.method == "bytes":
+        return Known(_fitted(config, 257, {}, {}, {}))
+    return TokensFitter(name, config)
+
+
+def fit_wordpiece(texts: Iterable[str], vocabulary: int) -> str:
+    """Fit a WordPiece (Schuster and Nakajima, ICASSP 2012) of at most `vocabulary` - 1 tokens; return its JSON.
+
+    Words are split at spaces and punctuation, as in BERT (Devlin et al., NAACL 2019).
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary - 1, special_tokens=[UNKNOWN], show_progress=False, limit_alphabet=vocabulary // 2
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    fitted: str = tokenizer.to_str(pretty=True)
+    return fitted
+
+
+def _fitted(
+    config: Tokens, size: int, files: dict[str, bytes], more: dict[str, Any], summary: dict[str, float]
+) -> Fitted:
+    dtype = "uint16" if size <= 2**16 else "uint32"
+    state = {
+        "kind": "tokens",
+        "method": config.method,
+        "length": config.length,
+        "lowercase": config.lowercase,
+        "dtype": dtype,
+        **more,
+    }
+    feature = {"dtype": dtype, "shape": [config.length], "vocabulary": size, "padding": PADDING}
+    return Fitted(state, feature, None, {"size": size, **summary}, files)

@@ -1,0 +1,164 @@
+"""Records in memory, as the snapshot of rows reads them, and a process that has no code of ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import site
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.config import TableSnapshot
+from tasks.config.transform import TransformConfig
+from tasks.data import reader as shipped
+from tasks.data.features import Feature
+from tasks.data.reader import Reader, cast
+from tasks.data.snapshots import table
+from tasks.processes.workbench import Outcome, Workbench
+from tasks.store.staging import Staging
+
+TYPES = {"category": pa.string(), "text": pa.large_string(), "image": pa.large_binary(), "audio": pa.large_binary()}
+
+
+def feature(kind: str, **more: Any) -> Feature:
+    """A feature of records; of a label its role is clear."""
+    dtypes = {"number": "float32", "image": "uint8", "time": "int64", "label": "int64"}
+    if kind == "label":
+        more.setdefault("role", "label")
+    return Feature(kind, dtypes.get(kind, "string"), **more)  # type: ignore[arg-type]
+
+
+class Memory:
+    """Records of typed values by split and column."""
+
+    def __init__(self, features: Mapping[str, Feature], splits: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        self.features = dict(features)
+        self.manifest: dict[str, Any] = {}
+        self.splits = {split: self._table(columns) for split, columns in splits.items()}
+        self.counts = {split: table.num_rows for split, table in self.splits.items()}
+        self.passes: list[tuple[str, tuple[str, ...]]] = []
+
+    def key(self, split: str, index: int) -> str:
+        return f"{split}/{index}"
+
+    def tables(self, split: str, names: list[str] | None = None, rows: int = 4096) -> Iterator[pa.Table]:
+        self.passes.append((split, tuple(names or ())))
+        chosen = self.splits[split].select(names or list(self.features))
+        for start in range(0, chosen.num_rows, rows):
+            yield chosen.slice(start, rows)
+
+    def _table(self, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+        return pa.table({name: column_of(self.features[name], values) for name, values in columns.items()})
+
+
+def column_of(feature: Feature, values: Sequence[Any]) -> pa.Array:
+    """Typed values as a column of `RecordsReader.tables`."""
+    if feature.kind == "number" and feature.shape:
+        flat = pa.array(np.asarray(values, np.float32).ravel())
+        return pa.FixedSizeListArray.from_arrays(flat, int(np.prod(feature.shape)))
+    if feature.kind in ("time", "label"):
+        return pa.array(np.asarray(values, np.int64))
+    if feature.kind == "number":
+        return pa.array(np.asarray(values, np.float32))
+    return pa.array(values, TYPES[feature.kind])
+
+
+def from_rows(features: Mapping[str, Feature], splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Memory:
+    """Records of raw rows, cast as by the reader."""
+    return Memory(
+        features,
+        {
+            split: {
+                name: [row[name] for row in rows]
+                if each.kind == "label"
+                else cast.column(
+                    [row.get(name) for row in rows], each.kind, each.shape if each.kind == "number" else ()
+                )
+                for name, each in features.items()
+            }
+            for split, rows in splits.items()
+        },
+    )
+
+
+class Journal:
+    def append(self, step: int, metrics: dict[str, float]) -> None: ...
+
+
+def bench_at(root: Path, threads: int = 2) -> Workbench:
+    """A workbench whose staging is `root`."""
+    root.mkdir(parents=True, exist_ok=True)
+    lock = root.with_name(f"{root.name}.lock")
+    lock.write_text(json.dumps({"token": 1}))
+    staging = Staging(root, lock, token=1)
+    return Workbench(staging, Journal(), lambda *_, **__: None, lambda *_: None, lambda: False, threads)
+
+
+def snapshot(root: Path, records: Memory, transforms: dict[str, TransformConfig] | None = None, **more: Any) -> Outcome:
+    """Make the snapshot of records in a folder."""
+    return table.make(bench_at(root), records, TableSnapshot(transforms=transforms or {}, **more))
+
+
+def arrays(root: Path, split: str, outcome: Outcome) -> dict[str, np.ndarray]:
+    """The arrays of a split by feature, as anybody reads them."""
+    return {
+        name: np.concatenate([np.load(file) for file in sorted((root / split).glob(f"{name}-?????-of-?????.npy"))])
+        for name in outcome.features
+    }
+
+
+SCRIPT = """
+import sys
+sys.path.extend({packages!r})
+import importlib.util
+assert importlib.util.find_spec("tasks") is None, "our code can be imported: this proves nothing"
+sys.path.insert(0, {export!r})
+import pickle, numpy
+from reader import Reader
+import re
+heavy = {{"PIL", "tokenizers", "soundfile", "tensorflow", "pyarrow"}} & set(sys.modules)
+assert not heavy, heavy
+reader = Reader.open({export!r})
+answers = []
+for rows in pickle.load(open({rows!r}, "rb")):
+    try:
+        answers.append(reader(rows, {folder!r}))
+    except ValueError as error:
+        answers.append(str(error))
+assert not any(name.partition(".")[0] in ("tasks", "flows") for name in sys.modules)
+pickle.dump((reader.columns, answers), open({answers!r}, "wb"))
+"""
+
+
+def read_elsewhere(
+    staging: Path, folder: Path, requests: list[list[dict[str, Any]]]
+) -> tuple[dict[str, str], list[Any]]:
+    """Give requests of raw rows to a reader in a fresh process without our code.
+
+    Returns the reader's columns, and the arrays or the text of the error of each request; relative paths begin in
+    `folder`.
+    """
+    import pickle
+
+    export = folder / "export"
+    shutil.copytree(staging / "transform", export)
+    shutil.copytree(Path(shipped.__file__).parent, export / "reader", ignore=shutil.ignore_patterns("__pycache__"))
+    names = {name: str(folder / f"{name}.pickle") for name in ("rows", "answers")}
+    Path(names["rows"]).write_bytes(pickle.dumps(requests))
+    packages = [path for path in site.getsitepackages() if Path(path).is_dir()]
+    script = SCRIPT.format(packages=packages, export=str(export), folder=str(folder), **names)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answer: tuple[dict[str, str], list[Any]] = pickle.loads(Path(names["answers"]).read_bytes())
+    return answer
+
+
+def reader_of(root: Path) -> Reader:
+    """The reader of a snapshot."""
+    return Reader.open(root / "transform")
