@@ -17,17 +17,11 @@ def check_snapshot(features: Mapping[str, Any], kind: str) -> None:
 
     `features`: those of a source or of records, as of `Feature.as_json`.
     """
-    name, kind_needed = SNAPSHOTS[kind].made_of
-    if name in features and features[name]["kind"] == kind_needed:
+    inputs = sorted(feature["kind"] for feature in features.values() if feature["role"] == "input")
+    made_of = SNAPSHOTS[kind].made_of
+    if made_of is None or inputs == [made_of[1]]:
         return
-    names = ", ".join(sorted(features))
-    fitting = [
-        other
-        for other, section in SNAPSHOTS.items()
-        if (needed := section.made_of[0]) in features and features[needed]["kind"] == section.made_of[1]
-    ]
-    remedy = f"use snapshot.kind {' or '.join(fitting)}" if fitting else "choose another source"
-    raise Refused("snapshot.kind", kind, f"is made of a feature {name}, and the source has {names}", remedy)
+    raise Refused("snapshot.kind", kind, f"is made of one input of kind {made_of[1]}", "use table")
 
 
 def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
@@ -36,6 +30,7 @@ def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> No
     `features`: those of a source, of records or of a snapshot; `label` has `classes`.
     """
     needed_feature = TASKS[task].target
+    features = {f.get("role", name) if f.get("role") in ("label", "target") else name: f for name, f in features.items()}
     if needed_feature is None:
         return
     if needed_feature not in features:
