@@ -21,21 +21,29 @@ from tasks.store.store import Store
 def predict(
     export: Annotated[str, typer.Argument(help="A digest, a folder, NAME@ALIAS or NAME@VERSION.")],
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Raw files.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write rows and answers to a file .csv or .jsonl.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict from raw files; a file that cannot be read is an error, and the others are predicted."""
+    """Predict from raw files: images, sounds, texts, or rows in files .csv, .jsonl or .parquet; what cannot be read is
+    an error, and the rest is predicted."""
     with replying("predict", as_json) as reply:
         home = find_home().readable()
         for path in inputs:
             if not Path(path).is_file():
                 raise Refused("INPUT", path, "an input must be an existing file", "correct the path")
+        if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
+            raise Refused("--output", output, "answers are written as rows", "name a file that ends in .csv or .jsonl")
         with terminal.waiting("loading TensorFlow and the model"):
-            rows = _predict(home, folder_of(home, export), inputs)
+            rows = _predict(home, folder_of(home, export), inputs, output)
         predictions = [row for row in rows if "error" not in row]
-        reply.add(predictions=predictions)
+        reply.add(predictions=predictions, output=None if output is None else str(output.resolve()))
         if not as_json:
             for row in predictions:
                 typer.echo(formatted(row))
+            if output is not None:
+                typer.echo(f"wrote {output}")
         failures = [Failed(**row["error"]) for row in rows if "error" in row]
         for failure in reversed(failures):  # the JSON object names the first
             reply.fail(failure)
@@ -66,7 +74,7 @@ def folder_of(home: Home, export: str) -> Path:
     return artifact.path
 
 
-def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]]:
+def _predict(home: Home, folder: Path, inputs: list[str], output: Path | None) -> list[dict[str, Any]]:
     """Predict in a compute process, whose log is in a temporary folder where the home cannot be written."""
     from tasks.processes.crew import Crew, Limits
 
@@ -77,7 +85,7 @@ def _predict(home: Home, folder: Path, inputs: list[str]) -> list[dict[str, Any]
                 "tasks.exporting.predict:predict_in_child",
                 None,
                 logs / "predict.jsonl",
-                (folder, inputs),
+                (folder, inputs, output),
                 limits=Limits("INPUT", 600),
                 on_report=lambda *report: None,
             )

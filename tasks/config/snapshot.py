@@ -9,6 +9,9 @@ from pydantic import BeforeValidator, Field
 from tasks.config.base import BY_KIND, Section
 from tasks.config.transform import Pixels, Text, TransformConfig
 
+SERVED_AS = {"uint16": "int32", "uint32": "int32"}
+"""The dtype of a model's input where no runtime has that of the snapshot."""
+
 Shards = Annotated[int, Field(ge=1, le=10_000)]
 
 
@@ -39,6 +42,9 @@ class ImageSnapshot(Section):
 
     channels: Annotated[Literal[1, 3], BeforeValidator(_no_flag)] = 3
     """1: grey, 3: RGB; other images are converted."""
+
+    fit: Literal["stretch", "crop", "pad"] = "stretch"
+    """Handling of other proportions: `stretch` changes them, `crop` keeps the middle, `pad` adds black."""
 
     shards: Shards = 1
     """Number of array files of each feature and split."""

@@ -20,7 +20,7 @@ from PIL import Image
 from tasks.config import TfdsSource
 from tasks.data.encoding import bytes_entry, join, values_of
 from tasks.data.file_kinds import IMAGES, NO_TEXT, by_suffix, choose_kind, is_text, kinds_of, suffix_of
-from tasks.data.images import BROKEN
+from tasks.data.reader.decoding import BROKEN
 from tasks.data.sources import open_source
 from tasks.data.sources.files import find
 from tasks.data.sources.image_folder import is_image

@@ -30,7 +30,9 @@ def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> No
     `features`: those of a source, of records or of a snapshot; `label` has `classes`.
     """
     needed_feature = TASKS[task].target
-    features = {f.get("role", name) if f.get("role") in ("label", "target") else name: f for name, f in features.items()}
+    features = {
+        f.get("role", name) if f.get("role") in ("label", "target") else name: f for name, f in features.items()
+    }
     if needed_feature is None:
         return
     if needed_feature not in features:

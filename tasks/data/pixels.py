@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from tasks.data.images import BROKEN, strips
+from tasks.data.reader.decoding import BROKEN, strips
 
 PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 """Pillow modes whose values are pixels, unlike a palette's."""

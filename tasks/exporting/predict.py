@@ -1,46 +1,131 @@
-"""Predictions of an export on raw files: images, texts, and CSV files of rows."""
+"""Predictions of an export on raw files: rows, images, sounds and texts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tasks.data.reader import Reader
 from tasks.errors import Failed
-from tasks.exporting.raw_inputs import RAW_INPUTS
+from tasks.evaluation.language_model import METRICS
+from tasks.evaluation.sampling import sample
+from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
+from tasks.exporting.raw import TextSplit, predictions_of_texts
+from tasks.exporting.raw_rows import TABLES, Answers, Row, rows_of
 from tasks.exporting.run import float_model
-from tasks.exporting.transform import read_transform
+from tasks.exporting.transform import codec, read_transform
+from tasks.models.forward import Call
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
+OTHER_CLASSES = "top"
+"""The field of an answer that is not written to a file."""
 
-def predict_in_child(bench: Workbench, export: Path, inputs: list[str]) -> list[dict[str, Any]]:
+
+def predict_in_child(
+    bench: Workbench, export: Path, inputs: list[str], output: Path | None = None
+) -> list[dict[str, Any]]:
     """Run `predict` as a work function in a child process."""
-    return predict(export, inputs)
+    return predict(export, inputs, output)
 
 
-def predict(export: Path, inputs: list[str]) -> list[dict[str, Any]]:
+def predict(export: Path, inputs: list[str], output: Path | None = None) -> list[dict[str, Any]]:
     """Run the export's float model on raw files.
 
+    Args:
+        output: a file `.csv` or `.jsonl` for the raw rows with their answers; only errors are returned then.
+
     Returns:
-        A row for each input (for each line of a table). Of images `{"input", "class", "confidence", "top": [{"class",
-        "confidence"}, ...]}`, with the top three classes by confidence, the first of which is the prediction. Of texts
-        `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models `{"input", "labels": {name:
-        confidence}}`; of regressions `{"input", "values": {name: number}}`. Of an input that cannot be read or is not
-        of the export's kind `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
+        A row for each input (for each row of a table: `FILE:1`, ...). Of classifiers `{"input", "class", "confidence",
+        "top": [{"class", "confidence"}, ...]}`, with the top three classes by confidence, the first of which is the
+        prediction. Of language models `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models
+        `{"input", "labels": {name: confidence}}`; of regressions `{"input", "values": {name: number}}`. Of an input
+        that cannot be read or does not fit the model `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
 
     Raises:
-        Failed: the folder is not an export.
+        Failed: the folder is not an export, or the output cannot be written.
     """
     transform = read_transform(export)
     run = float_model(export)
-    rows: list[dict[str, Any]] = []
-    for name in inputs:
-        try:
-            rows += RAW_INPUTS[transform["kind"]].predict(name, export, transform, run)
-        except Failed as error:
-            rows.append({"input": name, "error": error.as_json()})
-        except OSError as error:
-            reason = Failed(name, error.strerror, "an input is a file that can be read", "check the file")
-            rows.append({"input": name, "error": reason.as_json()})
-    return rows
+    answers = None if output is None else Answers(output)
+    returned: list[dict[str, Any]] = []
+    try:
+        for name in inputs:
+            for raw, answer in _answered(name, export, transform, run):
+                if answers is None or "error" in answer:
+                    returned.append(answer)
+                if answers is not None:
+                    answers.write([{**raw, **_columns(answer)}])
+    finally:
+        if answers is not None:
+            answers.close()
+    return returned
+
+
+def _answered(name: str, export: Path, transform: dict[str, Any], run: Call) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Yield the raw rows of a file with their answers."""
+    try:
+        if transform["kind"] == "tokens":
+            yield {"input": name}, _text(name, export, transform, run)
+            return
+        reader = Reader.open(export / "transform")
+        number = 0
+        for rows in rows_of(Path(name), reader.columns):
+            for raw, answer in _rows(rows, Path(name).parent, reader, transform, run):
+                number += 1
+                alone = Path(name).suffix.lower() not in TABLES
+                yield ({} if alone else raw), {"input": name if alone else f"{name}:{number}", **answer}
+    except Failed as error:
+        yield {}, {"input": name, "error": error.as_json()}
+    except OSError as error:
+        reason = Failed(name, error.strerror, "an input is a file that can be read", "check the file")
+        yield {}, {"input": name, "error": reason.as_json()}
+
+
+def _rows(
+    rows: list[Row], folder: Path, reader: Reader, transform: dict[str, Any], run: Call
+) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Yield rows with their answers; a row that the reader refuses with its reason."""
+    try:
+        outputs = run(reader(rows, folder))
+    except ValueError as reason:
+        if len(rows) > 1:
+            for row in rows:
+                yield from _rows([row], folder, reader, transform, run)
+            return
+        failed = Failed("row", str(reason), "a row must fit the model's columns", "correct it")
+        yield rows[0], {"error": failed.as_json()}
+        return
+    answer = ANSWERS[transform["task"]].row
+    assert answer is not None
+    for row, output in zip(rows, outputs, strict=True):
+        yield row, answer(output.astype(np.float64), transform)
+
+
+def _columns(answer: dict[str, Any]) -> Row:
+    """Return an answer as columns of a row."""
+    if "error" in answer:
+        return {"input": answer["input"], "error": f"{answer['error']['saw']}; {answer['error']['rule']}"}
+    nested = {**answer.get("labels", {}), **answer.get("values", {})}
+    flat = {name: value for name, value in answer.items() if name not in ("labels", "values", OTHER_CLASSES)}
+    return {**flat, **{f"predicted {name}": value for name, value in nested.items()}}
+
+
+def _text(name: str, export: Path, transform: dict[str, Any], run: Call) -> dict[str, Any]:
+    content = Path(name).read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+        raise Failed(name, saw, "text must be UTF-8", "convert it") from error
+    row: dict[str, Any] = {"input": name, "bytes": len(content), "bits_per_byte": None}
+    if content:
+        predictions = predictions_of_texts(TextSplit(export, transform, [name], [content]), run)
+        row["bits_per_byte"] = METRICS["bits_per_byte"](predictions)
+    block = transform["block"]
+    continuation = sample(run, codec(export), text[-8 * block :], CONTINUATION, TEMPERATURE, block)
+    return {**row, "continuation": continuation}

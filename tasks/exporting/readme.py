@@ -105,7 +105,7 @@ def write(
         Template(RAW).substitute(
             title=raw.title,
             variant=last["name"],
-            packages=_packages(format_of(last["format"]), versions, raw.packages, answers.packages),
+            packages=_packages(format_of(last["format"]), versions, raw.packages(transform), answers.packages),
             imports=_imports(raw.imports, answers.imports),
             code=_code(last, fields),
             inputs=Template(raw.code).substitute(fields),
@@ -120,12 +120,16 @@ def _fields(transform: dict[str, Any], sources: list[Input]) -> dict[str, Any]:
     names = transform.get("targets") or transform.get("classes") or []
     return {
         **transform,
-        "input": sources[0].name,
+        "inputs": ", ".join(f"`{each.name}`: {each.dtype} {_shape(each)}" for each in sources),
         "output": OUTPUT,
         "count": len(names),
         "names": ", ".join(names),
-        "file": f"transform/{TASK if 'targets' in transform else KINDS[transform['kind']]}",
+        "file": f"transform/{TASK if transform.get('targets') else KINDS[transform['kind']]}",
     }
+
+
+def _shape(source: Input) -> str:
+    return f"[{', '.join(['batch', *map(str, source.shape)])}]"
 
 
 def _packages(form: Format, versions: dict[str, str], *groups: tuple[str, ...]) -> str:

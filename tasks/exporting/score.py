@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, TARGET, TASKS
-from tasks.data.images import prepare
+from tasks.data.features import Feature, of_role
+from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
+from tasks.data.text import text_feature
+from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import intervals
@@ -21,7 +24,12 @@ from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tasks.processes.workbench import Workbench
+
+ROWS = 256
+"""Records that are preprocessed together."""
 
 
 def score(bench: Workbench, export: Path, records: Path, split: str, config: EvaluateConfig) -> dict[str, Any]:
@@ -53,35 +61,54 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
 
 def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split: str) -> tuple[str, Split]:
     """Return the task, and the examples of a split after the export's preprocessing."""
-    examples = list(reader.iterate(split))
-    if transform["kind"] == "tokens":
-        keys = [bytes(example["key"][0]).decode() for example in examples]
-        return transform["task"], TextSplit(
-            export, transform, keys, [bytes(example["text"][0]) for example in examples]
-        )
-    if transform["kind"] == "table":
-        inputs = np.stack([np.asarray(example["numbers"], np.float32) for example in examples])
-        features: dict[str, Any] = {"numbers": {"dtype": "float32", "shape": list(inputs.shape[1:])}}
-        arrays: dict[str, npt.NDArray] = {"numbers": inputs}
-    else:
-        images = [prepare(bytes(example["image"][0]), transform, str(reader.path)) for example in examples]
-        arrays = {"image": np.stack(images)}
-        features = {"image": {"dtype": "uint8", "shape": list(arrays["image"].shape[1:])}}
     task = transform["task"]
+    if transform["kind"] == "tokens":
+        text = text_feature(reader)
+        examples = list(reader.iterate(split))
+        keys = [bytes(example["key"][0]).decode() for example in examples]
+        return task, TextSplit(export, transform, keys, [bytes(example[text][0]) for example in examples])
+    preprocess = Reader.open(export / "transform")
+    parts = [_preprocessed(preprocess, reader.features, table) for table in reader.tables(split, rows=ROWS)]
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    features: dict[str, Any] = dict(preprocess.arrays)
     if TASKS[task].target == TARGET:
-        arrays[TARGET] = np.stack([np.asarray(example[TARGET], np.float32) for example in examples])
-        features[TARGET] = {"dtype": "float32", "shape": [len(transform["targets"])], "names": transform["targets"]}
+        names = list(of_role(reader.features, "target"))
+        if names != transform["targets"]:
+            rule = f"the export predicts {', '.join(transform['targets'])}"
+            raise Failed(str(reader.path), ", ".join(names), rule, "compare on records of these targets")
+        columns = [[np.asarray(t[name], np.float32) for t in reader.tables(split, [name])] for name in names]
+        arrays[TARGET] = np.stack([np.concatenate(column) for column in columns], axis=1)
+        features[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names}
     else:
-        arrays[LABEL] = _labels(transform, reader, examples)
+        arrays[LABEL] = _labels(transform, reader, split)
         features[LABEL] = {"dtype": "int64", "shape": [], "classes": transform["classes"]}
     return task, RawSplit(split, features, arrays, export / "transform")
 
 
-def _labels(transform: dict[str, Any], reader: RecordsReader, examples: list[dict[str, Any]]) -> npt.NDArray[np.int64]:
+def _preprocessed(preprocess: Reader, features: dict[str, Feature], table: pa.Table) -> dict[str, npt.NDArray]:
+    """Return the export's inputs of some records; raises `Failed` where they lack one of its columns."""
+    values = {}
+    for name, kind in preprocess.columns.items():
+        feature = features.get(name)
+        if feature is None or feature.kind != kind.partition("[")[0]:
+            saw = "no such column" if feature is None else f"of kind {feature.kind}"
+            raise Failed(
+                f"records: {name}", saw, f"the export reads {name} ({kind})", "compare on records that have it"
+            )
+        values[name] = typed(table[name], feature)
+    try:
+        return preprocess.apply(values, table.num_rows)
+    except ValueError as error:
+        raise Failed("records", str(error), "the export must be able to read every record", "see the record") from error
+
+
+def _labels(transform: dict[str, Any], reader: RecordsReader, split: str) -> npt.NDArray[np.int64]:
     known = {name: index for index, name in enumerate(transform["classes"])}
-    of_records = list(reader.features[LABEL].classes or ()) if LABEL in reader.features else []
+    [(label, feature)] = of_role(reader.features, "label").items() or [("", None)]
+    of_records = list(feature.classes or ()) if feature is not None else []
     if not of_records or not set(of_records) <= set(known):
         unknown = ", ".join(sorted(set(of_records) - set(known))) or "no classes"
         rule = f"the export knows {', '.join(known)}"
         raise Failed(str(reader.path), unknown, rule, "compare on records of these classes")
-    return np.array([known[of_records[int(example[LABEL][0])]] for example in examples])
+    numbers = np.concatenate([np.asarray(table[label]) for table in reader.tables(split, [label])])
+    return np.array([known[name] for name in of_records])[numbers]

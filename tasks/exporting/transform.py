@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.data.text import Codec
+from tasks.data.reader import DESCRIPTION
+from tasks.data.text import LAYOUT, Codec
 from tasks.errors import Failed
 
 TASK = "task.json"
@@ -15,8 +16,8 @@ TASK = "task.json"
 TASKS = {"tokens": "language_model"}
 """The task of a transform without `task.json`, by kind; of all others classification."""
 
-KINDS = {"image": "image.json", "tokens": "tokens.json", "table": "table.json"}
-"""The file in `transform/` of each kind of snapshot."""
+KINDS = {"table": DESCRIPTION, "tokens": LAYOUT}
+"""The file in `transform/` of each kind of transform."""
 
 
 def read_transform(export: Path) -> dict[str, Any]:

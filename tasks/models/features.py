@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.snapshot import SERVED_AS
 from tasks.config.task import LABEL, TARGET, WEIGHT
 from tasks.errors import Failed
 
@@ -17,9 +18,6 @@ TOKENS = "tokens"
 
 Arrays = dict[str, NDArray[Any]]
 """A batch of a model's inputs by name, first axis the example."""
-
-WIDENED = {"uint16": "int32", "uint32": "int32"}
-"""The dtype of a model's input where no runtime has that of the snapshot."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def _input(name: str, feature: dict[str, Any]) -> Input:
     sizes = tuple(feature["sizes"]) if "sizes" in feature else ()
     if "vocabulary" in feature:
         sizes = (feature["vocabulary"],)
-    return Input(name, shape, WIDENED.get(feature["dtype"], feature["dtype"]), statistics, sizes)
+    return Input(name, shape, SERVED_AS.get(feature["dtype"], feature["dtype"]), statistics, sizes)
 
 
 def input_arrays(features: dict[str, Any], arrays: Mapping[str, Any]) -> InputArrays:

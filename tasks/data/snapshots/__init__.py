@@ -27,10 +27,9 @@ KINDS = {
 """The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    # Pillow, which normalises images, is part of the digest of the records.
-    "image": (1, ("numpy", "tensorflow")),
+    "image": (2, ("numpy", "pillow")),
     "tokens": (3, ("numpy", "tokenizers")),
-    "table": (1, ("numpy",)),
+    "table": (2, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""
 

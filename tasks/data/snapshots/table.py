@@ -151,7 +151,7 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
             bench.staging.put(f"transform/{file}", content)
         tables = records.tables(TRAIN, list(transforms), _rows_of(records.features, list(transforms)))
         fitted = fit(transforms, records.features, tables, bench.staging.root / "transform")
-        layout = lay_out(records.features, fitted, list(records.manifest.get("missing", [])))
+        layout = lay_out(records.features, fitted, _missing_texts(records.manifest))
         features = {**layout.features, **_outputs(records)}
         for each in fitted.values():
             for file, content in each.files.items():
@@ -161,6 +161,12 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
         bench.staging.put(name, pretty(layout.description), **note)
     description = json.loads((bench.staging.root / name).read_bytes())
     return Layout(note["features"], description), note["summaries"]
+
+
+def _missing_texts(manifest: dict[str, Any]) -> list[str]:
+    """Return the texts that are missing values in the source of records."""
+    source = manifest.get("inputs", {}).get("config", {}).get("source", {})
+    return list(source.get("missing", []))
 
 
 def _outputs(records: Tables) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from tasks.config import ImageFolderSource
 from tasks.data.features import Feature
-from tasks.data.images import BROKEN, as_png
+from tasks.data.reader.decoding import BROKEN, flat
 from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.files import Hashes, find, groups
 from tasks.errors import Refused
@@ -84,7 +85,9 @@ class ImageFolder(Source):
         if path.lower().endswith(KEPT):
             return content
         try:
-            return as_png(content)
+            png = io.BytesIO()
+            flat(content).save(png, "PNG", compress_level=0)  # whose bytes do not depend on the build of zlib
+            return png.getvalue()
         except BROKEN:
             return content  # which is found not to be an image
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.config.snapshot import SERVED_AS
 from tasks.data.features import Feature, of_role
 from tasks.data.reader import FORMAT
 from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted
@@ -70,7 +71,10 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
         ],
         "missing": missing,
         "transforms": {name: transform.state for name, transform in sorted(fitted.items())},
-        "arrays": {name: {key: array[key] for key in ("dtype", "shape")} for name, array in sorted(arrays.items())},
+        "arrays": {
+            name: {"dtype": SERVED_AS.get(array["dtype"], array["dtype"]), "shape": array["shape"]}
+            for name, array in sorted(arrays.items())
+        },
         "layout": places,
         "classes": [each for feature in labels.values() for each in feature.classes or ()],
         "targets": target_names(targets),

@@ -1,0 +1,138 @@
+"""Raw rows from files in the forms in which people have them, and answers in the same."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from tasks.errors import Failed
+
+Row = dict[str, Any]
+
+BATCH = 256
+"""Rows that are predicted together."""
+SNIFFED = 1 << 16
+DELIMITERS = ",;\t|"
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+"""Endings of files of rows; any other file is the one value of a single row."""
+PAYLOADS = ("image", "audio", "text")
+"""Types of columns of which a file can be the value."""
+
+
+def rows_of(path: Path, columns: Mapping[str, str]) -> Iterator[list[Row]]:
+    """Yield the raw rows of a file in batches.
+
+    Args:
+        columns: type of each column that the model reads, by name.
+
+    Raises:
+        Failed: the file is of no form that the model reads.
+    """
+    if path.suffix.lower() not in TABLES:
+        yield [_alone(path, columns)]
+        return
+    read = {".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}.get(path.suffix.lower(), _separated)
+    rows = read(path)
+    while batch := list(itertools.islice(rows, BATCH)):
+        yield batch
+
+
+def _alone(path: Path, columns: Mapping[str, str]) -> Row:
+    """Return the row whose one value is this file."""
+    (name, kind), *others = columns.items()
+    if others or kind not in PAYLOADS:
+        rule = f"the model reads {', '.join(columns)}: rows are in a file {', '.join(TABLES)}"
+        raise Failed(str(path), "a file of another form", rule, "write the rows into one")
+    if kind != "text":
+        return {name: path.read_bytes()}
+    content = path.read_bytes()
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError as error:
+        saw = f"byte {error.start} (0x{content[error.start]:02x}) is not UTF-8"
+        raise Failed(str(path), saw, "text must be UTF-8", "convert it") from error
+
+
+def _separated(path: Path) -> Iterator[Row]:
+    """Yield the rows of a CSV file whose first line names the columns; the delimiter is found by its beginning."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            try:
+                dialect: Any = csv.Sniffer().sniff(file.read(SNIFFED), DELIMITERS)
+            except csv.Error:
+                dialect = csv.excel  # of a single column there is none
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=dialect.delimiter)
+            for row in reader:
+                if None in row or None in row.values():
+                    saw, rule = f"line {reader.line_num}", f"a row has {len(reader.fieldnames or ())} cells"
+                    raise Failed(str(path), saw, rule, "fix that line")
+                yield row
+    except (UnicodeDecodeError, csv.Error) as error:
+        rule = "a table is a UTF-8 file of separated values"
+        raise Failed(str(path), str(error), rule, "check the file") from error
+
+
+def _json_lines(path: Path) -> Iterator[Row]:
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise Failed(f"{path} line {number}", str(error), "a line is a JSON object", "fix that line") from error
+            if not isinstance(row, dict):
+                saw = type(row).__name__
+                raise Failed(f"{path} line {number}", saw, "a line is a JSON object", "fix that line")
+            yield dict(_flat(row))
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object, those of nested objects by dotted name."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(BATCH):
+            yield from (dict(_flat(row)) for row in batch.to_pylist())
+    except pa.ArrowException as error:
+        raise Failed(str(path), str(error).splitlines()[0], "must be a whole Parquet file", "check it") from error
+
+
+class Answers:
+    """Writes rows with their answers to a file `.csv` or `.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file."""
+        self._lines = path.suffix.lower() == ".jsonl"
+        self._file: IO[str] = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115 - closed by close
+        self._writer: csv.DictWriter[str] | None = None
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Append rows; their columns are those of the first."""
+        for row in rows:
+            plain = {name: f"{len(value)} bytes" if isinstance(value, bytes) else value for name, value in row.items()}
+            if self._lines:
+                self._file.write(json.dumps(plain, ensure_ascii=False, default=str) + "\n")
+                continue
+            if self._writer is None:
+                self._writer = csv.DictWriter(self._file, list(plain), restval="", extrasaction="ignore")
+                self._writer.writeheader()
+            self._writer.writerow(plain)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
