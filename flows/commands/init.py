@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,20 +42,30 @@ TEXT_SIZES: tuple[tuple[float, dict[str, int]], ...] = (
 LiteRT stores the embedding twice in int8 and once in float: with a larger vocabulary or fewer layers int8 fails its
 size gate. The ratios are 0.34, 0.33 and 0.34."""
 
+TABLE_EPOCHS = 40
+TABLE_STEPS = 20_000
+TABLE_BATCHES: tuple[tuple[float, int], ...] = ((2_000, 32), (50_000, 128), (float("inf"), 1024))
+"""Batch sizes by the rows of the train split, at most."""
+IMBALANCE = 5
+"""Ratio of the most to the least frequent class above which classes are weighted."""
+
 COLUMN = 40
 """Longest line that is considered for the alignment of comments."""
 
 
 def init(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of raw data, or its dataset_info.json.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder of raw data, or a database's URL.")],
     suffix: Annotated[str | None, typer.Option(help="Which of several kinds of files, as in --suffix .md.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of a table to predict.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that is each row's key.")] = None,
+    table: Annotated[str | None, typer.Option(help="Which of several tables of a database.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Inspect raw data, and write a preset with comments into the working directory."""
     with replying("init", as_json) as reply:
-        from tasks.data.guess import guess_source
+        from tasks.data.guess import Choices, guess_source
 
-        guess = guess_source(path, suffix)
+        guess = guess_source(path, Choices(suffix, label, key, table))
         preset = Path(f"{guess.name}.yaml")
         text = preset_of(guess, preset)
         try:
@@ -68,6 +79,8 @@ def init(
         reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts, left_out=guess.left_out)
         if not as_json:
             typer.echo(f"{_description(guess)}: {_counted(guess.counts)}")
+            for line in guess.said:
+                typer.echo(f"  {line}")
             if guess.left_out:
                 typer.echo(f"left out: {_counted(guess.left_out)}")
             typer.echo(f"wrote {preset}; next: millrace run {preset}")
@@ -75,8 +88,12 @@ def init(
 
 def preset_of(guess: Guess, preset: Path) -> str:
     """Return the text of a preset."""
-    body = IMAGES.format(**_images(guess)) if guess.what == "images" else TEXT.format(**_text(guess))
-    return _aligned(HEAD.format(**_head(guess, preset)) + body)
+    bodies: dict[str, Callable[[Guess], str]] = {
+        "images": lambda guess: IMAGES.format(**_images(guess)),
+        "text": lambda guess: TEXT.format(**_text(guess)),
+        "table": lambda guess: TABLE.format(**_table(guess)),
+    }
+    return _aligned(HEAD.format(**_head(guess, preset)) + bodies[guess.what](guess))
 
 
 def _description(guess: Guess) -> str:
@@ -85,7 +102,13 @@ def _description(guess: Guess) -> str:
 
 def _head(guess: Guess, preset: Path) -> dict[str, Any]:
     comments = {**SOURCE, "kind": KINDS[guess.source["kind"]]}
-    source = "".join(f"  {key}: {_quoted(value)}  # {comments[key]}\n" for key, value in guess.source.items())
+    source = ""
+    for key, value in guess.source.items():
+        if isinstance(value, dict):
+            source += f"  {key}:  # {comments[key]}\n"
+            source += "".join(f"    {_quoted(name)}: {_quoted(kind)}\n" for name, kind in value.items())
+        else:
+            source += f"  {key}: {_quoted(value)}  # {comments[key]}\n"
     splits = ", ".join(f"{name}: {share:g}" for name, share in guess.splits.items())
     return {
         "description": _description(guess),
@@ -94,6 +117,7 @@ def _head(guess: Guess, preset: Path) -> dict[str, Any]:
         "source": source,
         "splits": splits,
         "split_seed": guess.split_seed,
+        "seed": "keys the hash" if guess.what == "table" else "with this one no split is empty",
     }
 
 
@@ -114,6 +138,29 @@ def _images(guess: Guess) -> dict[str, Any]:
         "passes": f"{steps * batch / max(train, 1):.0f} passes",
         "train": f"{train:,}",
         "batch": batch,
+        "warmup": min(50, steps // 20),
+        "every": max(10, steps // 20),
+        "patience": PATIENCE,
+    }
+
+
+def _table(guess: Guess) -> dict[str, Any]:
+    """Return the fields of `TABLE`; the fewer rows, the smaller the batches and the more dropout."""
+    assert guess.columns is not None
+    train = int(guess.rows * guess.splits["train"])
+    batch = next(size for most, size in TABLE_BATCHES if train <= most)
+    steps = max(STEPS[0], min(TABLE_STEPS, TABLE_EPOCHS * train // batch))
+    classes = list(guess.columns.classes.values())
+    weighted = bool(classes) and max(classes) > IMBALANCE * min(classes)
+    return {
+        "task": guess.task,
+        "predicted": guess.columns.label or ", ".join(guess.columns.targets),
+        "dropout": 0.3 if guess.rows < 1000 else 0.1,
+        "steps": steps,
+        "passes": f"{steps * batch / max(train, 1):.0f} passes",
+        "train": f"{train:,}",
+        "batch": batch,
+        "weights": "  class_weights: balanced  # each class has the same weight in the loss\n" if weighted else "",
         "warmup": min(50, steps // 20),
         "every": max(10, steps // 20),
         "patience": PATIENCE,
@@ -158,6 +205,10 @@ def _aligned(text: str) -> str:
 
 
 KINDS = {
+    "csv": "separated values with a line of column names",
+    "jsonl": "a JSON object on each line",
+    "parquet": "Parquet files",
+    "sql": "a table of a database",
     "image_folder": "a folder per class with JPEG and PNG files",
     "text_files": "a folder of text files",
     "tfds": "a data set prepared by tensorflow-datasets",
@@ -169,6 +220,16 @@ SOURCE = {
     "undecodable": "skip: files that are not UTF-8 are counted and listed; error: they end the run",
     "dataset": "NAME, NAME/CONFIG or NAME/CONFIG:VERSION",
     "data_dir": "folder of the data set",
+    "encoding": "of the text",
+    "delimiter": "between cells",
+    "header": "whether the first line names the columns",
+    "url": "of the database; env:NAME or file:PATH where it has a password",
+    "query": "a table, or a SELECT",
+    "key": "column that is each row's key",
+    "columns": "number, category, text, image, audio, time or ignore",
+    "label": "column that is predicted: a class",
+    "targets": "columns that are predicted: numbers",
+    "classes": "in the order of their numbers, which they keep when the data grows",
 }
 
 HEAD = """\
@@ -184,8 +245,29 @@ seed: 1  # of initial weights, order and dropout
 source:
 {source}records:
   splits: {{{splits}}}  # shares; the content of an example decides its split
-  split_seed: {split_seed}  # with this one no split is empty
+  split_seed: {split_seed}  # {seed}
   bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
+"""
+
+TABLE = """\
+snapshot:
+  kind: table  # numbers are standardised, categories become ids, texts tokens; see `transforms`
+model:
+  kind: mlp
+  task: {task}  # of {predicted}
+  units: [256, 128]  # of each hidden layer
+  dropout: {dropout}  # share of each layer's outputs; more against overfitting
+train:
+  steps: {steps}  # about {passes} over {train} rows
+  batch_size: {batch}  # examples per step
+{weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
+  learning_rate: 0.002  # the maximum of the schedule
+  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
+  clip_norm: 1.0  # global norm of the gradient
+  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
+  evaluate_every: {every}  # steps between evaluations on the validation split
+  select: best  # the weights with the lowest validation loss
+  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
 """
 
 IMAGES = """\

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.config import TextFilesSource
+from tasks.data.guess_tables import ENDINGS, kind_of_file
 from tasks.data.sources.image_folder import SUFFIXES, is_image
 from tasks.errors import Refused
 
@@ -22,10 +23,14 @@ SAMPLED_FILES, SAMPLED_BYTES = 8, 1 << 16
 
 
 def kinds_of(root: Path, names: list[str]) -> dict[str, list[str]]:
-    """Return the files that Millrace can read: the images, and the texts by suffix; the most frequent first."""
+    """Return the files that Millrace can read: images, tables by `source.kind`, texts by suffix; the most frequent first."""
     images = [name for name in names if is_image(name)]
     others = [name for name in names if not is_image(name) and not EXCLUDED & set(name.split("/"))]
-    kinds = {**({IMAGES: images} if images else {}), **_text_files(root, others)}
+    tables: dict[str, list[str]] = {}
+    for name in others:
+        if (kind := kind_of_file(name)) is not None:
+            tables.setdefault(kind, []).append(name)
+    kinds = {**({IMAGES: images} if images else {}), **tables, **_text_files(root, others)}
     return dict(sorted(kinds.items(), key=lambda item: -len(item[1])))
 
 
@@ -33,14 +38,15 @@ def choose_kind(path: Path, kinds: dict[str, list[str]], suffix: str | None) -> 
     """Return the kind of files that the source reads; raise `Refused` where several are about as frequent."""
     first, *others = kinds
     if suffix is not None:
-        kind = IMAGES if is_image(suffix) else suffix
+        kind = IMAGES if is_image(suffix) else kind_of_file(suffix) or suffix
         if kind not in kinds:
             rule = f"it is the suffix of files that Millrace can read in {path}"
             raise Refused("--suffix", suffix, rule, f"choose one of {', '.join(kinds)}")
         return kind
     if comparable := [kind for kind in others if len(kinds[kind]) >= COMPARABLE * len(kinds[first])]:
         counts = ", ".join(f"{len(kinds[kind]):,} {kind}" for kind in (first, *comparable))
-        remedy = "add " + ", or ".join(f"--suffix {SUFFIXES[0] if k == IMAGES else k}" for k in (first, *comparable))
+        endings = {IMAGES: SUFFIXES[0], **{kind: ends[0] for kind, ends in ENDINGS.items()}}
+        remedy = "add " + ", or ".join(f"--suffix {endings.get(kind, kind)}" for kind in (first, *comparable))
         raise Refused("PATH", f"{path}: {counts}", "a preset reads one kind of files", remedy)
     return first
 

@@ -20,6 +20,8 @@ from PIL import Image
 from tasks.config import TfdsSource
 from tasks.data.encoding import bytes_entry, join, values_of
 from tasks.data.file_kinds import IMAGES, NO_TEXT, by_suffix, choose_kind, is_text, kinds_of, suffix_of
+from tasks.data.guess_columns import Columns, guess_columns
+from tasks.data.guess_tables import DATABASES, ENDINGS, Sample, kind_of_file, sample_database, sample_files
 from tasks.data.reader.decoding import BROKEN
 from tasks.data.sources import open_source
 from tasks.data.sources.files import find
@@ -29,8 +31,8 @@ from tasks.data.split import Hashes, bounds, digests, split_numbers
 from tasks.errors import Refused
 
 SUPPORTED = (
-    "understood are: a folder with a folder of JPEG or PNG files for each class; a folder of text files; a data set "
-    "that tensorflow-datasets has prepared as tfrecord"
+    "understood are: a file or folder of CSV, JSON lines or Parquet; a database; a folder with a folder of images or "
+    "sounds for each class; a folder of text files; a data set that tensorflow-datasets has prepared"
 )
 ARCHIVES = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
@@ -46,14 +48,18 @@ FEW_TEXTS = 30
 SEEDS = 1000
 FEW_EXAMPLES = 1000
 """With fewer examples a split may be empty by chance: seeds are tried, and every text is read."""
+MUCH_MISSING = 0.4
+"""Share of missing values that is said."""
+IMBALANCE = 5
+"""Ratio of the most to the least frequent class above which classes are weighted."""
 TEXT_PARTS = 50
 """Number of files to split a single text into, as the error message suggests."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The result of `guess_source`. `what`: images or text; `source`: config section; `counts`: examples by class,
-    suffix or split."""
+    """The result of `guess_source`. `what`: images, text or table; `source`: config section; `counts`: examples by
+    class, suffix or split."""
 
     what: str
     name: str
@@ -73,31 +79,66 @@ class Guess:
     """Size of all texts."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of files that the source does not read, by suffix."""
+    rows: int = 0
+    """Number of rows of a table, about."""
+    columns: Columns | None = None
+    """Types and roles of a table's columns."""
+    said: tuple[str, ...] = ()
+    """Further lines for the user: what was seen, and what was chosen why."""
 
     @property
     def examples(self) -> int:
         """Number of examples."""
-        return sum(self.counts.values())
+        return self.rows or sum(self.counts.values())
+
+    @property
+    def task(self) -> str:
+        """The task that fits what is predicted."""
+        if self.what == "text":
+            return "language_model"
+        return "regression" if self.columns is not None and self.columns.targets else "classification"
 
 
-def guess_source(path: Path, suffix: str | None = None) -> Guess:
-    """Guess the source of a path; `suffix` selects one of several kinds of files.
+@dataclass(frozen=True)
+class Choices:
+    """What the user decides."""
+
+    suffix: str | None = None
+    """Selects one of several kinds of files."""
+    label: str | None = None
+    """The column that is predicted."""
+    key: str | None = None
+    """The column that is the key."""
+    table: str | None = None
+    """The table of a database."""
+
+
+def guess_source(path: str | Path, choices: Choices = Choices()) -> Guess:
+    """Guess the source of a path, or of the URL of a database.
 
     Raises:
         Refused: it is not a supported source, has several, or cannot be read.
     """
     try:
-        return _guess(path, suffix)
+        if "://" in str(path):
+            return _guess_table(sample_database(str(path), choices.table, _name(Path(str(path)))), choices)
+        return _guess(Path(path), choices)
     except OSError as error:
         saw = f"{error.filename or path}: {error.strerror}"
         raise Refused("PATH", saw, "init reads what it looks at", "fix its permissions or name another") from None
 
 
-def _guess(path: Path, suffix: str | None) -> Guess:
+def _guess(path: Path, choices: Choices) -> Guess:
+    suffix = choices.suffix
     if not path.exists():
         raise Refused("PATH", path, "no such file or folder", "correct it")
     root = (path.parent if path.name == INFO else path).resolve()
     if not root.is_dir():
+        if path.suffix.lower() in DATABASES:
+            url = f"sqlite:///{root}"
+            return _guess_table(sample_database(url, choices.table, _name(Path(path.stem))), choices)
+        if (form := kind_of_file(path.name)) is not None:
+            return _guess_table(sample_files(root, form, _name(Path(path.name.partition(".")[0]))), choices)
         raise _refuse_file(path)
     names = _files(root)
     if suffix is None and (prepared := _find_prepared(root)):
@@ -109,8 +150,50 @@ def _guess(path: Path, suffix: str | None) -> Guess:
         raise _refuse(path, seen or "no files")
     kind = choose_kind(path, kinds, suffix)
     read = kinds[kind]
-    guess = _guess_images(root, read) if kind == IMAGES else _guess_text(root, read, len(names))
+    if kind in ENDINGS:
+        guess = _guess_table(sample_files(root, kind, _name(root)), choices)
+    else:
+        guess = _guess_images(root, read) if kind == IMAGES else _guess_text(root, read, len(names))
     return replace(guess, left_out=by_suffix(set(names) - set(read)))
+
+
+def _guess_table(sample: Sample, choices: Choices) -> Guess:
+    for name, chosen in (("--label", choices.label), ("--key", choices.key)):
+        if chosen is not None and chosen not in sample.columns:
+            raise Refused(name, chosen, f"must be one of {', '.join(sample.columns)}", "correct it")
+    columns = guess_columns(sample.columns, sample.root, choices.label, sample.source.get("key") or choices.key)
+    if columns.label is None and not columns.targets:
+        rule, names = "one column is predicted from the others", ", ".join(sample.columns)
+        raise Refused("--label", f"nothing, and the columns are {names}", rule, "name it: --label COLUMN")
+    source = {**sample.source, "columns": columns.types}
+    roles = {"key": columns.key, "label": columns.label, "targets": list(columns.targets)}
+    source |= {role: name for role, name in roles.items() if name}
+    if columns.label is not None:
+        source["classes"] = list(columns.classes)
+    contents = digests([str(number).encode() for number in range(min(sample.rows, FEW_EXAMPLES))])[:, 0]
+    shares, seed = _choose_splits(contents, SHARES[sample.rows < FEW_EXAMPLES :], "add rows")
+    about = "" if sample.exact else "about "
+    description = f"{about}{sample.rows:,} rows of {len(sample.columns)} columns"
+    said = (*sample.said, *columns.said, *_worries(columns, sample))
+    counts = columns.classes or {"rows": sample.rows}
+    return Guess(
+        *("table", sample.source["name"], source, counts, description, shares, 0 if sample.exact and seed else seed),
+        classes=list(columns.classes), rows=sample.rows, columns=columns, said=said,
+    )  # fmt: skip
+
+
+def _worries(columns: Columns, sample: Sample) -> Iterator[str]:
+    """Yield what of the data deserves attention."""
+    for name, kind in columns.types.items():
+        missing = sample.columns[name].null_count / max(len(sample.columns[name]), 1)
+        if kind != "ignore" and missing >= MUCH_MISSING:
+            yield f"{name}: {missing:.0%} are missing"
+    if columns.classes:
+        least, most = min(columns.classes.values()), max(columns.classes.values())
+        if most > IMBALANCE * least:
+            yield f"imbalanced classes (1 to {most / least:.0f}): each class gets the same weight in the loss"
+    if sample.rows < FEW_EXAMPLES:
+        yield f"few rows: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
 
 
 def _guess_images(root: Path, names: list[str]) -> Guess:

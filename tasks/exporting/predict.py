@@ -22,8 +22,8 @@ from tasks.models.forward import Call
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
-OTHER_CLASSES = "top"
-"""The field of an answer that is not written to a file."""
+FIELDS = {"classification": ("class", "confidence"), "language_model": ("bytes", "bits_per_byte", "continuation")}
+"""The fields of an answer that are written to a file, by task; others have a column for each target."""
 
 
 def predict_in_child(
@@ -59,7 +59,7 @@ def predict(export: Path, inputs: list[str], output: Path | None = None) -> list
                 if answers is None or "error" in answer:
                     returned.append(answer)
                 if answers is not None:
-                    answers.write([{**raw, **_columns(answer)}])
+                    answers.write([{**raw, **_columns(answer, transform)}])
     finally:
         if answers is not None:
             answers.close()
@@ -78,7 +78,10 @@ def _answered(name: str, export: Path, transform: dict[str, Any], run: Call) -> 
             for raw, answer in _rows(rows, Path(name).parent, reader, transform, run):
                 number += 1
                 alone = Path(name).suffix.lower() not in TABLES
-                yield ({} if alone else raw), {"input": name if alone else f"{name}:{number}", **answer}
+                place = name if alone else f"{name}:{number}"
+                if "error" in answer:
+                    answer["error"]["field"] = place
+                yield ({} if alone else raw), {"input": place, **answer}
     except Failed as error:
         yield {}, {"input": name, "error": error.as_json()}
     except OSError as error:
@@ -106,13 +109,16 @@ def _rows(
         yield row, answer(output.astype(np.float64), transform)
 
 
-def _columns(answer: dict[str, Any]) -> Row:
-    """Return an answer as columns of a row."""
-    if "error" in answer:
-        return {"input": answer["input"], "error": f"{answer['error']['saw']}; {answer['error']['rule']}"}
-    nested = {**answer.get("labels", {}), **answer.get("values", {})}
-    flat = {name: value for name, value in answer.items() if name not in ("labels", "values", OTHER_CLASSES)}
-    return {**flat, **{f"predicted {name}": value for name, value in nested.items()}}
+def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
+    """Return an answer as columns of a row, the same ones for every answer of a task."""
+    row: Row = {"input": answer["input"]}
+    if transform["task"] in FIELDS:
+        row |= {name: answer.get(name, "") for name in FIELDS[transform["task"]]}
+    else:
+        values = answer.get("labels") or answer.get("values") or {}
+        row |= {f"predicted {name}": values.get(name, "") for name in transform["targets"]}
+    error = answer.get("error")
+    return {**row, "error": f"{error['saw']}; {error['rule']}" if error else ""}
 
 
 def _text(name: str, export: Path, transform: dict[str, Any], run: Call) -> dict[str, Any]:

@@ -40,8 +40,8 @@ EXAMPLES = {"image": '[{{"{name}": "example.png"}}]', "audio": '[{{"{name}": "ex
 EXAMPLES |= {"text": '[{{"{name}": "any text"}}]'}
 """Rows with one file or text, by the type of the only column."""
 
-TABLE = '[json.loads(line) for line in open("example.jsonl", encoding="utf-8")]'
-"""Rows of several columns: from `csv.DictReader` they would be as good."""
+TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="utf-8-sig")))'
+"""Rows of several columns."""
 
 
 def _table(transform: dict[str, Any]) -> dict[str, Any]:
@@ -63,11 +63,11 @@ RAW_INPUTS = {
         "From raw rows",
         _table,
         "A raw row has the columns $columns; `transform/reader/` makes the model's inputs of it ($inputs), exactly as "
-        "in training.\nA value is text as in a CSV file, a value of JSON, or the bytes or the path of an image or sound; "
-        "what is missing is None.",
+        "in training.\nA value is text as in a CSV file, a value of JSON, or the bytes or the path of an image or "
+        "sound; what is missing is None.",
         "{0} test inputs",
         _packages,
-        ("import json", "import sys"),
+        ("import csv", "import sys"),
         """\
 sys.path.insert(0, "transform")
 from reader import Reader

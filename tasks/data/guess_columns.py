@@ -1,0 +1,214 @@
+"""Types and roles of columns, guessed from a sample of raw rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from tasks.data.features import Feature
+from tasks.data.kinds import category, number, time
+from tasks.data.sources.image_folder import is_image
+
+LABELS = re.compile(
+    r"(class|label|target|y|outcome|category|species|diagnosis|survived|churn|price|score|rating)", re.I
+)
+"""Names by which a column is what is predicted."""
+KEYS = re.compile(r"(.*_)?(id|key|uuid|index|no|nr|number)|unnamed.*|", re.I)
+"""Names by which a column of different values is the key."""
+
+FEW_CLASSES = 20
+"""Different integers at most that are classes and not a quantity."""
+WORDS, CHARACTERS = 4, 40
+"""Mean words, or characters, of a value from which a column is a text."""
+NEARLY_ALL = 0.9
+"""Share of different values from which a column names its rows."""
+MAX_CLASSES = 1000
+SOUNDS = (".wav", ".flac")
+
+TEXT, NUMBER, CATEGORY, TIME = (
+    Feature(kind, dtype)  # type: ignore[arg-type]
+    for kind, dtype in (("text", "string"), ("number", "float32"), ("category", "string"), ("time", "int64"))
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the sample."""
+
+    type: str
+    """As in `source.columns`."""
+    distinct: int
+    missing: int
+    rows: int
+    values: tuple[str, ...] = ()
+    """Different values of a category, sorted."""
+    whole: bool = False
+    """Whether all its numbers are integers."""
+    why: str = ""
+    """The reason of a choice that is not obvious."""
+
+    @property
+    def unique(self) -> bool:
+        """Whether every row has another value."""
+        return self.distinct == self.rows and not self.missing
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Types and roles of all columns."""
+
+    types: dict[str, str]
+    key: str | None = None
+    label: str | None = None
+    targets: tuple[str, ...] = ()
+    classes: dict[str, int] = field(default_factory=dict)
+    """Rows of the sample by class."""
+    said: tuple[str, ...] = ()
+    """Lines for the user: what was chosen, and why."""
+
+
+def guess_columns(
+    sample: Mapping[str, pa.Array], root: Path, label: str | None = None, key: str | None = None
+) -> Columns:
+    """Guess types and roles from a sample of raw rows; `label` and `key` are the user's choices.
+
+    Args:
+        root: the folder to which paths of images and sounds are relative.
+    """
+    columns = {name: look(values, root) for name, values in sample.items()}
+    said: list[str] = []
+    key = key or _key(columns)
+    predicted = label or _predicted({name: column for name, column in columns.items() if name != key})
+    types = {name: column.type for name, column in columns.items()}
+    for name, column in columns.items():
+        if name not in (key, predicted) and (reason := _useless(name, column)):
+            types[name] = "ignore"
+            said.append(f"{name}: ignored, {reason}")
+        elif column.why:
+            said.append(f"{name}: {types[name]}, {column.why}")
+    if key is not None:
+        types[key] = "category" if types[key] not in ("number", "text") else types[key]
+        said.append(f"{key}: the key, as every row has another value")
+    if predicted is None:
+        return Columns(types, key, said=tuple(said))
+    column = columns[predicted]
+    if column.type == "number" and not (column.whole and column.distinct <= FEW_CLASSES):
+        said.append(f"{predicted}: predicted as a number, as it has {column.distinct:,} values (regression)")
+        return Columns(types, key, targets=(predicted,), said=tuple(said))
+    types[predicted] = "category"
+    counts = category.counts_of(category.typed(CATEGORY, sample[predicted], 0).values)
+    counts.pop("", None)
+    said.append(f"{predicted}: predicted as one of {len(counts)} classes (classification)")
+    return Columns(types, key, predicted, classes=dict(sorted(counts.items())), said=tuple(said))
+
+
+def look(values: pa.Array, root: Path) -> Column:
+    """Return what a column of raw values is."""
+    missing, rows = values.null_count, len(values)
+    if pt.is_list(values.type) or pt.is_large_list(values.type) or pt.is_fixed_size_list(values.type):
+        return _of_lists(values)
+    present = values.drop_null()
+    distinct = len(pc.unique(present)) if not pt.is_struct(values.type) else len(present)
+    if pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_struct(values.type):
+        kind = "audio" if _starts(present, (b"RIFF", b"fLaC")) else "image"
+        return Column(kind, distinct, missing, rows, why="by its first bytes")
+    if pt.is_boolean(values.type):
+        return Column("category", distinct, missing, rows, ("false", "true"))
+    if pt.is_timestamp(values.type) or pt.is_date(values.type):
+        return Column("time", distinct, missing, rows)
+    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
+        numbers = number.typed(NUMBER, values, 0)
+        if numbers.bad:
+            return Column("ignore", distinct, missing, rows, why=f"{values.type} is not read")
+        return Column("number", distinct, missing, rows, whole=_whole(numbers.values))
+    return _of_texts(present, distinct, missing, rows, root)
+
+
+def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: Path) -> Column:
+    if not len(present):
+        return Column("category", 0, missing, rows)
+    numbers = number.typed(NUMBER, present, 0)
+    if not numbers.bad:
+        return Column("number", distinct, missing, rows, whole=_whole(numbers.values))
+    if not time.typed(TIME, present, 0).bad:
+        return Column("time", distinct, missing, rows)
+    some = present.slice(0, 100).to_pylist()
+    for kind, matches in (("image", is_image), ("audio", lambda name: name.lower().endswith(SOUNDS))):
+        if all(matches(value) for value in some) and all((root / value).is_file() for value in some):
+            return Column(kind, distinct, missing, rows, why="paths of files that are there")
+    bad = len(numbers.bad)
+    why = f"{bad:,} of its values are no numbers" if 0 < bad < 0.1 * len(present) else ""
+    words = np.mean([len(value.split()) for value in some])
+    long = words >= WORDS or np.mean([len(value) for value in some]) >= CHARACTERS
+    if distinct > FEW_CLASSES and long:
+        return Column("text", distinct, missing, rows, why=f"{words:.0f} words each on average")
+    return Column("category", distinct, missing, rows, why=why)
+
+
+def _of_lists(values: pa.Array) -> Column:
+    flat, lengths = values.drop_null(), np.asarray(pc.list_value_length(values.drop_null()))
+    inner = values.type.value_type
+    numeric = pt.is_integer(inner) or pt.is_floating(inner)
+    if not numeric or not len(flat) or len(set(lengths.tolist())) != 1:
+        why = "its lists are of different lengths" if numeric else f"{values.type} is not read"
+        return Column("ignore", 0, values.null_count, len(values), why=why)
+    return Column(f"number[{int(lengths[0])}]", len(flat), values.null_count, len(values))
+
+
+def _whole(values: Any) -> bool:
+    numbers = np.asarray(values)
+    present = numbers[~np.isnan(numbers)]
+    return bool(len(present)) and bool((present == np.trunc(present)).all())
+
+
+def _starts(values: pa.Array, heads: tuple[bytes, ...]) -> bool:
+    first = next((value for value in values.slice(0, 1).to_pylist()), b"")
+    content = first.get("bytes") if isinstance(first, dict) else first
+    return isinstance(content, bytes) and content.startswith(heads)
+
+
+def _key(columns: Mapping[str, Column]) -> str | None:
+    """Return the first column of different values that is called like a key."""
+    for name, column in columns.items():
+        countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
+        if column.unique and countable and column.rows > 1 and KEYS.fullmatch(name.strip()):
+            return name
+    return None
+
+
+def _predicted(columns: Mapping[str, Column]) -> str | None:
+    """Return the column that is called like a label or target, else the last one that can be predicted."""
+
+    def fits(column: Column) -> bool:
+        few = column.type == "category" and 2 <= column.distinct <= min(MAX_CLASSES, max(2, column.rows // 4))
+        return few or (column.type == "number" and column.distinct > 1)
+
+    named = [name for name in columns if LABELS.fullmatch(name.strip()) and fits(columns[name])]
+    if named:
+        return named[-1]
+    last = list(columns)[-1] if columns else None
+    return last if last is not None and fits(columns[last]) else None
+
+
+def _useless(name: str, column: Column) -> str:
+    """Return why a column is no input; empty where it may be one."""
+    if column.type == "ignore":
+        return column.why
+    if column.rows and column.missing == column.rows:
+        return "as it has no value"
+    if column.distinct == 1 and not column.missing:
+        return "as all its values are equal"
+    many = column.distinct > NEARLY_ALL * (column.rows - column.missing)
+    if column.type == "category" and column.rows > FEW_CLASSES and many:
+        return "as nearly every row has another value"
+    if column.unique and KEYS.fullmatch(name.strip()):
+        return "as it only numbers the rows"
+    return ""
