@@ -19,13 +19,13 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from scipy.special import expit, softmax
+from tasks.data.images import prepare
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, TokensSnapshot, TransformerModel
 from tasks.config.task import TARGET, TASKS
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
-from tasks.data.images import prepare
 from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays

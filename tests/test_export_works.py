@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tasks.data.images import prepare, read
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
-from tasks.data.images import prepare, read
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, verify

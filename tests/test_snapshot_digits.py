@@ -66,11 +66,11 @@ def test_plain_numpy_reads_equal_shards_but_the_last(snapshot: SnapshotReader) -
 
 def test_features_name_layout_and_classes(snapshot: SnapshotReader) -> None:
     assert snapshot.features == {
-        "image": {"shape": [8, 8, 1], "dtype": "uint8"},
-        "label": {"shape": [], "dtype": "int64", "classes": [str(digit) for digit in range(10)]},
+        "image": {"shape": [8, 8, 1], "dtype": "uint8", "role": "input"},
+        "label": {"shape": [], "dtype": "int64", "classes": [str(digit) for digit in range(10)], "role": "label"},
     }
-    shipped = json.loads((snapshot.path / "transform/image.json").read_bytes())
-    assert (shipped["height"], shipped["width"], shipped["channels"]) == (8, 8, 1)
+    shipped = json.loads((snapshot.path / "transform/transform.json").read_bytes())
+    assert shipped["arrays"] == {"image": {"dtype": "uint8", "shape": [8, 8, 1]}}
     assert shipped["classes"] == [str(digit) for digit in range(10)]
 
 
@@ -116,7 +116,7 @@ def test_a_record_that_is_no_image_is_named(
     monkeypatch.setattr("tasks.data.kinds.image.sums", lambda payload, max_pixels: PixelSums((4, 4, 1), [0], [0]))
     outcome = records.convert(bench, "rows", rows_source(rows), RecordsConfig(shards=1))
     made = publish(Records, bench, outcome)
-    with pytest.raises(Failed, match="row/7: not an image"):
+    with pytest.raises(Failed, match="row/7: image: 8 bytes, cannot identify image file"):
         snapshots.build(benches("snapshot"), made, ImageSnapshot(height=4, width=4, channels=1))
 
 

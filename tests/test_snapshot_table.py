@@ -28,6 +28,6 @@ def test_mean_and_variance_are_those_of_the_train_split(benches: Callable[[str],
         for split in ("validation", "test"):
             assert not np.allclose(features[name]["mean"], means[split], rtol=1e-3)
     model = build(MlpModel(task="regression", units=(4,)), features, seed=0)
-    rescaled = np.asarray(model.get_layer("rescale")(np.asarray(reader.arrays("train")["numbers"][:])))
+    rescaled = np.asarray(model.get_layer("numbers_rescale")(np.asarray(reader.arrays("train")["numbers"][:])))
     np.testing.assert_allclose(rescaled.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(rescaled.std(0), 1, rtol=1e-3)

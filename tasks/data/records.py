@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Outcome
-from tasks.config import RecordsConfig, SourceConfig
+from tasks.config import RecordsConfig, SourceConfig, identity
 from tasks.data import duplicates, tfds
 from tasks.data.features import Feature
 from tasks.data.merging import Merger, Runs, Shard, WrittenShard
@@ -55,7 +55,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     """Convert an open source; `name` is the prefix of the files."""
     bench.staging.reserve(2 * source.size())  # the runs are dropped at the end
     before, pieces = source.fingerprint(), source.pieces()
-    sorter = Sorter(source, config, bench.staging, _digest(before, pieces))
+    sorter = Sorter(source, config, bench.staging, _digest(source, config, before, pieces))
     notes = _sort(bench, sorter, pieces, config)
     source.check_skipped([Bad(*row) for note in notes for row in note.left_out])
     _refuse_changed(before, source.fingerprint())
@@ -85,9 +85,12 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     )
 
 
-def _digest(fingerprint: list[tuple[str, str]], pieces: list[Piece]) -> str:
+def _digest(source: Source, config: RecordsConfig, fingerprint: list[tuple[str, str]], pieces: list[Piece]) -> str:
     """Return a digest of what the runs are made of, by which those of an earlier attempt are recognised."""
-    return hashlib.sha256(canonical([fingerprint, [[piece.name, piece.bytes] for piece in pieces]])).hexdigest()
+    features = {name: feature.as_json() for name, feature in source.features.items()}
+    settings = {name: value for name, value in identity(config).items() if name != "bad_budget"}
+    listed = [[piece.name, piece.bytes] for piece in pieces]
+    return hashlib.sha256(canonical([features, settings, fingerprint, listed])).hexdigest()
 
 
 def _sort(bench: Workbench, sorter: Sorter, pieces: list[Piece], config: RecordsConfig) -> list[Run]:
