@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from PIL import Image
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageFolderSource, ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
-from tasks.data.images import prepare, read
+from tasks.data.reader import Reader
+from tasks.data.reader.decoding import flat
 from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint
 from tasks.errors import Failed, Refused
@@ -98,14 +98,14 @@ def test_every_kind_of_file_comes_out_as_a_viewer_shows_it(
     bench = benches("snapshot")
     layout = ImageSnapshot(height=SIDE, width=SIDE, channels=3)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
-    transform = json.loads((snapshot.path / "transform/image.json").read_bytes())
+    reader = Reader.open(snapshot.path / "transform")
     wanted = np.asarray(flag()).astype(int)
     seen = set()
     for split, count in snapshot.counts.items():
         arrays = snapshot.arrays(split)
         for row, key in enumerate(snapshot.keys(split, list(range(count)), made.path)):
             pixels = arrays["image"][row]
-            np.testing.assert_array_equal(prepare(read(folder / key), transform, key), pixels, err_msg=key)
+            np.testing.assert_array_equal(reader([{"image": str(folder / key)}])["image"][0], pixels, err_msg=key)
             assert arrays["label"][row] == ["dark", "light"].index(key.partition("/")[0])
             if (name := key.rpartition("/")[2]) in kinds():
                 seen.add(name)
@@ -188,8 +188,7 @@ def test_a_broken_image_ends_the_run_by_name_or_is_left_out_within_the_budget(
 
 def test_a_broken_exif_turns_nothing(tmp_path: Path) -> None:
     flag().save(tmp_path / "x.jpg", exif=b"Exif\0\0no such thing", quality=98, subsampling=0)
-    transform = {"height": SIDE, "width": SIDE, "channels": 3}
-    pixels = prepare(read(tmp_path / "x.jpg"), transform, "x")
+    pixels = np.asarray(flat((tmp_path / "x.jpg").read_bytes()))
     assert np.abs(pixels[2, 2].astype(int) - RED).max() <= 8
 
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from scipy.special import expit, softmax
-from tasks.data.images import prepare
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import ImageSnapshot, MlpModel, RecordsConfig, TableSnapshot, TokensSnapshot, TransformerModel
@@ -30,10 +28,9 @@ from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays
 from tasks.exporting.predict import predict
-from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.transform import TASK, codec, read_transform
 from tasks.models import build as build_model
-from tasks.models.features import model_input
+from tasks.models.features import model_inputs
 from tasks.models.forward import predict as forward
 from tasks.models.keras_file import save
 from tasks.store.files import pretty
@@ -158,7 +155,8 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     if TARGET in snapshot.manifest["features"]:
         (export / "transform" / TASK).write_bytes(pretty(task_of(model, snapshot)))
     inputs = golden_inputs(snapshot, 8)
-    write_arrays(export / GOLDEN, {"inputs": inputs, "outputs": forward(network, inputs)})
+    named = {f"inputs/{name}": array for name, array in inputs.arrays.items()}
+    write_arrays(export / GOLDEN, {**named, "outputs": forward(network, inputs)})
     metric = TASKS[task].metrics[0]
     measured = {"metrics": {metric: {"value": 0.5, "low": 0.4, "high": 0.6}}}
     variants = []
@@ -173,22 +171,22 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         variants,
         {name: {"max_abs_difference": 1e-6} for name in (SAVED_MODEL, LITERT)},
         read_transform(export),
-        model_input(snapshot.manifest["features"]),
-        inputs.shape,
+        model_inputs(snapshot.manifest["features"]),
+        {name: array.shape for name, array in inputs.arrays.items()},
         0.00149,
         {format_of(name).PACKAGE: "1.2.3" for name in FORMATS},
     )
     (export / "README.md").write_text(text)
-    write_example(export, kind, inputs)
+    write_example(export, kind, inputs.arrays)
     return export
 
 
-def write_example(export: Path, kind: str, inputs: np.ndarray) -> None:
+def write_example(export: Path, kind: str, inputs: dict[str, np.ndarray]) -> None:
     """Write the raw file that the README names: of golden inputs, or its text."""
     if kind == "image":
-        Image.fromarray(inputs[0]).save(export / "example.png")
+        Image.fromarray(inputs["image"][0]).save(export / "example.png")
     elif kind == "table":
-        rows = [["legs", "length", "height"], *([row[2], row[0], row[1]] for row in inputs[:2].tolist())]
+        rows = [["legs", "length", "height"], *([row[1], row[2], row[0]] for row in inputs["numbers"][:2].tolist())]
         (export / "example.csv").write_text("\n".join(",".join(map(str, row)) for row in rows), "utf-8-sig")
     else:
         (export / "example.txt").write_text("The ")
@@ -280,24 +278,6 @@ def test_the_packages_to_install_are_those_that_the_code_imports(job: Job) -> No
         modules = set(re.findall(r"^(?:import|from) (\w+)", block, re.MULTILINE)) - sys.stdlib_module_names
         imported = {names.get(module, module) for module in modules}
         assert imported == {package.partition("==")[0] for package in packages.split()}
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_any_image_file_becomes_the_input_that_millrace_makes_of_it(
-    channels: int, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    source = RAW_INPUTS["image"]
-    transform = {"height": 24, "width": 31, "channels": channels}
-    code = Template(source.code).substitute(transform | source.fields(transform))
-    for name, (image, options) in image_files().items():
-        image.save(name, **options)
-        scope: dict[str, Any] = {"np": np}
-        exec("\n".join([*source.imports, code.replace("example.png", name)]), scope)
-        expected = prepare(Path(name).read_bytes(), transform, name)
-        difference = np.abs(scope["inputs"]["image"][0].astype(int) - expected)
-        assert scope["inputs"]["image"].dtype == np.uint8 and scope["inputs"]["image"].shape == (1, 24, 31, channels)
-        assert difference.max() <= (8 if name.endswith(".jpg") else 2), (name, difference.max())
 
 
 def image_files() -> dict[str, tuple[Image.Image, dict[str, Any]]]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tasks.data.images import prepare, read
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
@@ -228,7 +227,7 @@ def test_predict_names_what_is_no_image_and_answers_the_others(export, tmp_path)
     names = [str(tmp_path / name) for name in ("black.png", "notes.png", "black.png")]
     first, bad, last = predict(export, names)
     assert first == last and first["class"]
-    assert (bad["input"], bad["error"]["saw"]) == (names[1], "not an image")
+    assert (bad["input"], bad["error"]["saw"]) == (names[1], f"{names[1]}: x")
     with pytest.raises(Failed, match="not an export"):
         predict(tmp_path, [str(tmp_path / "notes.png")])
 
@@ -245,12 +244,11 @@ def test_raw_images_are_prepared_as_the_snapshot_does_it(benches, publish, rows_
     made = publish(Records, bench, records.convert(bench, "rows", rows_source(rows), RecordsConfig(splits=shares)))
     bench = benches("snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, ImageSnapshot(height=8, width=9, channels=1)))
-    transform = json.loads((snapshot.path / "transform" / "image.json").read_bytes())
+    preprocess = Reader.open(snapshot.path / "transform")
     reader, images = RecordsReader(made.path), open_snapshot(snapshot.path).arrays("test")["image"]
     for index in range(len(images)):
         payload, _ = rows[reader.key("test", index)]
-        (tmp_path / "raw").write_bytes(payload)
-        np.testing.assert_array_equal(prepare(read(Path(tmp_path / "raw")), transform, "raw"), images[index])
+        np.testing.assert_array_equal(preprocess([{"image": payload}])["image"][0], images[index])
 
 
 def test_score_on_records_is_the_quality_on_their_snapshot(chains, export, digits, bench):

@@ -67,7 +67,7 @@ class RecordsConfig(Section):
     below 1. They are in `quarantine/` with reason and place."""
 
     max_pixels: Annotated[int, Field(ge=1, lt=2**29)] = 64_000_000
-    """Pixels of an image at most; a larger one counts as unreadable. As many are decoded at the same time."""
+    """Pixels of an image at most; a larger one counts as unreadable. Each process decodes one image at a time."""
 
     duplicates: Literal["group", "drop", "keep"] = "group"
     """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,

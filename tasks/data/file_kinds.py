@@ -23,7 +23,7 @@ SAMPLED_FILES, SAMPLED_BYTES = 8, 1 << 16
 
 
 def kinds_of(root: Path, names: list[str]) -> dict[str, list[str]]:
-    """Return the files that Millrace can read: images, tables by `source.kind`, texts by suffix; the most frequent first."""
+    """Return the files that can be read, by kind, the most frequent first: images, tables, and texts by suffix."""
     images = [name for name in names if is_image(name)]
     others = [name for name in names if not is_image(name) and not EXCLUDED & set(name.split("/"))]
     tables: dict[str, list[str]] = {}

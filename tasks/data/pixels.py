@@ -14,6 +14,8 @@ from PIL import Image, UnidentifiedImageError
 
 from tasks.data.reader.decoding import BROKEN, strips
 
+Image.MAX_IMAGE_PIXELS = None  # `records.max_pixels` is the limit
+
 PIXEL_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 """Pillow modes whose values are pixels, unlike a palette's."""
 
