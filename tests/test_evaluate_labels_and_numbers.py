@@ -87,7 +87,7 @@ def test_report_has_the_tasks_metrics_as_scikit_learn_counts_them(job):
         every = sklearn_metrics.f1_score(truth > 0.5, truth == truth, average="macro")
         assert metrics["test/all_labels_macro_f1"] == pytest.approx(every)
         labels = json.loads((report.path / "report.json").read_bytes())["splits"]["test"]["classes"]
-        assert [row["class"] for row in labels] == ["even", "at_least_five", "closed_loop"]
+        assert [row["class"] for row in labels] == ["at_least_five", "closed_loop", "even"]
     else:
         assert metrics["test/rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, answers))
         assert metrics["test/mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, answers))
@@ -147,14 +147,15 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
         assert list(row["labels"].values()) == pytest.approx((1 / (1 + np.exp(-expected))).tolist(), abs=1e-4)
         return
     values = ",".join(str(value) for value in arrays["numbers"][0])
-    names = ",".join(json.loads((export / "transform" / "table.json").read_bytes())["columns"])
+    columns = json.loads((export / "transform" / "transform.json").read_bytes())["columns"]
+    names = ",".join(column["name"] for column in columns)
     (tmp_path / "rows.csv").write_text(f"{names}\n{values}\n{values}\n")
     first, second = predict(export, [str(tmp_path / "rows.csv")])
     assert first["values"] == second["values"] == {"progression": pytest.approx(float(expected[0]), rel=1e-4)}
-    (tmp_path / "bad.csv").write_text(f"{values},1\n1,2,many\n")
+    (tmp_path / "bad.csv").write_text(f"{names}\n{values.replace(values.partition(',')[0], 'many', 1)}\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
     bad, no_text, *good = predict(export, [str(tmp_path / name) for name in ("bad.csv", "bytes.csv", "rows.csv")])
-    assert str(Failed(**bad["error"])).startswith(f"{tmp_path}/bad.csv:2: 'many'; a row has 10 numbers")
+    assert str(Failed(**bad["error"])).startswith(f"{tmp_path}/bad.csv:1: row 0, column age: 'many'; must be a decimal")
     assert "UTF-8" in no_text["error"]["rule"]
     assert [row["values"] for row in good] == [first["values"], second["values"]]
 

@@ -19,6 +19,7 @@ from PIL import Image
 from tasks.artifacts import Records, Snapshot
 from tasks.config import EvaluateConfig, ImageSnapshot, RecordsConfig
 from tasks.data import open_snapshot, records, snapshots
+from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, verify
@@ -227,7 +228,8 @@ def test_predict_names_what_is_no_image_and_answers_the_others(export, tmp_path)
     names = [str(tmp_path / name) for name in ("black.png", "notes.png", "black.png")]
     first, bad, last = predict(export, names)
     assert first == last and first["class"]
-    assert (bad["input"], bad["error"]["saw"]) == (names[1], f"{names[1]}: x")
+    assert (bad["input"], bad["error"]["field"]) == (names[1], names[1])
+    assert "column image: 13 bytes, cannot identify image file" in bad["error"]["saw"]
     with pytest.raises(Failed, match="not an export"):
         predict(tmp_path, [str(tmp_path / "notes.png")])
 

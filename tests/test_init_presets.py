@@ -212,16 +212,18 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (splits / "square").rename(splits / "test")
     loose = pictures(tmp_path / "loose")
     (loose / "extra.png").write_bytes((loose / "square/1.png").read_bytes())
+    pair = texts(tmp_path / "pair", 2)
+    (pair / "table.csv").unlink()
     for path, says in [
         (tmp_path / "nowhere", "no such file or folder"),
         (tmp_path / "empty", "no files; understood are: a file or folder of CSV"),
-        (tmp_path / "tables", "1 .csv, 1 .bin; understood are"),
-        (tmp_path / "tables/x.csv", "a single file; understood are"),
+        (tmp_path / "tables", "no rows; a table has rows"),
+        (tmp_path / "tables/x.csv", "no rows; a table has rows"),
         (one / "square/1.png", "one image; .*name the folder that holds the class folders"),
         (tmp_path / "story.md", "one text; texts are split by file.*split -n l/50 --additional-suffix=.md story.md"),
         (tmp_path / "data.zip", "packed; .*unpack it"),
         (tmp_path / "set/x.tfrecord", "a file of a prepared data set; .*name its folder, .*set"),
-        (texts(tmp_path / "pair", 2), "2 examples; .*name a folder of several, or cut it up"),
+        (pair, "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),
         (loose, "1 images in no class folder"),
         (splits, "Millrace splits by itself"),

@@ -69,6 +69,11 @@ class Runs:
         """Return the number of a row's split."""
         return int(self.column(run, SPLIT)[row])
 
+    def slice(self, run: int, split: int, low: int, high: int) -> pa.Table:
+        """Return the rows of a split in a run whose places are in [low, high)."""
+        start, stop = self.between(run, split, low, high)
+        return self.table(run).slice(start, stop - start)
+
     def between(self, run: int, split: int, low: int, high: int) -> tuple[int, int]:
         """Return the rows [start, stop) of a split in a run whose places are in [low, high)."""
         ends = np.cumsum([0, *self.notes[run].splits])

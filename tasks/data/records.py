@@ -17,6 +17,7 @@ from tasks.config import RecordsConfig, SourceConfig, identity
 from tasks.data import duplicates, tfds
 from tasks.data.features import Feature
 from tasks.data.merging import Merger, Runs, Shard, WrittenShard
+from tasks.data.profile import profile
 from tasks.data.sorting import NAMED, Run, Sorter
 from tasks.data.sources import Bad, Piece, Source, name_some, open_source
 from tasks.data.statistics import merged, summary
@@ -78,10 +79,11 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     sizes = {split: [(part.examples, part.bytes) for part in of_split] for split, of_split in parts.items()}
     for path, content in tfds.metadata(name, features, sizes).items():
         bench.staging.put(path, content)
+    summaries = {split: summary(features, state) for split, state in states.items()}
     return Outcome(
         counts={**_counts(notes, copies), **counts},
         features={name: feature.as_json() for name, feature in features.items()},
-        statistics=_statistics(notes, copies, {split: summary(features, state) for split, state in states.items()}),
+        statistics={**_statistics(notes, copies, summaries), "profile": profile(runs, features, summaries)},
     )
 
 

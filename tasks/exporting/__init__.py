@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tasks.models.forward import Call
 
-EXPORT_VERSION = 4
+EXPORT_VERSION = 5
 """Incremented when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")

@@ -9,7 +9,8 @@ from typing import Any
 
 from tasks.artifacts import Artifact
 from tasks.display.numbers import figure
-from tasks.pages import results, sections
+from tasks.pages import data as of_records
+from tasks.pages import results
 from tasks.pages.facts import Facts
 from tasks.pages.results import Examples, Pair, Row
 from tasks.runs.differences import Difference, Keys, between, keys
@@ -179,7 +180,7 @@ def _sources(facts: Facts) -> list[list[str]]:
 
 def _statistics(facts: Facts) -> dict[str, str]:
     """Return the statistics on the page of a run as a flat mapping."""
-    data = sections.data(facts)
+    data = of_records.data(facts)
     if not data:
         return {}
     splits = list(data["splits"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import judgement, sections, templates
+from tasks.pages import data, judgement, sections, templates
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -56,7 +56,7 @@ def render(facts: Facts) -> str:
         furthest=judgement.furthest(facts),
         training=sections.training(facts),
         variants=sections.variants(facts),
-        data=sections.data(facts),
+        data=data.data(facts),
         lineage=sections.lineage(facts),
         config=sections.config(facts),
         environment=sections.environment(facts),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,6 @@ from tasks.display.words import span, standing
 from tasks.evaluation import gates
 from tasks.pages import curves
 from tasks.pages.facts import Facts
-
-CLASSES = 40
-"""Classes that a table shows; of more, the most frequent."""
-
-LISTED = 100
-"""Keys of excluded examples that the page lists, at most; the manifest of the records has all."""
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
 
@@ -136,97 +129,6 @@ def _speed(row: dict[str, Any], name: str) -> tuple[str, str]:
         return "", ""
     took = row["milliseconds"][name]
     return f"{row['ratios'][name]:.2f} x", f"{took:.3g} ms" if took >= 0.1 else f"{1000 * took:.3g} µs"
-
-
-def data(facts: Facts) -> dict[str, Any]:
-    """Return the number of examples, the classes and statistics of each split of the records."""
-    records = facts.one("records")
-    if records is None:
-        return {}
-    splits: dict[str, Any] = records.manifest["statistics"].get("splits", {})
-    order: list[str] = [name for name in ("train", "validation", "test") if name in splits]
-    order += [name for name in splits if name not in order]
-    counts = {name: records.manifest["counts"][name] for name in order}
-    balance, figures = [], []
-    for feature in next(iter(splits.values()), {}):
-        columns = [splits[split].get(feature, {}) for split in order]
-        if any("classes" in column for column in columns):
-            balance.append({"feature": feature, **_balance(columns)})
-        for what, values in _figures(columns):
-            figures.append({"feature": feature, "what": what, "values": values})
-    return {
-        "splits": counts,
-        "total": sum(counts.values()),
-        "left_out": _left_out(records),
-        "duplicates": records.manifest["statistics"].get("duplicates"),
-        "balance": balance,
-        "figures": figures,
-    }
-
-
-def _left_out(records: Artifact) -> list[dict[str, Any]]:
-    """Return the examples of the source that are in no split, by key, with the reason."""
-    statistics = records.manifest["statistics"]
-    reasons = [
-        ("skipped (source.undecodable: skip)", "skipped"),
-        ("quarantined (within records.bad_budget)", "quarantined"),
-    ]
-    return [
-        {"what": what, "count": len(rows), "rows": rows[:LISTED], "more": max(len(rows) - LISTED, 0)}
-        for what, name in reasons
-        if (rows := statistics.get(name, []))
-    ]
-
-
-def _balance(columns: list[dict[str, Any]]) -> dict[str, Any]:
-    total: Counter[str] = Counter()
-    for column in columns:
-        total.update(column.get("classes", {}))
-    names = list(total) if len(total) <= CLASSES else [name for name, _ in total.most_common(CLASSES)]
-    most = [max(column.get("classes", {}).values(), default=0) or 1 for column in columns]
-    rows = [
-        {
-            "class": name,
-            "counts": [
-                (column.get("classes", {}).get(name, 0), 100 * column.get("classes", {}).get(name, 0) / high)
-                for column, high in zip(columns, most, strict=True)
-            ],
-        }
-        for name in names
-    ]
-    return {"rows": rows, "left_out": len(total) - len(names)}
-
-
-def _figures(columns: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    rows = []
-    if any("shapes" in column for column in columns):
-        rows.append(("shapes", [_shapes(column.get("shapes", {})) for column in columns]))
-        for channels in {key: None for column in columns for key in column.get("pixels", {})}:
-            pixels = [column.get("pixels", {}).get(channels) for column in columns]
-            spread = [f"{_list(row['mean'])} ± {_list(row['std'])}" if row else "" for row in pixels]
-            rows.append((f"pixels, {channels} channel{'s' if channels != '1' else ''}", spread))
-    if any("std" in column for column in columns):
-        rows.append(
-            ("mean ± standard deviation", [f"{c['mean']:.4g} ± {c['std']:.3g}" if "std" in c else "" for c in columns])
-        )
-        rows.append(("range", [f"{c['min']:.4g} to {c['max']:.4g}" if "std" in c else "" for c in columns]))
-    if any("bytes" in column for column in columns):
-        sizes = [column.get("bytes") for column in columns]
-        rows.append(("bytes, mean (range)", [_range(size) if size else "" for size in sizes]))
-    return rows
-
-
-def _shapes(shapes: dict[str, int]) -> str:
-    shown = [shape.replace("x", " x ") for shape in list(shapes)[:3]]
-    return ", ".join(shown) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
-
-
-def _list(values: list[float]) -> str:
-    return ", ".join(f"{value:.1f}" for value in values)
-
-
-def _range(size: dict[str, float]) -> str:
-    return f"{size['mean']:,.0f} ({size['min']:,} to {size['max']:,})"
 
 
 def lineage(facts: Facts) -> list[dict[str, Any]]:

@@ -110,8 +110,9 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "millrace.commit": short(git_commit() or "unknown"),
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
-        # null and "" say nothing, and there is one for each thing that a preset leaves alone
-        params = [Param(key, as_flag(value)) for key, value in flat(run.record["config"]) if value not in (None, "")]
+        # null, "" and {} say nothing, and there is one for each thing that a preset leaves alone
+        leaves = flat(run.record["config"])
+        params = [Param(key, as_flag(value)) for key, value in leaves if value not in (None, "", {})]
         for start in range(0, len(params), 100):
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))

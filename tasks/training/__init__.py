@@ -1,6 +1,6 @@
 """Training: the loop, the engines, actions, checkpoints and the ledger of examples."""
 
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 """Incremented when the same examples, config and seed would give other weights."""
 
 SELF_TEST_VERSION = 1
