@@ -86,11 +86,11 @@ def histogram(shares: dict[str, Any]) -> str:
     width = WIDTH / max(len(train), 1)
     bars = "".join(
         f'<rect x="{number * width + 0.5:.1f}" y="{HEIGHT * (1 - share / top):.1f}" width="{width - 1:.1f}" '
-        f'height="{HEIGHT * share / top:.1f}" class="bar"/>'
+        f'height="{HEIGHT * share / top:.1f}" class="share"/>'
         for number, share in enumerate(train)
     )
     points = " ".join(f"{(n + 0.5) * width:.1f},{HEIGHT * (1 - share / top):.1f}" for n, share in enumerate(test))
-    line = f'<polyline points="{points}" class="curve s1"/>' if test else ""
+    line = f'<polyline points="{points}" class="curve test"/>' if test else ""
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" class="small" role="img">{bars}{line}</svg>'
 
 
