@@ -213,7 +213,7 @@ def test_weights_and_targets_must_be_there(people: Callable) -> None:
     rows = [*ROWS, row(300, worth=-1), row(301, worth="")]
     outcome = people(rows, bad_budget=0.1)
     reasons = {key: reason for key, reason, _ in outcome.statistics["quarantined"]}
-    assert reasons == {"p300": "worth: -1 is negative", "p301": "worth: missing"}
+    assert reasons == {"p300": "worth: -1 is not above 0", "p301": "worth: missing"}
 
 
 def test_copies_are_found_by_the_inputs_alone(people: Callable) -> None:

@@ -60,6 +60,10 @@ class TrainConfig(Section):
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Passes over the train split, ceil(epochs x examples / batch_size) steps; either this or `steps`."""
 
+    order: Annotated[Literal["rows", "blocks"], LATER] = "rows"
+    """How examples are shuffled in each epoch: `rows` permutes all rows; `blocks` permutes blocks of about a mebibyte,
+    and then the rows of 64 neighbouring blocks, which is faster where the snapshot is larger than memory."""
+
     batch_size: Annotated[int, Field(ge=1, le=2**24)] = 64
     """Examples of a global step, over all replicas."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tasks.config.task import WEIGHT
 from tasks.data.arrays import Array
+from tasks.data.block_order import rows_per_block
 from tasks.data.order import Order, Rows, Weights, batch_rows, replica_share, steps_of
 
 Batch = dict[str, NDArray[Any]]
@@ -24,7 +25,7 @@ NO_END = 2**62
 class BatchReader:
     """Reads the batches of a split for one replica; it has no state. `share`: examples of the replica's slice.
 
-    Where `epochs` is None, stored order is one epoch and shuffled order has no end.
+    Where `epochs` is None, stored order is one epoch and other orders have no end.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class BatchReader:
         self.order = order
         self.epochs = 1 if order == "stored" and epochs is None else epochs
         self._seed, self._replica, self._replicas = seed, replica, replicas
+        self._block = rows_per_block(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in arrays.values())
 
     @property
     def steps_per_call(self) -> int:
@@ -78,13 +80,14 @@ class BatchReader:
         return batch_rows(
             start, self.batch_size, self.count, self._seed, self.split,
             steps=stop - start, replica=self._replica, replicas=self._replicas, epochs=self.epochs, order=self.order,
+            block=self._block,
         )  # fmt: skip
 
     def read(self, start: int, stop: int) -> Batch:
         """Return the examples of these steps: [steps, share, ...] by feature, with `row` and `weight`."""
         rows, weights = self.rows(start, stop)
         features = {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
-        if WEIGHT in features and self.order == "shuffled":  # metrics, of stored order, are of examples without weights
+        if WEIGHT in features and self.order != "stored":  # metrics, of stored order, are of examples without weights
             weights = weights * features[WEIGHT]
         return {**features, "row": rows, WEIGHT: weights}
 

@@ -20,7 +20,7 @@ ORDER_VERSION = 1
 ROUNDS = 6
 MASK = 2**64 - 1
 
-Order = Literal["shuffled", "stored"]
+Order = Literal["shuffled", "blocks", "stored"]
 Rows = NDArray[np.int64]
 Weights = NDArray[np.float32]
 
@@ -102,12 +102,14 @@ def batch_rows(
     replicas: int = 1,
     epochs: int | None = None,
     order: Order = "shuffled",
+    block: int = 1,
 ) -> tuple[Rows, Weights]:
     """Return rows (int64) and weights (float32) of a replica at the global steps [step, step + steps).
 
     Both are [steps, batch_size / replicas]. Step k has the positions [k * batch_size, (k + 1) * batch_size) of the
     concatenated epochs, so that a batch may cross epochs; a replica has a contiguous slice of it. The weight is 0 after
-    the end of `epochs` epochs, else 1. `stored` order is 0, 1, 2, ... in every epoch.
+    the end of `epochs` epochs, else 1. `stored` order is 0, 1, 2, ... in every epoch; that of `blocks` is version 1b
+    with `block` rows in each.
 
     Raises:
         Refused: the batch size does not divide by the number of replicas.
@@ -124,6 +126,13 @@ def batch_rows(
         _check(n, seed, epoch + last)
         keys = np.stack([round_keys(seed, epoch + number, split) for number in range(last + 1)], axis=1)
         rows = _permuted(positions, n, keys if last == 0 else keys[:, passes.ravel()])
+    elif order == "blocks":
+        from tasks.data.block_order import permutation_in_blocks
+
+        rows = np.empty_like(positions)
+        for number in np.unique(passes):
+            now = passes == number
+            rows[now] = permutation_in_blocks(positions[now], n, seed, epoch + int(number), split, block)
     if epochs is None:
         return rows, np.ones(rows.shape, np.float32)
     return rows, (passes < epochs - epoch).astype(np.float32)

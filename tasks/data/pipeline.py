@@ -94,7 +94,7 @@ class SnapshotReader:
             rows.set_shape([None, reader.share])
             valid.set_shape([None])
             batches = {**{name: gather(rows) for name, gather in tensors.items()}, "row": rows}
-            return batches if order == "shuffled" else {**batches, VALID: valid}
+            return batches if order != "stored" else {**batches, VALID: valid}
 
         def cut(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             valid = batch.pop(VALID)

@@ -20,7 +20,13 @@ class Feed:
         """Create a feed; `replica` of `replicas` gets its contiguous slice of every global batch."""
         self.plan = plan
         self._reader = snapshot.reader(
-            "train", plan.batch_size, seed=seed, epochs=plan.epochs, replica=replica, replicas=replicas
+            "train",
+            plan.batch_size,
+            seed=seed,
+            epochs=plan.epochs,
+            replica=replica,
+            replicas=replicas,
+            order="blocks" if plan.blocks else "shuffled",
         )
         self.arrays = self._reader.arrays
         self.waited = 0.0

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.order import batch_rows, splitmix64
+from tasks.data.block_order import rows_per_block
+from tasks.data.order import Order, batch_rows, splitmix64
 from tasks.models.features import TOKENS
 
 SPAN = 1000
@@ -82,12 +83,16 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         snapshot_manifest["counts"]["train"],
         "rows" if TOKENS in snapshot_manifest["features"] else "examples",
     )
+    block = rows_per_block(
+        int(np.prod(feature["shape"])) * np.dtype(feature["dtype"]).itemsize
+        for feature in snapshot_manifest["features"].values()
+    )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times_seen = np.zeros(count, np.int64)
     wrong = []
     for line in lines:
         total, number = 0, 0
-        for rows in _weighted_rows(line["from"], line["to"], config["train"], count, config["seed"]):
+        for rows in _weighted_rows(line["from"], line["to"], config["train"], count, config["seed"], block):
             np.add.at(times_seen, rows, 1)
             total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
@@ -134,11 +139,16 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
     return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
 
 
-def _weighted_rows(start: int, stop: int, train: dict[str, Any], count: int, seed: int) -> Iterator[NDArray[np.int64]]:
+def _weighted_rows(
+    start: int, stop: int, train: dict[str, Any], count: int, seed: int, block: int
+) -> Iterator[NDArray[np.int64]]:
     """Yield the rows with a weight above 0 of the steps [start, stop), about `ROWS_AT_ONCE` at a time."""
     batch, epochs = train["batch_size"], train["epochs"]
+    order: Order = "blocks" if train.get("order") == "blocks" else "shuffled"
     at_once = max(1, ROWS_AT_ONCE // batch)
     for step in range(start, stop, at_once):
         steps = min(at_once, stop - step)
-        rows, weights = batch_rows(step, batch, count, seed, "train", steps=steps, epochs=epochs)
+        rows, weights = batch_rows(
+            step, batch, count, seed, "train", steps=steps, epochs=epochs, order=order, block=block
+        )
         yield rows[weights > 0]

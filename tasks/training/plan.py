@@ -60,6 +60,9 @@ class Plan:
     pauses: tuple[int, ...]
     """Intervals of the actions: no call crosses a multiple of one."""
 
+    blocks: bool = False
+    """Whether the order is that of blocks (version 1b)."""
+
     pace: Pace = field(default_factory=Pace)
     """The longest allowed call."""
 
@@ -98,6 +101,7 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
         config.learning_rate,
         config.schedule,
         tuple(sorted(set(pauses))),
+        config.order == "blocks",
     )
 
 

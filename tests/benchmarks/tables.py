@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -125,11 +126,12 @@ def conversion(folder: Path) -> None:
     """Print rows per second of each way, in interleaved rounds."""
     write(folder, ROWS)
     for form in ("csv", "parquet"):
+        whole, part = folder / f"all.{form}", folder / f"part.{form}"
         ways: dict[str, tuple[int, Callable[[], None]]] = {
-            "millrace": (ROWS, lambda: convert(folder / f"all.{form}", folder / "records")),
-            "millrace again": (ROWS, lambda: convert(folder / f"all.{form}", folder / "records")),
-            "TFDS generator": (PART, lambda: by_tfds(folder / f"part.{form}", folder / "tfds")),
-            "pyarrow + tf.train.Example": (PART, lambda: by_hand(folder / f"part.{form}", folder / "hand")),
+            "millrace": (ROWS, partial(convert, whole, folder / "records")),
+            "millrace again": (ROWS, partial(convert, whole, folder / "records")),
+            "TFDS generator": (PART, partial(by_tfds, part, folder / "tfds")),
+            "pyarrow + tf.train.Example": (PART, partial(by_hand, part, folder / "hand")),
         }
         rates = _rates(ways)
         print(f"\n{form}, {ROWS:,} rows x 20 columns, median of {ROUNDS} interleaved rounds")

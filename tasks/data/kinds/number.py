@@ -67,7 +67,10 @@ def _unfit(feature: Feature, numbers: NDArray[np.float64], bad: Mapping[int, str
             lacking = np.flatnonzero(np.isnan(rows).any(axis=1))
             reasons |= {int(row): "missing" for row in lacking if int(row) not in bad}
         if feature.role == "weight":
-            reasons |= {int(row): f"{rows[row][0]:g} is negative" for row in np.flatnonzero((rows < 0).any(axis=1))}
+            low = np.flatnonzero((rows <= 0).any(axis=1))
+            reasons |= {
+                int(row): f"{rows[row][0]:g} is not above 0 (records.filter leaves examples out)" for row in low
+            }
     numbers[np.abs(numbers) > LARGEST] = 0
     return reasons
 

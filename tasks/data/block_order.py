@@ -1,0 +1,67 @@
+"""The order of examples in blocks: order version 1b, for data larger than memory (contract 8; docs/order.md).
+
+Blocks of about a mebibyte of consecutive rows are permuted, the short last one with them; then the rows of each window
+of `WINDOW` consecutive blocks of that order. A window is read block by block, and stays in the page cache while it is
+used. Positions are independent and nothing is dropped, as in version 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tasks.data.order import Rows, permutation
+
+BLOCK_BYTES = 1 << 20
+WINDOW = 64
+"""Blocks of a window."""
+
+
+def rows_per_block(row_bytes: Iterable[int]) -> int:
+    """Return the rows of a block, from the bytes of a row in each array."""
+    return max(1, BLOCK_BYTES // max(1, sum(row_bytes)))
+
+
+def permutation_in_blocks(positions: Rows, n: int, seed: int, epoch: int, split: str, block: int) -> Rows:
+    """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n).
+
+    Args:
+        positions: int64, any shape, each in [0, n).
+        n: number of examples.
+        block: rows of a block.
+    """
+    places = np.asarray(positions, np.int64)
+    blocks = -(-n // block)
+    lacking = blocks * block - n  # rows that the last block has less
+    order_of_blocks = f"{split}/blocks"
+    short = _place_of_last(blocks, seed, epoch, order_of_blocks)
+    size = WINDOW * block
+
+    def start(window: Rows) -> Rows:
+        """Return the first position of windows: those after the short block begin earlier."""
+        return np.minimum(window * size - np.where(window > short // WINDOW, lacking, 0), n)
+
+    windows = np.minimum(places // size, short // WINDOW)
+    later = places >= start(np.asarray(short // WINDOW + 1))
+    windows = np.where(later, (places + lacking) // size, windows)
+    mixed = np.empty_like(places)
+    for window in np.unique(windows):
+        first, stop = (int(start(np.asarray(number))) for number in (window, window + 1))
+        inside = windows == window
+        name = f"{split}/window{window}"
+        mixed[inside] = first + permutation(places[inside] - first, stop - first, seed, epoch, name)
+    # positions of a row among full blocks, as if the short one were full
+    full = np.where(mixed >= (short + 1) * block - lacking, mixed + lacking, mixed)
+    at, offset = np.divmod(full, block)
+    return permutation(at, blocks, seed, epoch, order_of_blocks) * block + offset
+
+
+def _place_of_last(blocks: int, seed: int, epoch: int, split: str) -> int:
+    """Return where in the order of blocks the last one is."""
+    for begin in range(0, blocks, 1 << 16):
+        some = np.arange(begin, min(begin + (1 << 16), blocks), dtype=np.int64)
+        found = np.flatnonzero(permutation(some, blocks, seed, epoch, split) == blocks - 1)
+        if len(found):
+            return int(some[found[0]])
+    raise AssertionError("a permutation has every block")

@@ -1,0 +1,67 @@
+"""The order in blocks: a bijection at any size, near in memory, the same for every number of replicas, and proved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import identity
+from tasks.data import block_order
+from tasks.data.block_order import permutation_in_blocks
+from tasks.data.order import batch_rows
+from tasks.processes.workbench import Workbench
+from tasks.training.fit import fit
+from tasks.training.ledger import prove
+from tests.tiny import CONFIG, MODEL
+
+
+@settings(max_examples=80, deadline=None)
+@given(n=st.integers(1, 3000), block=st.integers(1, 50), seed=st.integers(0, 2**63 - 1), epoch=st.integers(0, 9))
+def test_every_epoch_is_a_bijection_at_any_position(n: int, block: int, seed: int, epoch: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_order, "WINDOW", 4)
+        rows = permutation_in_blocks(np.arange(n), n, seed, epoch, "train", block)
+        assert sorted(rows.tolist()) == list(range(n))
+        for place in {0, n // 3, n // 2, n - 1}:
+            assert permutation_in_blocks(np.array([place]), n, seed, epoch, "train", block)[0] == rows[place]
+
+
+def test_a_window_has_the_rows_of_its_blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_order, "WINDOW", 8)
+    n, block = 100_003, 100
+    rows = permutation_in_blocks(np.arange(n), n, 7, 0, "train", block)
+    for begin in range(0, 10 * 8 * block, 8 * block):
+        blocks = np.unique(rows[begin : begin + 8 * block] // block)
+        assert len(blocks) <= 9, "eight, or nine where the short block is before"
+    assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.2
+    other = permutation_in_blocks(np.arange(n), n, 7, 1, "train", block)
+    assert (rows == other).mean() < 0.01
+
+
+def test_the_global_batch_is_the_same_for_every_number_of_replicas() -> None:
+    whole, _ = batch_rows(5, 12, 1001, 3, steps=4, order="blocks", block=10)
+    parts = [batch_rows(5, 12, 1001, 3, steps=4, replica=r, replicas=3, order="blocks", block=10)[0] for r in range(3)]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_a_training_in_blocks_is_proved_by_its_ledger(
+    tiny: Snapshot, bench: Workbench, publish: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_order, "BLOCK_BYTES", 72)  # three rows
+    config = CONFIG.model_copy(update={"order": "blocks"})
+    model = publish(Model, bench, fit(bench, tiny, MODEL, config, 5))
+    manifest = json.loads((model.path / "manifest.json").read_bytes())
+    proofs = []
+    for order in ("blocks", "rows"):
+        trained = identity({"model": MODEL, "train": config, "seed": 5})
+        manifest["inputs"] = {"config": {**trained, "train": {**trained["train"], "order": order}}}
+        (model.path / "manifest.json").write_text(json.dumps(manifest))
+        proofs.append(prove(model.path, tiny.path))
+    assert proofs[0]["wrong"] == [] and proofs[0]["missing"] == proofs[0]["repeated"] == 0
+    assert proofs[1]["wrong"], "the other order has other rows"
