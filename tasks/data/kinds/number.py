@@ -68,9 +68,7 @@ def _unfit(feature: Feature, numbers: NDArray[np.float64], bad: Mapping[int, str
             reasons |= {int(row): "missing" for row in lacking if int(row) not in bad}
         if feature.role == "weight":
             low = np.flatnonzero((rows <= 0).any(axis=1))
-            reasons |= {
-                int(row): f"{rows[row][0]:g} is not above 0 (records.filter leaves examples out)" for row in low
-            }
+            reasons |= {int(row): f"{rows[row][0]:g} is not above 0" for row in low}
     numbers[np.abs(numbers) > LARGEST] = 0
     return reasons
 
