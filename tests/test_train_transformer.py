@@ -13,8 +13,7 @@ from tasks.errors import Failed
 from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
 from tasks.exporting.saved_model import SavedModel
-from tasks.models import build
-from tasks.models import forward
+from tasks.models import build, forward
 from tasks.models.keras_file import load, save
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [33], "vocabulary": 300, "bos": 299}}

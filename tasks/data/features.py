@@ -69,5 +69,6 @@ def of_role(features: dict[str, Feature], role: Role) -> dict[str, Feature]:
     """Return the features of a role by name, in order of name."""
     return {name: features[name] for name in sorted(features) if features[name].role == role}
 
+
 Value = Any
 Example = dict
