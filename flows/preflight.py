@@ -54,7 +54,7 @@ def check_source(flow: str, config: Config) -> None:
         return
     check_age(config.source, config.records.oldest())
     features = {name: feature.as_json() for name, feature in source_features.items()}
-    needs.check_snapshot(features, config.snapshot.kind)
+    needs.check_snapshot(features, config.snapshot)
     if flow != "dataset":
         needs.check_task(features, config.model.task, config.train)
 

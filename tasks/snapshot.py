@@ -24,5 +24,5 @@ def snapshot(records: Records, config: SnapshotConfig) -> Snapshot:
         identities.snapshot(records, config),
         work="tasks.data.snapshots:build",
         arguments=(records, config),
-        check=lambda: check_snapshot(records.manifest["features"], config.kind),
+        check=lambda: check_snapshot(records.manifest["features"], config),
     )

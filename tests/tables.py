@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from tasks.config import TableSnapshot
 from tasks.config.transform import TransformConfig
-from tasks.data import reader as shipped
 from tasks.data.features import Feature
 from tasks.data.reader import Reader, cast
 from tasks.data.snapshots import table
@@ -47,11 +46,13 @@ class Memory:
     def key(self, split: str, index: int) -> str:
         return f"{split}/{index}"
 
-    def tables(self, split: str, names: list[str] | None = None, rows: int = 4096) -> Iterator[pa.Table]:
+    def tables(
+        self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
         self.passes.append((split, tuple(names or ())))
-        chosen = self.splits[split].select(names or list(self.features))
-        for start in range(0, chosen.num_rows, rows):
-            yield chosen.slice(start, rows)
+        chosen = self.splits[split].select(list(names or self.features))
+        for first in range(start, self.counts[split] if stop is None else stop, rows):
+            yield chosen.slice(first, min(rows, (self.counts[split] if stop is None else stop) - first))
 
     def _table(self, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
         return pa.table({name: column_of(self.features[name], values) for name, values in columns.items()})
@@ -148,7 +149,6 @@ def read_elsewhere(
 
     export = folder / "export"
     shutil.copytree(staging / "transform", export)
-    shutil.copytree(Path(shipped.__file__).parent, export / "reader", ignore=shutil.ignore_patterns("__pycache__"))
     names = {name: str(folder / f"{name}.pickle") for name in ("rows", "answers")}
     Path(names["rows"]).write_bytes(pickle.dumps(requests))
     packages = [path for path in site.getsitepackages() if Path(path).is_dir()]

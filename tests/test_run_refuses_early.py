@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tasks.config import ImageSnapshot, TableSnapshot, TokensSnapshot
 from tasks.config.train import TrainConfig
+from tasks.config.transform import Hash, Quantile
+from tasks.data.features import DTYPES, Feature
 from tasks.data.needs import check_snapshot, check_task
 from tasks.errors import Refused
 from tests.homes import DIGITS, CommandHome
@@ -66,15 +70,42 @@ def test_text_is_no_source_of_images(tmp_path: Path) -> None:
     assert "use snapshot.kind tokens" in answer.json["error"]["remedy"]
 
 
+def feature(kind: Any, **more: Any) -> dict[str, Any]:
+    """A feature of a source, as of `Feature.as_json`."""
+    return Feature(kind, DTYPES[kind], **more).as_json()
+
+
 def test_the_verbs_check_artifacts_of_the_store_alike() -> None:
     """Where Prefect starts the flow, no command has looked at the source."""
-    text = {"key": {"kind": "bytes"}, "text": {"kind": "bytes"}}
-    check_snapshot(text, "tokens")
-    with pytest.raises(Refused, match="is made of a feature image"):
-        check_snapshot(text, "image")
+    key, label = feature("key", role="key"), feature("label", role="label", classes=("cat", "dog"))
+    photo, price, town = feature("image"), feature("number"), feature("category")
+    check_snapshot({"key": key, "prose": feature("text")}, TokensSnapshot())
+    check_snapshot({"key": key, "photo": photo, "label": label}, ImageSnapshot())
+    transforms = {"price": Quantile(), "town": Hash()}
+    check_snapshot({"key": key, "price": price, "town": town}, TableSnapshot(transforms=transforms))
+    with pytest.raises(Refused, match=r"of type image, and the source has prose \(text\); use .* tokens or table"):
+        check_snapshot({"key": key, "prose": feature("text")}, ImageSnapshot())
+    with pytest.raises(Refused, match=r"one input, of type image, .* photo \(image\), price \(number\); use .* table"):
+        check_snapshot({"photo": photo, "price": price}, ImageSnapshot())
+    with pytest.raises(Refused, match="the source has only key, label"):
+        check_snapshot({"key": key, "label": label}, TableSnapshot())
+    with pytest.raises(Refused, match="hash; takes a column of type category, and this one is of type number"):
+        check_snapshot({"price": price}, TableSnapshot(transforms={"price": Hash()}))
+    with pytest.raises(Refused, match="label is the label; only inputs of the model are transformed"):
+        check_snapshot({"price": price, "label": label}, TableSnapshot(transforms={"label": Hash()}))
+
+
+def test_a_task_is_checked_by_roles() -> None:
+    """Those of a source and of records; a snapshot's features are named for them."""
     train = TrainConfig(steps=1, class_weights={"cat": 1.0})
+    check_task({"species": feature("label", role="label", classes=("cat",))}, "classification", train)
     check_task({"image": {}, "label": {"classes": ["cat"]}}, "classification", train)
+    check_task({"species": feature("label", role="label")}, "classification", train)
+    check_task({"price": feature("number", role="target")}, "regression", TrainConfig(steps=1))
     with pytest.raises(Refused, match="must name every class: cat, dog"):
         check_task({"image": {}, "label": {"classes": ["cat", "dog"]}}, "classification", train)
     with pytest.raises(Refused, match="choose a source that has one"):
         check_task({"image": {}}, "regression", TrainConfig(steps=1))
+    with pytest.raises(Refused, match="learns a label, and there are label, price; use model.task multilabel or reg"):
+        features = {"label": feature("category"), "price": feature("number", role="target")}
+        check_task(features, "classification", TrainConfig(steps=1))

@@ -24,8 +24,8 @@ def _no_flag(value: Any) -> Any:
 class ImageSnapshot(Section):
     """Images as uint8 [height, width, channels]; normalisation belongs to the model."""
 
-    made_of: ClassVar[tuple[str, str] | None] = ("image", "image")
-    """Name and kind of the one input of the records; None where all inputs are read."""
+    made_of: ClassVar[str | None] = "image"
+    """Kind of the only input of the records; None where all inputs are read."""
     noun: ClassVar[str] = "examples"
     """Plural name of the records."""
     raw_input: ClassVar[str] = "IMAGE.png"
@@ -53,7 +53,7 @@ class ImageSnapshot(Section):
 class TokensSnapshot(Section):
     """Text as rows of tokens: a byte-level BPE fitted on the train split, documents packed one after another."""
 
-    made_of: ClassVar[tuple[str, str] | None] = ("text", "text")
+    made_of: ClassVar[str | None] = "text"
     noun: ClassVar[str] = "texts"
     raw_input: ClassVar[str] = "FILE.txt"
 
@@ -77,7 +77,7 @@ class TableSnapshot(Section):
     """Rows of any columns, each by its transform: numbers as one float32 array, ids of categories as one int32 array,
     and an array for each text, image, sound and array of numbers."""
 
-    made_of: ClassVar[tuple[str, str] | None] = None
+    made_of: ClassVar[str | None] = None
     noun: ClassVar[str] = "examples"
     raw_input: ClassVar[str] = "ROWS.csv"
 

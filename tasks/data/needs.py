@@ -5,42 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.config import TrainConfig
+from tasks.config import SnapshotConfig, TrainConfig
 from tasks.config.base import Conflict
-from tasks.config.snapshot import SNAPSHOTS
+from tasks.config.snapshot import SNAPSHOTS, TableSnapshot
 from tasks.config.task import TASKS
+from tasks.data.features import Feature, of_role
+from tasks.data.transforms import choose
 from tasks.errors import Refused
 
 
-def check_snapshot(features: Mapping[str, Any], kind: str) -> None:
-    """Raise `Refused` where a snapshot of this kind cannot be made from these features.
+def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
+    """Raise `Refused` where this snapshot cannot be made from these features.
 
     `features`: those of a source or of records, as of `Feature.as_json`.
     """
-    inputs = sorted(feature["kind"] for feature in features.values() if feature["role"] == "input")
-    made_of = SNAPSHOTS[kind].made_of
-    if made_of is None or inputs == [made_of[1]]:
-        return
-    raise Refused("snapshot.kind", kind, f"is made of one input of kind {made_of[1]}", "use table")
+    known = {name: Feature.from_json(feature) for name, feature in features.items()}
+    inputs = of_role(known, "input")
+    if not inputs:
+        rule = f"is made of the inputs, and the source has only {', '.join(sorted(known))}"
+        raise Refused("snapshot.kind", config.kind, rule, "give source.columns a column without another role")
+    kinds = [feature.kind for feature in inputs.values()]
+    if config.made_of not in (None, *kinds) or (config.made_of is not None and len(kinds) > 1):
+        had = ", ".join(f"{name} ({feature.kind})" for name, feature in inputs.items())
+        rule = f"is made of one input, of type {config.made_of}, and the source has {had}"
+        fitting = [
+            other for other, section in SNAPSHOTS.items() if section.made_of is None or [section.made_of] == kinds
+        ]
+        raise Refused("snapshot.kind", config.kind, rule, f"use snapshot.kind {' or '.join(fitting)}")
+    if isinstance(config, TableSnapshot):
+        choose(known, config.transforms)
 
 
 def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
     """Raise `Refused` where these features do not have what the task, or `train.class_weights`, needs.
 
-    `features`: those of a source, of records or of a snapshot; `label` has `classes`.
+    `features`: those of a source, of records or of a snapshot; a snapshot's `label` and `target` are named for their
+    role. A label has `classes`.
     """
-    needed_feature = TASKS[task].target
-    features = {
-        f.get("role", name) if f.get("role") in ("label", "target") else name: f for name, f in features.items()
-    }
-    if needed_feature is None:
+    needed = TASKS[task].target
+    if needed is None:
         return
-    if needed_feature not in features:
-        fitting = [name for name, other in TASKS.items() if other.target in features]
-        rule = f"learns a feature {needed_feature}, and there are {', '.join(sorted(features))}"
+    roles = {feature.get("role", name): feature for name, feature in features.items()}
+    if needed not in roles:
+        fitting = [name for name, other in TASKS.items() if other.target in roles]
+        rule = f"learns a {needed}, and there are {', '.join(sorted(features))}"
         remedy = f"use model.task {' or '.join(fitting)}" if fitting else "choose a source that has one"
         raise Refused("model.task", task, rule, remedy)
     try:
-        train.fit_classes(features[needed_feature].get("classes") or ())
+        if (classes := roles[needed].get("classes")) is not None:  # those of the data, perhaps, which is not read yet
+            train.fit_classes(classes)
     except Conflict as misfit:
         raise Refused(misfit.field, misfit.saw, misfit.rule, misfit.remedy) from None

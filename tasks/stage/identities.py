@@ -80,10 +80,12 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
 
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
-    """Return the identity of a snapshot: the records and the config."""
-    from tasks.data.snapshots import CODE
+    """Return the identity of a snapshot: the records, the config, and the user's own code in it."""
+    from tasks.data.snapshots import CODE, own_files
 
-    return Identity({"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]))
+    return Identity(
+        {"snapshot": config}, {"records": made_from}, Code(*CODE[config.kind]), sources=lambda: own_files(config)
+    )
 
 
 def model(

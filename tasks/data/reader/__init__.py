@@ -29,12 +29,6 @@ __all__ = ["Apply", "Reader", "Unusable", "Values"]
 FORMAT = 1
 DESCRIPTION = "transform.json"
 
-KINDS = (
-    *("standardise", "log", "keep", "quantile", "bucketize"),
-    *("vocabulary", "hash", "time_parts", "tokens", "hash_words", "image", "log_mel", "function"),
-)
-"""The kinds of transforms; each is the module of its name, imported on use."""
-
 
 class Reader:
     """Turns rows into arrays.
@@ -75,18 +69,19 @@ class Reader:
 
         Args:
             rows: raw values by column: text as in a CSV file, JSON values, datetimes, bytes of images and sounds or
-                the paths of their files. None, and a column that some row lacks, is a missing value.
+                the paths of their files; None is a missing value. Further columns are ignored.
             folder: relative paths begin here.
 
         Raises:
-            ValueError: a column is in no row, or a value cannot be used; it names row, column, value and rule.
+            ValueError: a row lacks a column, or a value cannot be used; it names row, column, value and rule.
         """
         listed = list(rows)
         typed: dict[str, Values] = {}
         for name, column in self._columns.items():
-            if listed and not any(name in row for row in listed):
-                raise ValueError(f"{name}: no row has this column; the model reads {', '.join(self.columns)}")
-            raw = [row.get(name) for row in listed]
+            for number, row in enumerate(listed):
+                if name not in row:
+                    raise ValueError(f"row {number}, column {name}: is not there; must be given, None where missing")
+            raw = [row[name] for row in listed]
             with _Named(name):
                 typed[name] = cast.column(raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder))
         return self.apply(typed, len(listed))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,18 @@ from .values import NO_TIME, Unusable, Values
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"})
 """Texts that are a missing number or time; of other columns only the empty text is."""
 
-BLANKS = " \t\r\n"
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-TIME = re.compile(
-    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ](?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:(?<=:[0-9]{2}:[0-9]{2})[.,](?P<fraction>[0-9]{1,9}))?"
-    r" ?(?P<offset>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+BLANKS = (
+    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
 )
-"""ISO 8601, extended format."""
+"""Unicode's white space, which may surround a number."""
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MICROSECOND = datetime.timedelta(microseconds=1)
-FLOAT32_END = 2.0**128 - 2.0**103
-"""The smallest number that float32 rounds to infinity."""
+LARGEST = float(np.finfo(np.float32).max)
+CATEGORY_BYTES = 1024
+"""Length of a category at most."""
 
 
 class _Bad(Exception):
@@ -84,38 +84,46 @@ def number(value: Any) -> float:
         converted = float(value)
     except (OverflowError, ValueError, TypeError):
         raise _Bad("must be a number of float32's range") from None
-    if abs(converted) >= FLOAT32_END:
+    if abs(converted) > LARGEST:
         raise _Bad("must be finite, and in float32's range (up to 3.4e38)")
     return converted
 
 
 def category(value: Any) -> str:
     """Return a category as text: of 3 and of 3.0 it is "3", of True "true"."""
-    if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
-        return ""
-    if isinstance(value, str):
-        return _unicode(value)
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, int | np.integer):
-        return str(int(value))
     if isinstance(value, float | np.floating):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
-    raise _Bad("must be text, a number, or true or false")
+        if np.isnan(value):
+            return ""
+        if float(value).is_integer() and abs(float(value)) < 2**53:
+            return str(int(value))
+    found = text(value)
+    if len(found.encode()) > CATEGORY_BYTES:
+        raise _Bad(f"must be a category, of at most {CATEGORY_BYTES} bytes")
+    return found
 
 
 def text(value: Any) -> str:
-    """Return a text; bytes must be UTF-8."""
+    """Return a text; bytes must be UTF-8; numbers and dates are written as Arrow does."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return _unicode(value)
     if isinstance(value, bytes | bytearray):
         try:
             return bytes(value).decode()
         except UnicodeDecodeError as error:
             raise _Bad(f"must be UTF-8, and byte {error.start} is not") from None
-    if isinstance(value, str):
-        return _unicode(value)
-    raise _Bad("must be text")
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return _shortest(float(value))
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return str(value)
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    raise _Bad("must be text, a number, a date, or true or false")
 
 
 def time(value: Any) -> int:
@@ -123,12 +131,16 @@ def time(value: Any) -> int:
     if value is None or value != value:  # NaT of NumPy and pandas
         return NO_TIME
     if isinstance(value, np.datetime64):
-        return int(value.astype("datetime64[us]").astype(np.int64))
+        return _microseconds(value)
     if isinstance(value, str):
-        stripped = value.strip(BLANKS)
+        stripped = value.strip()
         if stripped in MISSING:
             return NO_TIME
-        value = _parsed(stripped)
+        try:
+            value = datetime.datetime.fromisoformat(stripped)
+        except ValueError:
+            rule = "must be a date or time of ISO 8601, such as 2024-05-31 or 2024-05-31T18:30:00+02:00"
+            raise _Bad(rule) from None
     elif isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     elif not isinstance(value, datetime.datetime):
@@ -159,33 +171,49 @@ def _unicode(value: str) -> str:
     return str(value)
 
 
-def _parsed(value: str) -> datetime.datetime:
-    rule = "must be a date or time of ISO 8601, such as 2024-05-31 or 2024-05-31T18:30:00+02:00"
-    match = TIME.fullmatch(value)
-    if match is None:
-        raise _Bad(rule)
-    fraction = (match["fraction"] or "")[:6].ljust(6, "0")
-    offset = "+00:00" if match["offset"] in (None, "Z", "z") else match["offset"]
-    seconds = "" if (clock := match["time"] or "00:00").count(":") == 2 else ":00"
-    try:
-        return datetime.datetime.fromisoformat(f"{match['date']}T{clock}{seconds}.{fraction}{offset}")
-    except ValueError as error:
-        raise _Bad(f"{rule} ({error})") from None
+def _shortest(value: float) -> str:
+    """Return the shortest text of a number in Arrow's form: 0.000001, 1.5e-7, 1e+10."""
+    if not np.isfinite(value):
+        return str(value)
+    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    place = len(digits) + exponent - 1  # the power of ten of the first digit
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    minus = "-" if sign else ""
+    if shown == "0":
+        return f"{minus}0"
+    if place <= -7 or place >= 10:
+        return f"{minus}{shown[0]}{'.' if shown[1:] else ''}{shown[1:]}e{place:+d}"
+    if place < 0:
+        return f"{minus}0.{'0' * (-place - 1)}{shown}"
+    whole, fraction = shown[: place + 1].ljust(place + 1, "0"), shown[place + 1 :]
+    return f"{minus}{whole}{'.' if fraction else ''}{fraction}"
+
+
+def _microseconds(value: np.datetime64) -> int:
+    """Return a time in microseconds, cut towards zero."""
+    unit, step = np.datetime_data(value.dtype)
+    finer = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}.get(unit)
+    if finer is None:
+        return int(value.astype("datetime64[us]").astype(np.int64))
+    number = int(value.astype(np.int64)) * step
+    return abs(number) // finer * (1 if number >= 0 else -1)
 
 
 def _array(value: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return numbers of a shape, from nested lists or an array; None is missing as a whole, or as a part."""
-    if value is None:
-        return np.full(shape, np.nan, np.float32)
-    if isinstance(value, str | bytes):
+    """Return numbers of a shape, from lists or an array of as many, in C order; None within is missing."""
+    flat = list(_flattened(value))
+    if value is None or len(flat) != math.prod(shape):
         raise _Bad(f"must be a list of numbers of shape {list(shape)}")
-    try:
-        nested = np.array(value, dtype=object)
-    except ValueError:
-        nested = np.empty(0, dtype=object)
-    if nested.shape != shape:
-        raise _Bad(f"must be numbers of shape {list(shape)}")
-    return np.array([number(item) for item in nested.ravel()], np.float32).reshape(shape)
+    return np.array([number(item) for item in flat], np.float32).reshape(shape)
+
+
+def _flattened(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple | np.ndarray):
+        for item in value:
+            yield from _flattened(item)
+    else:
+        yield value
 
 
 def _shown(value: Any) -> str:

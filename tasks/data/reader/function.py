@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
 
     def apply(values: Values) -> NDArray[Any]:
         with calling:
-            result = np.asarray(function(list(values)))
+            result = called(state["function"], function, values)
         if result.shape != (len(values), *shape):
             rule = f"must return an array of shape {[len(values), *shape]}"
             raise ValueError(f"{state['function']} returned {list(result.shape)}; {rule}")
@@ -38,6 +39,14 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
         return converted if shape else converted[:, None]
 
     return apply
+
+
+def called(name: str, function: Callable[[list[Any]], Any], values: Values) -> NDArray[Any]:
+    """Return what a function makes of values; raises `ValueError` where it fails."""
+    try:
+        return np.asarray(function(list(values)))
+    except Exception as error:  # whatever the user's code raises
+        raise ValueError(f"{name} raised {error!r}") from error
 
 
 def imported(function: str, folder: Path) -> Any:

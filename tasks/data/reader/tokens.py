@@ -13,7 +13,7 @@ from .values import Apply, Values
 
 PADDING = 0
 CHARACTERS = 128
-"""A text is read up to this number of characters for each token of the row: no token has more."""
+"""A text is read up to this number of characters for each token of the row, as an endless one would take long."""
 
 
 def load(state: dict[str, Any], folder: Path) -> Apply:

@@ -6,6 +6,7 @@ TensorFlow is imported inside functions, as the flow's process imports this modu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
-from tasks.config import SnapshotConfig
+from tasks.config import SnapshotConfig, TableSnapshot
 from tasks.data.arrays import ArrayWriter
 
 if TYPE_CHECKING:
@@ -52,6 +53,15 @@ def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome
     """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
     outcome: Outcome = import_module(KINDS[config.kind]).build(bench, records, config)
     return outcome
+
+
+def own_files(config: SnapshotConfig) -> list[tuple[str, str]]:
+    """Return path and SHA-256 of the files of the user's functions; raises `Refused` where one cannot be found."""
+    if not isinstance(config, TableSnapshot):
+        return []
+    from tasks.data.transforms.files import own_code
+
+    return [(path, sha256(content).hexdigest()) for path, content in own_code(config.transforms).items()]
 
 
 def parts_of(split: str, count: int, shards: int) -> list[Part]:

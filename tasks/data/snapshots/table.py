@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,9 +27,10 @@ from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
-from tasks.data.transforms import choose, fit, own_code
+from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit
 from tasks.data.transforms.columns import missing_of, typed
-from tasks.data.transforms.layout import LABEL, TARGET, WEIGHT, Layout, lay_out, target_names
+from tasks.data.transforms.files import own_code, reader_files
+from tasks.data.transforms.layout import Layout, lay_out, target_names
 from tasks.data.transforms.moments import Moments
 from tasks.errors import Failed
 from tasks.store.files import pretty
@@ -44,6 +45,8 @@ TRAIN = "train"
 ROWS = {"image": 32, "audio": 32, "text": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
 MOST_ROWS = 4096
+READ = ("input", LABEL, TARGET, WEIGHT)
+"""Roles of the columns that are read."""
 BATCH_BYTES = 16 << 20
 """Bytes of the arrays of a batch, at most, or one row; `threads` + 1 batches are held."""
 
@@ -60,7 +63,9 @@ class Tables(Protocol):
 
     def key(self, split: str, index: int) -> str: ...
 
-    def tables(self, split: str, names: list[str] | None = None, rows: int = 4096) -> Iterator[pa.Table]: ...
+    def tables(
+        self, split: str, names: Sequence[str] | None = None, rows: int = 4096, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]: ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class Made:
     """The arrays of a batch, and how many values were missing or unknown, by column."""
 
     part: Part
+    rows: int
     arrays: dict[str, NDArray[Any]]
     missing: Counter[str]
     unknown: Counter[str]
@@ -103,20 +109,21 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     total = sum(records.counts.values())
     bench.staging.reserve(total * _bytes_of(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
-    done, shares = 0, {}
+    report = Progress(bench, total)
+    shares = {}
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
         for part in parts:
             for name, array in lineage_of(np.arange(part.start, part.stop, dtype=np.int64)).items():
                 write_array(bench, part.file(name), array)
-        _write(bench, records, reader, layout, [part for part in parts if not _is_finished(bench, layout, part)])
+        unfinished = [part for part in parts if not _is_finished(bench, layout, part)]
+        report(count - sum(part.stop - part.start for part in unfinished))
+        _write(bench, records, reader, layout, unfinished, report)
         counts = [json.loads((bench.staging.root / _counts_of(part)).read_bytes()) for part in parts]
         shares[split] = {
             what: {name: sum(each[what].get(name, 0) for each in counts) / count for name in reader.columns}
             for what in ("missing", "unknown")
         }
-        done += count
-        bench.progress(done, total, "examples")
     return Outcome(
         counts=dict(records.counts),
         features=layout.features,
@@ -149,39 +156,47 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
         transforms = choose(records.features, config.transforms)
         for file, content in own_code(transforms).items():
             bench.staging.put(f"transform/{file}", content)
-        tables = records.tables(TRAIN, list(transforms), _rows_of(records.features, list(transforms)))
-        fitted = fit(transforms, records.features, tables, bench.staging.root / "transform")
-        layout = lay_out(records.features, fitted, _missing_texts(records.manifest))
-        features = {**layout.features, **_outputs(records)}
+        targets = of_role(records.features, "target")
+        moments = Moments((len(target_names(targets)),))
+
+        def read(names: list[str]) -> Iterator[pa.Table]:
+            if not (wanted := [*names, *targets]):
+                return
+            for table in records.tables(TRAIN, wanted, _rows_of(records.features, wanted)):
+                if targets:
+                    moments.add(_target(table, targets))
+                yield table
+
+        fitted = fit(transforms, records.features, read, bench.staging.root / "transform")
+        layout = lay_out(records.features, fitted, _missing_cells(records))
+        files = reader_files(transform.kind for transform in transforms.values())
         for each in fitted.values():
-            for file, content in each.files.items():
-                bench.staging.put(f"transform/{file}", content)
+            files |= each.files
+        for file, content in files.items():
+            bench.staging.put(f"transform/{file}", content)
+        features = {**layout.features, **_outputs(records.features, moments)}
         summaries = {column: {"kind": each.state["kind"], **each.summary} for column, each in fitted.items()}
         note = {"features": features, "summaries": summaries}
-        bench.staging.put(name, pretty(layout.description), **note)
+        bench.staging.put(name, pretty(layout.description), **note)  # the last one: with it all are there
     description = json.loads((bench.staging.root / name).read_bytes())
     return Layout(note["features"], description), note["summaries"]
 
 
-def _missing_texts(manifest: dict[str, Any]) -> list[str]:
-    """Return the texts that are missing values in the source of records."""
-    source = manifest.get("inputs", {}).get("config", {}).get("source", {})
+def _missing_cells(records: Tables) -> list[str]:
+    """Return the texts that mean a missing value in any column of the source (`source.missing`)."""
+    source = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
     return list(source.get("missing", []))
 
 
-def _outputs(records: Tables) -> dict[str, dict[str, Any]]:
-    """Return the features of label, target and weight, with the targets' mean and variance over the train split."""
+def _outputs(records: dict[str, Feature], moments: Moments) -> dict[str, dict[str, Any]]:
+    """Return the features of label, target and weight; `moments` are those of the target over the train split."""
     outputs: dict[str, dict[str, Any]] = {}
-    for feature in of_role(records.features, "label").values():
+    for feature in of_role(records, "label").values():
         outputs[LABEL] = {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": "label"}
-    if targets := of_role(records.features, "target"):
-        names = target_names(targets)
-        moments = Moments((len(names),))
-        for table in records.tables(TRAIN, list(targets), MOST_ROWS):
-            moments.add(_target(table, targets))
+    if names := target_names(of_role(records, "target")):
         outputs[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names, "role": "target"}
         outputs[TARGET] |= moments.as_json()
-    if of_role(records.features, "weight"):
+    if of_role(records, "weight"):
         outputs[WEIGHT] = {"dtype": "float32", "shape": [], "role": "weight"}
     return outputs
 
@@ -192,10 +207,25 @@ def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
     return all(bench.staging.adopt(file) is not None for file in files)
 
 
-def _write(bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[Part]) -> None:
-    """Write the arrays of some parts of a split, in one pass over its rows."""
-    if not parts:
-        return
+class Progress:
+    """Reports finished examples, every `MOST_ROWS` of them."""
+
+    def __init__(self, bench: Workbench, total: int) -> None:
+        self._bench, self._total = bench, total
+        self._done = self._reported = 0
+
+    def __call__(self, rows: int) -> None:
+        """Count rows as finished."""
+        self._done += rows
+        if self._done - self._reported >= MOST_ROWS or self._done == self._total:
+            self._reported = self._done
+            self._bench.progress(self._done, self._total, "examples")
+
+
+def _write(
+    bench: Workbench, records: Tables, reader: Reader, layout: Layout, parts: list[Part], report: Progress
+) -> None:
+    """Write the arrays of some parts of a split."""
     made = in_order(
         lambda batch: _make(records, reader, layout, batch), _batches(records, layout, parts), bench.threads
     )
@@ -213,20 +243,20 @@ def _write(bench: Workbench, records: Tables, reader: Reader, layout: Layout, pa
                     writers[name].append(array)
                 missing += batch.missing
                 unknown += batch.unknown
+                report(batch.rows)
         bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown}))
 
 
 def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
-    """Yield the rows of these parts of one split in order, none of two parts together."""
-    names = [name for name, feature in records.features.items() if feature.role in ("input", LABEL, TARGET, WEIGHT)]
+    """Yield the rows of these parts in order, none of two parts together."""
+    names = [name for name, feature in records.features.items() if feature.role in READ]
     size = max(1, min(MOST_ROWS, BATCH_BYTES // _bytes_of(layout.features)))
-    start = 0
-    for table in records.tables(parts[0].split, names, _rows_of(records.features, names)):
-        for part in parts:
-            first, last = max(part.start, start), min(part.stop, start + table.num_rows)
-            for begin in range(first, last, size):
-                yield Batch(part, begin, table.slice(begin - start, min(size, last - begin)))
-        start += table.num_rows
+    rows = min(size, _rows_of(records.features, names))
+    for part in parts:
+        start = part.start
+        for table in records.tables(part.split, names, rows, part.start, part.stop):
+            yield Batch(part, start, table)
+            start += table.num_rows
 
 
 def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made:
@@ -253,7 +283,7 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
             saw = f"{name} {array[row].tolist()}"
             raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
     missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
-    return Made(batch.part, arrays, missing, _unknown(layout, arrays))
+    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays))
 
 
 def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:

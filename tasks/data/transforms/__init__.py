@@ -5,16 +5,17 @@ What is fitted is JSON, and applied by the module of the same name in `tasks.dat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.transform import DEFAULTS, TRANSFORMS, Function, NumberTransform, TransformConfig
+from tasks.config.transform import DEFAULTS, TRANSFORMS, NumberTransform, TransformConfig
 from tasks.data.features import Feature, of_role
 from tasks.data.reader.values import Values
 from tasks.data.transforms.columns import typed
@@ -27,6 +28,14 @@ Rows = NDArray[np.int64]
 
 NUMBERS, CATEGORIES = "numbers", "categories"
 """The arrays that several columns share."""
+
+LABEL, TARGET, WEIGHT = "label", "target", "weight"
+RESERVED = (NUMBERS, CATEGORIES, LABEL, TARGET, WEIGHT, "tokens", "row", "origin", "pieces", "key")
+"""Names of a snapshot's other arrays and of its batches; `tokens` are those of a language model."""
+
+FILE_NAME = re.compile(r"\w[\w.-]*( [\w.-]+)*")
+ALONE = ("text", "image", "audio")
+"""Kinds of columns whose transforms make arrays of their own, but for functions."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,6 @@ class Fitter(Protocol):
         """Learn from the values of some rows of the train split; `rows` are their numbers there."""
         ...
 
-    def merge(self, other: Self) -> None:
-        """Learn what another fitter has learnt from other rows."""
-        ...
-
     def fitted(self) -> Fitted:
         """Return the transform."""
         ...
@@ -81,9 +86,6 @@ class Known:
     def add(self, values: Values, rows: Rows) -> None:
         """Learn nothing."""
 
-    def merge(self, other: Known) -> None:
-        """Learn nothing."""
-
     def fitted(self) -> Fitted:
         """Return the transform."""
         return self.transform
@@ -93,7 +95,8 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]
     """Return the transform of each input in order of name: the given one, or that of its kind.
 
     Raises:
-        Refused: one is given for a column that is not an input, or of a kind that it does not take.
+        Refused: one is given for a column that is not an input, or of a kind that it does not take; or a column cannot
+            name an array.
     """
     inputs = of_role(dict(features), "input")
     for name, transform in given.items():
@@ -105,7 +108,21 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]
             rule = "only inputs of the model are transformed"
             raise Refused(setting, f"{name} is the {features[name].role}", rule, "leave it out")
         _check(setting, inputs[name], transform)
-    return {name: given.get(name) or DEFAULTS[feature.kind]() for name, feature in inputs.items()}
+    chosen = {name: given.get(name) or DEFAULTS[feature.kind]() for name, feature in inputs.items()}
+    for name, feature in inputs.items():
+        if (feature.kind in ALONE or feature.shape) and chosen[name].kind != "function":
+            check_own(name)
+    return chosen
+
+
+def check_own(name: str) -> None:
+    """Raise `Refused` where a column cannot name an array of its own."""
+    if name in RESERVED:
+        rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
+        raise Refused("source.columns", name, rule, "rename the column")
+    if not FILE_NAME.fullmatch(name):
+        rule = "it names files: letters, digits, single spaces, and _ . - within"
+        raise Refused("source.columns", name, rule, "rename the column")
 
 
 def _check(setting: str, feature: Feature, transform: TransformConfig) -> None:
@@ -136,27 +153,21 @@ def fitter(name: str, feature: Feature, transform: TransformConfig, folder: Path
 def fit(
     transforms: Mapping[str, TransformConfig],
     features: Mapping[str, Feature],
-    batches: Iterable[pa.Table],
+    read: Callable[[list[str]], Iterable[pa.Table]],
     folder: Path = Path(),
 ) -> dict[str, Fitted]:
-    """Fit transforms by column in one pass over the batches of the train split, which is skipped where none reads."""
+    """Fit transforms by column, in one pass over the train split.
+
+    Args:
+        read: returns tables of the train split in order, from the names of the columns that are needed.
+        folder: the `transform/` with the files of functions.
+    """
     fitters = {name: fitter(name, features[name], transform, folder) for name, transform in transforms.items()}
     reading = {name: each for name, each in fitters.items() if each.reads}
     row = 0
-    for batch in batches if reading else ():
-        rows = np.arange(row, row + batch.num_rows, dtype=np.int64)
+    for table in read(list(reading)):
+        rows = np.arange(row, row + table.num_rows, dtype=np.int64)
         for name, each in reading.items():
-            each.add(typed(batch[name], features[name]), rows)
-        row += batch.num_rows
+            each.add(typed(table[name], features[name]), rows)
+        row += table.num_rows
     return {name: each.fitted() for name, each in fitters.items()}
-
-
-def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
-    """Return the files of the user's functions by path in `transform/`; raises `Refused` where one cannot be found."""
-    from tasks.data.transforms.function import files_of
-
-    files: dict[str, bytes] = {}
-    for name, transform in transforms.items():
-        if isinstance(transform, Function):
-            files |= files_of(f"snapshot.transforms.{name}", transform)
-    return dict(sorted(files.items()))

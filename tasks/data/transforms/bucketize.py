@@ -25,10 +25,6 @@ class BucketFitter:
         """Learn from float32 [rows]."""
         self._sample.add(values, rows)
 
-    def merge(self, other: BucketFitter) -> None:
-        """Learn what another has learnt."""
-        self._sample.merge(other._sample)
-
     def fitted(self) -> Fitted:
         """Return the transform."""
         values = self._sample.values

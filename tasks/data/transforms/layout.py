@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,17 +9,11 @@ from typing import Any
 from tasks.config.snapshot import SERVED_AS
 from tasks.data.features import Feature, of_role
 from tasks.data.reader import FORMAT
-from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted
+from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted, check_own
 from tasks.errors import Refused
 
-LABEL, TARGET, WEIGHT = "label", "target", "weight"
 SHARED = {NUMBERS: "float32", CATEGORIES: "int32"}
 """Dtype of the arrays that several columns share."""
-
-RESERVED = (LABEL, TARGET, WEIGHT, "row", "origin", "pieces", "key")
-"""Names of a snapshot's other arrays and of its batches."""
-
-FILE_NAME = re.compile(r"\w[\w.-]*( [\w.-]+)*")
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
     places = []
     for name, transform in sorted(fitted.items()):
         if transform.array is None:
-            _check_own(name)
+            check_own(name)
             arrays[name] = {**transform.feature, "role": "input"}
             places.append({"column": name, "array": name})
             continue
@@ -59,7 +52,7 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
             shared[key] = [*shared.get(key, []), *values]
         shared["shape"] = [len(shared["names"])]
         places.append({"column": name, "array": transform.array, "start": start, "stop": shared["shape"][0]})
-    _check_shared(arrays, fitted)
+    _check_shared(arrays)
     inputs = of_role(dict(features), "input")
     labels, targets = of_role(dict(features), "label"), of_role(dict(features), "target")
     description = {
@@ -91,20 +84,8 @@ def target_names(targets: Mapping[str, Feature]) -> list[str]:
     return names
 
 
-def _check_own(name: str) -> None:
-    if name in RESERVED:
-        rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
-        raise Refused("source.columns", name, rule, "rename the column")
-    if not FILE_NAME.fullmatch(name):
-        rule = "it names files: letters, digits, single spaces, and _ . - within"
-        raise Refused("source.columns", name, rule, "rename the column")
-
-
-def _check_shared(arrays: Mapping[str, dict[str, Any]], fitted: Mapping[str, Fitted]) -> None:
+def _check_shared(arrays: Mapping[str, dict[str, Any]]) -> None:
     for shared in SHARED:
-        if shared in fitted and fitted[shared].array is None and any(each.array == shared for each in fitted.values()):
-            rule = "the array of all single numbers, or of all ids, has this name"
-            raise Refused("source.columns", shared, rule, "rename the column")
         names = arrays.get(shared, {}).get("names", [])
         if twice := sorted({name for name in names if names.count(name) > 1}):
             rule = "a column, and a number that is made of another column, have this name"

@@ -67,13 +67,6 @@ class NumberFitter:
         if self._sampled:
             self.sample.add(values, rows)
 
-    def merge(self, other: NumberFitter) -> None:
-        """Learn what another has learnt."""
-        self._rows += other._rows
-        self._before.merge(other._before)
-        self._after.merge(other._after)
-        self.sample.merge(other.sample)
-
     def fitted(self) -> Fitted:
         """Return the transform."""
         return self.finish({})

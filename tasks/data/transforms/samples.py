@@ -33,10 +33,6 @@ class NumberSample:
         present = ~np.isnan(values)
         self._append(values[present], priorities(rows[present]))
 
-    def merge(self, other: NumberSample) -> None:
-        """Add the numbers of other rows."""
-        self._append(other._values, other._priorities)
-
     @property
     def values(self) -> NDArray[np.float64]:
         """The sample, sorted."""
@@ -63,11 +59,6 @@ class TextSample:
         for text, row, priority in zip(texts, rows.tolist(), priorities(rows).tolist(), strict=True):
             if text:
                 self._push((-priority, row, text[: self._size]))
-
-    def merge(self, other: TextSample) -> None:
-        """Add the texts of other rows."""
-        for item in other._heap:
-            self._push(item)
 
     @property
     def texts(self) -> list[str]:

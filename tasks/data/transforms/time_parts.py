@@ -33,11 +33,6 @@ class TimeFitter:
         self._moments.add(np.where((values == NO_TIME)[:, None], np.nan, parts))
         self._rows += len(values)
 
-    def merge(self, other: TimeFitter) -> None:
-        """Learn what another has learnt."""
-        self._moments.merge(other._moments)
-        self._rows += other._rows
-
     def fitted(self) -> Fitted:
         """Return the transform."""
         missing = self._rows - self._moments.count

@@ -30,10 +30,6 @@ class TokensFitter:
         """Learn from a list of texts."""
         self._sample.add(values, rows)
 
-    def merge(self, other: TokensFitter) -> None:
-        """Learn what another has learnt."""
-        self._sample.merge(other._sample)
-
     def fitted(self) -> Fitted:
         """Return the transform; the tokenizer is a file of the library `tokenizers`."""
         from tokenizers import Tokenizer

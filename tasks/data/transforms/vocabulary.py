@@ -30,11 +30,6 @@ class VocabularyFitter:
         self._counts.update(values)
         self._check()
 
-    def merge(self, other: VocabularyFitter) -> None:
-        """Add the counts of another."""
-        self._counts.update(other._counts)
-        self._check()
-
     def fitted(self) -> Fitted:
         """Return the transform: ids by descending count, then by name."""
         counts = Counter({value: count for value, count in self._counts.items() if value})
