@@ -22,6 +22,9 @@ from tasks.data.snapshots import table
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.staging import Staging
 
+FOLDER = Path()
+"""The folder of the fitted state of a transform that has no files."""
+
 TYPES = {"category": pa.string(), "text": pa.large_string(), "image": pa.large_binary(), "audio": pa.large_binary()}
 
 
