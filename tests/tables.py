@@ -7,7 +7,9 @@ import shutil
 import site
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,12 @@ from tasks.config.transform import TransformConfig
 from tasks.data.features import Feature
 from tasks.data.reader import Reader, cast
 from tasks.data.snapshots import table
+from tasks.data.transforms import Fitted
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.staging import Staging
+
+FOLDER = Path()
+"""The folder of the fitted state of a transform that has no files."""
 
 TYPES = {"category": pa.string(), "text": pa.large_string(), "image": pa.large_binary(), "audio": pa.large_binary()}
 
@@ -68,6 +74,21 @@ def column_of(feature: Feature, values: Sequence[Any]) -> pa.Array:
     if feature.kind == "number":
         return pa.array(np.asarray(values, np.float32))
     return pa.array(values, TYPES[feature.kind])
+
+
+def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Columns as a table."""
+    return pa.table(dict(columns))
+
+
+def applied(fitted: Fitted, values: Any) -> np.ndarray:
+    """What a fitted transform makes of typed values, by the reader's module of its kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in fitted.files.items():
+            (Path(folder) / name).write_bytes(content)
+        load = import_module(f"tasks.data.reader.{fitted.state['kind']}").load
+        result: np.ndarray = load(json.loads(json.dumps(fitted.state)), Path(folder))(values)
+    return result
 
 
 def from_rows(features: Mapping[str, Feature], splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Memory:

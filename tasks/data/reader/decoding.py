@@ -14,21 +14,31 @@ ORIENTATION = 0x0112
 BACKGROUND = (255, 255, 255, 255)
 """Background of transparent pixels, in place of their stored colour."""
 
-BROKEN = (UnidentifiedImageError, OSError, SyntaxError, ValueError)
-"""What Pillow raises for a file that is not an image, or not a complete one."""
+BROKEN = (
+    *(UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError),
+    *(EOFError, LookupError, ArithmeticError, struct.error),
+)
+"""What Pillow raises for a file that is not an image, or not a complete one, or too large."""
+
+SPARE = 2
+"""A JPEG is decoded at a half, a quarter or an eighth of its size where that is still so many times the wanted one."""
 
 STRIP = 1 << 20
 """Pixels that are converted at the same time, at most, or one row."""
 
 
-def flat(payload: bytes) -> Image.Image:
-    """Decode an image to mode L or RGB; raises one of `BROKEN` for a broken one.
+def flat(payload: bytes, size: tuple[int, int]) -> Image.Image:
+    """Decode an image to mode L or RGB, of its own size or a smaller one that is `SPARE` times `size` at least.
 
-    EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, and 16 bits the upper 8.
+    EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, and 16 bits the upper 8. Raises
+    one of `BROKEN` for a broken image.
     """
     with Image.open(io.BytesIO(payload)) as image:
         transparent = image.has_transparency_data
-        if orientation(image, payload) != 1:
+        turned = orientation(image, payload)
+        width, height = size if turned < 5 else size[::-1]
+        image.draft(None, (SPARE * width, SPARE * height))
+        if turned != 1:
             ImageOps.exif_transpose(image, in_place=True)
         image.load()
         if not transparent and image.mode in ("L", "RGB"):
@@ -56,7 +66,7 @@ def orientation(image: Image.Image, payload: bytes) -> int:
         return 1
     try:
         found = image.getexif().get(ORIENTATION, 1)
-    except (*BROKEN, LookupError, struct.error):
+    except BROKEN:
         return 1
     return found if isinstance(found, int) else 1
 

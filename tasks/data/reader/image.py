@@ -26,7 +26,7 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
             if not payload:
                 continue
             try:
-                image = flat(payload).convert("L" if channels == 1 else "RGB")
+                image = flat(payload, (width, height)).convert("L" if channels == 1 else "RGB")
             except BROKEN as error:
                 saw = f"{len(payload)} bytes, {str(error).partition(' <')[0]}"
                 raise Unusable(row, saw, "must be a whole image file (PNG, JPEG, ...)") from error

@@ -1,0 +1,129 @@
+"""Images become pixels of one size as they are normalised everywhere: upright, opaque, of 8 bits."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from tasks.config.transform import Image as ImageTransform
+from tasks.data.images import as_png, normalized
+from tasks.data.reader import Unusable
+from tasks.data.reader.decoding import ORIENTATION, flat
+from tasks.data.reader.image import load
+from tests.tables import FOLDER
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (6, 8, 4), np.uint8)
+SMOOTH = np.asarray(Image.fromarray(RNG.integers(0, 256, (6, 8, 3), np.uint8)).resize((640, 480), 2))
+
+
+def encoded(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def turned(number: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[ORIENTATION] = number
+    return exif
+
+
+def transformed(*payloads: bytes, **settings: Any) -> np.ndarray:
+    config = ImageTransform(**{"height": 6, "width": 8, **settings})
+    return load(config.model_dump(), FOLDER)(list(payloads))
+
+
+OPAQUE, GREY = Image.fromarray(PIXELS[..., :3]), Image.fromarray(PIXELS[..., 0])
+SIXTEEN = Image.fromarray(RNG.integers(0, 65_536, (6, 8), np.uint16))
+FILES = {
+    "rgb": encoded(OPAQUE),
+    "grey": encoded(GREY),
+    "bits": encoded(GREY.convert("1")),
+    "palette": encoded(OPAQUE.quantize(8)),
+    "transparent palette": encoded(OPAQUE.quantize(8), transparency=3),
+    "transparent colour": encoded(OPAQUE, transparency=tuple(PIXELS[0, 0, :3].tolist())),
+    "rgba": encoded(Image.fromarray(PIXELS)),
+    "grey with alpha": encoded(Image.fromarray(PIXELS[..., :2])),
+    "16 bits": encoded(SIXTEEN),
+    "cmyk": encoded(OPAQUE.convert("CMYK"), "JPEG"),
+    "jpeg": encoded(OPAQUE, "JPEG"),
+    "gif": encoded(OPAQUE, "GIF"),
+    "bmp": encoded(OPAQUE, "BMP"),
+    "webp": encoded(Image.fromarray(PIXELS), "WEBP", lossless=True),
+    "tiff of floats": encoded(Image.fromarray(RNG.random((6, 8), np.float32) * 300), "TIFF"),
+    **{f"orientation {number}": encoded(OPAQUE, exif=turned(number)) for number in (1, 2, 3, 4)},
+    "jpeg, orientation 3": encoded(OPAQUE, "JPEG", exif=turned(3)),
+}
+
+
+@pytest.mark.parametrize("payload", FILES.values(), ids=FILES)
+def test_an_image_of_the_size_keeps_the_normalised_pixels(payload: bytes) -> None:
+    with Image.open(io.BytesIO(as_png(normalized(payload)))) as image:
+        expected = image.convert("RGB"), image.convert("L")
+    for channels, pixels in zip((3, 1), expected, strict=True):
+        [result] = transformed(payload, channels=channels)
+        np.testing.assert_array_equal(result, np.asarray(pixels).reshape(6, 8, channels))
+
+
+def test_sixteen_bits_become_the_upper_eight() -> None:
+    [result] = transformed(encoded(SIXTEEN), channels=1)
+    np.testing.assert_array_equal(result[..., 0], np.asarray(SIXTEEN) >> 8)
+
+
+def test_a_transparent_pixel_is_white() -> None:
+    hidden = PIXELS.copy()
+    hidden[..., 3] = 0
+    assert (transformed(encoded(Image.fromarray(hidden))) == 255).all()
+
+
+@pytest.mark.parametrize("number", range(5, 9))
+def test_a_turned_image_is_upright_at_any_size(number: int) -> None:
+    """Orientations from 5 on exchange height and width; the wanted size is that after it."""
+    tall = np.asarray(SMOOTH)
+    payload = encoded(Image.fromarray(tall), "JPEG", exif=turned(number), quality=95)
+    with Image.open(io.BytesIO(payload)) as image:
+        upright = ImageOps.exif_transpose(image)
+    assert upright.size == (480, 640)
+    whole = np.asarray(upright.resize((60, 70), Image.Resampling.BILINEAR)).astype(int)
+    [result] = transformed(payload, height=70, width=60)
+    assert np.abs(result - whole).max() <= 4
+    assert flat(payload, (60, 70)).size == (120, 160)
+
+
+def test_a_large_photograph_is_decoded_smaller_with_about_the_same_pixels() -> None:
+    payload = encoded(Image.fromarray(SMOOTH), "JPEG", quality=95)
+    assert flat(payload, (64, 48)).size == (160, 120)
+    assert flat(payload, (320, 240)).size == flat(payload, (640, 480)).size == (640, 480)
+    with Image.open(io.BytesIO(payload)) as image:
+        whole = np.asarray(image.resize((64, 48), Image.Resampling.BILINEAR)).astype(int)
+    [result] = transformed(payload, height=48, width=64)
+    assert np.abs(result - whole).max() <= 4 and np.abs(result - whole).mean() < 0.6
+
+
+def test_fits_of_other_proportions() -> None:
+    """A square between two margins: cropped to, squeezed with them, or kept whole above and below black."""
+    wide = np.zeros((4, 12, 3), np.uint8)
+    wide[:, 4:8] = 200
+    payload = encoded(Image.fromarray(wide))
+    [crop] = transformed(payload, height=4, width=4, fit="crop")
+    assert (crop == 200).all()
+    [pad] = transformed(payload, height=12, width=12, fit="pad")
+    np.testing.assert_array_equal(pad[4:8], wide)
+    assert not pad[:4].any() and not pad[8:].any()
+    [stretch] = transformed(payload, height=4, width=3, fit="stretch")
+    assert stretch[0, :, 0].tolist() == [29, 150, 29]  # a triangle of 8 columns over each third, cut at the edges
+
+
+def test_a_missing_image_is_black_and_a_broken_one_is_named() -> None:
+    assert not transformed(b"").any()
+    whole = FILES["jpeg"]
+    broken = [b"no image", whole[: len(whole) // 2], FILES["rgb"][:-60], b"GIF89a"]
+    for payload in broken:
+        with pytest.raises(Unusable) as caught:
+            transformed(whole, payload)
+        assert caught.value.row == 1 and f"{len(payload)} bytes" in caught.value.saw
