@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from tasks.data.images import as_png, normalized
 
 from tasks.config.transform import Image as ImageTransform
-from tasks.data.images import as_png, normalized
 from tasks.data.reader import Unusable
 from tasks.data.reader.decoding import ORIENTATION, flat
 from tasks.data.reader.image import load
