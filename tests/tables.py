@@ -91,8 +91,10 @@ def applied(fitted: Fitted, values: Any) -> np.ndarray:
     return result
 
 
-def from_rows(features: Mapping[str, Feature], splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Memory:
-    """Records of raw rows, cast as by the reader."""
+def from_rows(
+    features: Mapping[str, Feature], splits: Mapping[str, Sequence[Mapping[str, Any]]], folder: Path = FOLDER
+) -> Memory:
+    """Records of raw rows, cast as by the reader (`test_transform_casts`: as by the ingestion)."""
     return Memory(
         features,
         {
@@ -100,7 +102,7 @@ def from_rows(features: Mapping[str, Feature], splits: Mapping[str, Sequence[Map
                 name: [row[name] for row in rows]
                 if each.kind == "label"
                 else cast.column(
-                    [row.get(name) for row in rows], each.kind, each.shape if each.kind == "number" else ()
+                    [row.get(name) for row in rows], each.kind, each.shape if each.kind == "number" else (), (), folder
                 )
                 for name, each in features.items()
             }

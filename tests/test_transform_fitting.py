@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from tasks.config.transform import (
     Vocabulary,
 )
 from tasks.data.reader import cast
+from tasks.data.reader.quantile import TAIL, normal_quantile
 from tasks.data.transforms import Fitted, fit
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
 from tasks.errors import Failed
@@ -107,10 +109,9 @@ def test_ranks_of_known_numbers() -> None:
     values = np.random.default_rng(0).exponential(size=5000).astype(np.float32)
     uniform = applied(fitted("number", values, Quantile(output="uniform")), values)[:, 0]
     np.testing.assert_allclose(np.sort(uniform), np.linspace(0, 1, 5000), atol=1e-3)
-    from scipy.stats import norm
-
     normal = applied(fitted("number", values, Quantile()), values)[:, 0]
-    np.testing.assert_allclose(normal, norm.ppf(np.clip(uniform.astype(np.float64), 1e-7, 1 - 1e-7)), atol=2e-3)
+    at = np.linspace(TAIL, 1 - TAIL, 1001)
+    np.testing.assert_allclose(normal_quantile(at), scipy.stats.norm.ppf(at), rtol=1e-12, atol=1e-14)
     assert abs(normal.mean()) < 0.02 and abs(normal.std() - 1) < 0.02
 
 
@@ -119,6 +120,8 @@ def test_intervals_hold_about_equally_many() -> None:
     result = fitted("number", values, Bucketize(buckets=4))
     assert np.bincount(applied(result, values)[:, 0]).tolist() == [0, 250, 250, 250, 250]
     assert result.feature["sizes"] == [5]
+    repeated = fitted("number", [0.0] * 55 + [1.0] * 45, Bucketize(buckets=10))
+    assert repeated.state["boundaries"] == [1.0] and repeated.feature["sizes"] == [3]
     given_boundaries = fitted("number", [], Bucketize(boundaries=(0.0, 1.5)))
     assert applied(given_boundaries, np.array([NAN, -1, 0, 1, 1.5, 9], np.float32))[:, 0].tolist() == [0, 1, 2, 2, 3, 3]
 
@@ -145,6 +148,8 @@ def test_mean_and_variance_are_those_after_the_logarithm() -> None:
     logs = np.sign(values) * np.log1p(np.abs(values.astype(np.float64)))
     np.testing.assert_allclose(applied(result, values)[:, 0], logs, rtol=1e-6)
     np.testing.assert_allclose(result.feature["mean"] + result.feature["variance"], [logs.mean(), logs.var()])
+    with_missing = fitted("number", [*values, NAN], Log(missing=Missing(fill=100.0)))
+    np.testing.assert_allclose(with_missing.feature["mean"], [[*logs, np.log(101)] @ np.full(5, 0.2), 0])
 
 
 def test_a_constant_has_variance_one_and_a_far_away_one_its_own() -> None:
@@ -181,10 +186,12 @@ def test_parts_of_a_time() -> None:
 
 
 def test_a_sample_of_numbers_is_bounded_and_of_all_rows() -> None:
-    sample, values = NumberSample(), np.arange(5 * ROWS, dtype=np.float32)
-    for start in range(0, len(values), 1000):
-        sample.add(values[start : start + 1000], np.arange(start, min(start + 1000, len(values))))
-    assert len(sample.values) == ROWS
+    values = np.arange(5 * ROWS, dtype=np.float32)
+    sample, other = NumberSample(), NumberSample()
+    for each, size in ((sample, 1000), (other, 7777)):
+        for start in range(0, len(values), size):
+            each.add(values[start : start + size], np.arange(start, min(start + size, len(values))))
+    assert len(sample.values) == ROWS and sample.values.tolist() == other.values.tolist()
     np.testing.assert_allclose(np.quantile(sample.values, [0.1, 0.5, 0.9]) / len(values), [0.1, 0.5, 0.9], atol=0.005)
 
 

@@ -50,7 +50,7 @@ class NumberTransform(Transform):
     reads: ClassVar[tuple[str, ...]] = ("number",)
 
     missing: Missing = Missing()
-    """What stands in the place of a missing number."""
+    """What fills a missing number, and whether the model is told."""
 
 
 class Standardise(NumberTransform):

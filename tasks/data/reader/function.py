@@ -30,6 +30,8 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
     shape = tuple(state["shape"])
 
     def apply(values: Values) -> NDArray[Any]:
+        if not len(values):
+            return np.empty((0, *(shape or (1,))), np.dtype(state["dtype"]))
         with calling:
             result = called(state["function"], function, values)
         if result.shape != (len(values), *shape):

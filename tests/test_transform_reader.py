@@ -1,0 +1,236 @@
+"""Raw rows become in a fresh process, without our code, what they became in the snapshot, bit for bit."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image
+
+from tasks.config import transform as t
+from tasks.data.reader import Reader
+from tasks.data.transforms.layout import SHARED
+from tests.tables import arrays, feature, from_rows, read_elsewhere, snapshot
+
+RNG = np.random.default_rng(0)
+ROWS = 40
+
+FEATURES = {
+    **{f"number_{kind}": feature("number") for kind in ("standardise", "log", "keep", "quantile", "bucketize")},
+    "array": feature("number", shape=(2, 3)),
+    "array_log": feature("number", shape=(2, 3)),
+    **{name: feature("category") for name in ("town", "street")},
+    **{name: feature("time") for name in ("when", "circle")},
+    **{f"text_{kind}": feature("text") for kind in ("bpe", "wordpiece", "bytes", "counts", "ids")},
+    **{name: feature("image") for name in ("photo", "cut")},
+    "sound": feature("audio"),
+    "own": feature("category"),
+    "own_array": feature("number"),
+    "label": feature("label", classes=("no", "yes")),
+}
+
+OWN = """
+import numpy as np
+from .lengths import length
+
+def single(values):
+    if "!" in values:
+        raise KeyError("!")
+    return [length(value) for value in values]
+
+def several(values):
+    return np.stack([[value, value ** 2] for value in np.nan_to_num(values)])
+"""
+
+
+def transforms(folder: Path) -> dict[str, Any]:
+    package = folder / "mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "own.py").write_text(OWN)
+    (package / "lengths.py").write_text("def length(text):\n    return len(text)\n")
+    return {
+        "number_log": t.Log(missing=t.Missing(fill="median")),
+        "number_keep": t.Keep(missing=t.Missing(fill=-7.0, indicator=False)),
+        "number_quantile": t.Quantile(quantiles=10),
+        "number_bucketize": t.Bucketize(buckets=4),
+        "array_log": t.Log(),
+        "town": t.Vocabulary(min_count=3),
+        "street": t.Hash(buckets=50),
+        "circle": t.TimeParts(cyclical=True, parts=("month", "hour")),
+        "text_bpe": t.Tokens(vocabulary=300, length=12),
+        "text_wordpiece": t.Tokens(method="wordpiece", vocabulary=258, length=12, lowercase=True),
+        "text_bytes": t.Tokens(method="bytes", length=12),
+        "text_counts": t.HashWords(buckets=32),
+        "text_ids": t.HashWords(buckets=32, output="ids", length=6),
+        "photo": t.Image(height=8, width=6),
+        "cut": t.Image(height=5, width=5, channels=1, fit="crop"),
+        "sound": t.LogMel(rate=8000, seconds=0.2, mels=12),
+        "own": t.Function(function="mine.own:single", folder=str(folder)),
+        "own_array": t.Function(function="mine.own:several", folder=str(folder)),
+    }
+
+
+def raw_row(number: int, folder: Path) -> dict[str, Any]:
+    """A row as of CSV (even numbers) or JSON (odd ones); some values are missing."""
+    value = float(np.float32(RNG.lognormal()))
+    words = " ".join(RNG.choice(["Ünder", "the", "sea", "a-wreck", "42"], RNG.integers(0, 9)))
+    row: dict[str, Any] = {name: value * scale for scale, name in enumerate(FEATURES, 1) if name.startswith("number")}
+    row |= {name: RNG.normal(size=(2, 3)).tolist() for name in ("array", "array_log")}
+    row |= {"town": RNG.choice(["Ulm", "Köln", "Hof", str(number)]), "street": f"street {number % 7}"}
+    row |= dict.fromkeys(("when", "circle"), f"20{number % 30:02d}-0{1 + number % 9}-11T{number % 24:02d}:30:00+02:00")
+    row |= dict.fromkeys([name for name in FEATURES if name.startswith("text")], words)
+    row |= {"photo": image(number, folder), "cut": image(number, folder), "sound": sound(number, folder)}
+    row |= {"own": "x" * (number % 5), "own_array": number / 3, "label": number % 2}
+    row["array"][0][0] = None if number == 3 else 1.0
+    lacking = ("number_standardise", "number_quantile", "town", "when", "text_bpe", "photo", "sound", "own_array")
+    if number % 10 == 9:
+        row |= dict.fromkeys(lacking, None)
+    if number % 2 == 0:
+        row |= {name: "" if row[name] is None else repr(row[name]) for name in FEATURES if name.startswith("number")}
+    elif row["when"] is not None:
+        row["when"] = datetime.datetime.fromisoformat(row["when"])
+    return row
+
+
+def image(number: int, folder: Path) -> bytes | str:
+    """The bytes of a file, or its path."""
+    pixels = Image.fromarray(RNG.integers(0, 256, (40, 60, 3), np.uint8)).resize((90, 60 + number))
+    buffer = io.BytesIO()
+    pixels.save(buffer, "JPEG" if number % 3 else "PNG")
+    return kept(buffer.getvalue(), folder / f"image-{RNG.integers(10**9)}", number)
+
+
+def sound(number: int, folder: Path) -> bytes | str:
+    """A tone of another length and rate each time, in stereo, as WAV or FLAC."""
+    rate = [8000, 11025, 16000][number % 3]
+    wave = np.sin(np.arange(rate * (1 + number % 4) // 10)[:, None] * [0.1, 0.3]) * 0.5
+    buffer = io.BytesIO()
+    soundfile.write(buffer, wave, rate, format=["WAV", "FLAC"][number % 2])
+    return kept(buffer.getvalue(), folder / f"sound-{number}", number)
+
+
+def kept(content: bytes, path: Path, number: int) -> bytes | str:
+    if number % 2:
+        return content
+    path.write_bytes(content)
+    return path.name
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A snapshot's arrays of all kinds of transforms, and what a fresh process makes of raw rows."""
+
+    folder: Path
+    features: dict[str, Any]
+    splits: dict[str, dict[str, np.ndarray]]
+    rows: list[dict[str, Any]]
+    columns: dict[str, str]
+    answers: list[Any]
+
+
+def broken(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Requests that are refused, by what the error must say."""
+    huge = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08\x02\0\0\0\x5f\xd2\x7b\x3e"
+    lacking = {name: value for name, value in rows[1].items() if name != "street"}
+    return {
+        "row 1, column street: is not there": [rows[0], lacking],
+        "row 0, column number_log: 'twelve'; must be a decimal number": [{**rows[1], "number_log": "twelve"}],
+        "row 0, column number_keep: inf; must be finite": [{**rows[1], "number_keep": float("inf")}],
+        "row 0, column array: [[1, 2], [3]]; must be a list of numbers of shape [2, 3]": [
+            {**rows[1], "array": [[1, 2], [3]]}
+        ],
+        "row 0, column when: '31.5.2024'; must be a date or time of ISO 8601": [{**rows[1], "when": "31.5.2024"}],
+        "row 2, column photo: 9 bytes, cannot identify image file; must be a whole image": [
+            *rows[:2],
+            {**rows[1], "photo": b"no images"},
+        ],
+        f"row 0, column photo: {len(huge)} bytes, ": [{**rows[1], "photo": huge}],
+        "row 0, column cut: 'nowhere.png'; must be the path of a file that can be read (No such file": [
+            {**rows[1], "cut": "nowhere.png"}
+        ],
+        "row 0, column sound: 9 bytes, ": [{**rows[1], "sound": b"no sounds"}],
+        "row 0, column sound: 2000 bytes, ": [{**rows[3], "sound": rows[3]["sound"][:100] + bytes(1900)}],
+        "row 0, column town: {}; must be text": [{**rows[1], "town": {}}],
+        "mine.own:single raised KeyError('!')": [{**rows[1], "own": "!"}],
+    }
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
+    folder = tmp_path_factory.mktemp("shipped")
+    rows = [raw_row(number, folder) for number in range(ROWS)]
+    splits = {"train": rows[:30], "test": rows[30:]}
+    root = folder / "snapshot"
+    records = from_rows(FEATURES, splits, folder)
+    outcome = snapshot(root, records, transforms(folder), shards=3)
+    made = {split: arrays(root, split, outcome) for split in splits}
+    extra = [{**row, "further": "ignored"} for row in rows]
+    requests = [extra, *([row] for row in rows[25:]), rows[:0], *broken(rows).values()]
+    (folder / "mine").rename(folder / "not importable from here")
+    columns, answers = read_elsewhere(root, folder, requests)
+    return Shipped(folder, outcome.features, made, rows, columns, answers)
+
+
+def test_the_arrays_are_those_of_the_snapshot_bit_for_bit(shipped: Shipped) -> None:
+    answer = shipped.answers[0]
+    assert answer.keys() == shipped.features.keys() - {"label"}
+    for name, array in answer.items():
+        expected = np.concatenate([shipped.splits["train"][name], shipped.splits["test"][name]])
+        assert (array.dtype, array.shape) == (expected.dtype, expected.shape), name
+        assert array.tobytes() == expected.tobytes(), name
+        assert len(np.unique(array)) > 1, f"{name} says nothing"
+
+
+def test_a_row_becomes_the_same_without_the_others(shipped: Shipped) -> None:
+    for number, alone in enumerate(shipped.answers[1:16], 25):
+        for name, array in alone.items():
+            assert array.tobytes() == shipped.answers[0][name][number : number + 1].tobytes(), (number, name)
+
+
+def test_no_rows_become_empty_arrays(shipped: Shipped) -> None:
+    for name, array in shipped.answers[16].items():
+        assert array.shape == (0, *shipped.features[name]["shape"]), name
+
+
+def test_a_value_that_cannot_be_used_is_named(shipped: Shipped) -> None:
+    answers = shipped.answers[17:]
+    for says, answer in zip(broken(shipped.rows), answers, strict=True):
+        assert isinstance(answer, str) and answer.startswith(says), (says, answer)
+
+
+def test_the_columns_are_named_with_their_types(shipped: Shipped) -> None:
+    assert shipped.columns["array"] == "number[2, 3]" and shipped.columns["photo"] == "image"
+    assert shipped.columns.keys() == FEATURES.keys() - {"label"}
+
+
+def test_scalars_share_two_arrays_in_order_of_name(shipped: Shipped) -> None:
+    numbers, categories = shipped.features["numbers"], shipped.features["categories"]
+    assert {name: shipped.features[name]["dtype"] for name in SHARED} == SHARED
+    assert categories["names"] == ["number_bucketize", "street", "town"] and categories["sizes"] == [5, 51, 5]
+    assert [name.partition(".")[0] for name in numbers["names"]] == [
+        *(["circle"] * 4),
+        *("number_keep", "number_log"),
+        *(["number_quantile"] * 2),
+        *(["number_standardise"] * 2),
+        *("own", *(["when"] * 6)),
+    ]
+    assert len(numbers["mean"]) == len(numbers["variance"]) == numbers["shape"][0] == len(numbers["names"])
+    assert all(array.min() >= 0 and (array < categories["sizes"]).all() for array in [shipped.answers[0]["categories"]])
+    assert {feature["role"] for name, feature in shipped.features.items() if name != "label"} == {"input"}
+
+
+def test_the_description_says_what_serving_needs(shipped: Shipped) -> None:
+    folder = shipped.folder / "snapshot" / "transform"
+    described = json.loads((folder / "transform.json").read_text())
+    assert (described["kind"], described["classes"], described["targets"]) == ("table", ["no", "yes"], [])
+    reader = Reader.open(folder)
+    assert reader.classes == ["no", "yes"] and reader.arrays.keys() == shipped.answers[0].keys()
+    assert {path.name for path in (folder / "functions" / "mine").iterdir()} >= {"own.py", "lengths.py"}
