@@ -312,17 +312,17 @@ def image_files() -> dict[str, tuple[Image.Image, dict[str, Any]]]:
 def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
     text = (job.export / "README.md").read_text()
     says = {
-        "image": ("uint8 [batch, 8, 6, 3]", "A raw row has the columns image (image)", "From raw rows"),
+        "image": ("uint8 [batch, 8, 6, 3]", "From raw rows", "A raw row has the columns image (image)"),
         "table": ("float32 [batch, 3]", "height (number), legs (number), length (number)", "csv.DictReader"),
         "tokens": ("int32 [batch, length]", "transform/tokenizer.json", "From text to text"),
         "classification": ("3 classes: cat, dog, owl", "float32 [batch, 3], the logit of each class", "softmax"),
         "multilabel": (
-            "2 labels: stripes, spots",
+            "2 labels: spots, stripes",
             "float32 [batch, 2], the logit of each label",
             "sigmoid",
             "above 0.5",
         ),
-        "regression": ("Predicted numbers: weight, age", "float32 [batch, 2], the predicted numbers in the units"),
+        "regression": ("Predicted numbers: age, weight", "float32 [batch, 2], the predicted numbers in the units"),
         "language_model": ("A language model of", "the logits of the next token"),
     }
     for word in (*says[job.kind], *says[job.task]):

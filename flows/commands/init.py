@@ -46,8 +46,6 @@ TABLE_EPOCHS = 40
 TABLE_STEPS = 20_000
 TABLE_BATCHES: tuple[tuple[float, int], ...] = ((2_000, 32), (50_000, 128), (float("inf"), 1024))
 """Batch sizes by the rows of the train split, at most."""
-IMBALANCE = 5
-"""Ratio of the most to the least frequent class above which classes are weighted."""
 
 COLUMN = 40
 """Longest line that is considered for the alignment of comments."""
@@ -109,13 +107,17 @@ def _head(guess: Guess, preset: Path) -> dict[str, Any]:
             source += "".join(f"    {_quoted(name)}: {_quoted(kind)}\n" for name, kind in value.items())
         else:
             source += f"  {key}: {_quoted(value)}  # {comments[key]}\n"
-    splits = ", ".join(f"{name}: {share:g}" for name, share in guess.splits.items())
+    shares = ", ".join(f"{name}: {share:g}" for name, share in (guess.splits or {}).items())
+    kept = (
+        "  splits: official  # the folders train, validation and test; of train a tenth where there is no validation\n"
+    )
+    drawn = f"  splits: {{{shares}}}  # shares; the content of an example decides its split\n"
     return {
         "description": _description(guess),
         "preset": preset,
         "name": _quoted(guess.name),
         "source": source,
-        "splits": splits,
+        "splits": kept if guess.splits is None else drawn,
         "split_seed": guess.split_seed,
         "seed": "keys the hash" if guess.what == "table" else "with this one no split is empty",
     }
@@ -123,7 +125,7 @@ def _head(guess: Guess, preset: Path) -> dict[str, Any]:
 
 def _images(guess: Guess) -> dict[str, Any]:
     height, width, channels = guess.shape
-    train = int(guess.examples * guess.splits["train"])
+    train = int(guess.examples * guess.train_share)
     batch = max(8, min(BATCH, train // 4))
     steps = max(STEPS[0], min(STEPS[1], EPOCHS * train // batch))
     classes = ", ".join(guess.classes[:6]) + (", …" if len(guess.classes) > 6 else "")
@@ -146,12 +148,13 @@ def _images(guess: Guess) -> dict[str, Any]:
 
 def _table(guess: Guess) -> dict[str, Any]:
     """Return the fields of `TABLE`; the fewer rows, the smaller the batches and the more dropout."""
+    from tasks.data.guess import weighted
+
     assert guess.columns is not None
-    train = int(guess.rows * guess.splits["train"])
+    train = int(guess.rows * guess.train_share)
     batch = next(size for most, size in TABLE_BATCHES if train <= most)
     steps = max(STEPS[0], min(TABLE_STEPS, TABLE_EPOCHS * train // batch))
-    classes = list(guess.columns.classes.values())
-    weighted = bool(classes) and max(classes) > IMBALANCE * min(classes)
+    balanced = "  class_weights: balanced  # each class has the same weight in the loss\n"
     return {
         "task": guess.task,
         "predicted": guess.columns.label or ", ".join(guess.columns.targets),
@@ -160,7 +163,7 @@ def _table(guess: Guess) -> dict[str, Any]:
         "passes": f"{steps * batch / max(train, 1):.0f} passes",
         "train": f"{train:,}",
         "batch": batch,
-        "weights": "  class_weights: balanced  # each class has the same weight in the loss\n" if weighted else "",
+        "weights": balanced if weighted(guess.columns.classes) else "",
         "warmup": min(50, steps // 20),
         "every": max(10, steps // 20),
         "patience": PATIENCE,
@@ -168,7 +171,7 @@ def _table(guess: Guess) -> dict[str, Any]:
 
 
 def _text(guess: Guess) -> dict[str, Any]:
-    size = guess.bytes * guess.splits["train"]
+    size = guess.bytes * guess.train_share
     sizes = next(sizes for most, sizes in TEXT_SIZES if size <= most)
     tokens = max(int(size / TOKEN_BYTES), 1)
     block = min(sizes["block"], 2 ** int(log2(max(tokens // TEXT_ROWS, 16))))
@@ -228,6 +231,7 @@ SOURCE = {
     "key": "column that is each row's key",
     "columns": "number, category, text, image, audio, time or ignore",
     "label": "column that is predicted: a class",
+    "split_folders": "class folders are in a folder for each split",
     "targets": "columns that are predicted: numbers",
     "classes": "in the order of their numbers, which they keep when the data grows",
 }
@@ -244,8 +248,7 @@ name: {name}  # name of the registered model
 seed: 1  # of initial weights, order and dropout
 source:
 {source}records:
-  splits: {{{splits}}}  # shares; the content of an example decides its split
-  split_seed: {split_seed}  # {seed}
+{splits}  split_seed: {split_seed}  # {seed}
   bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
 """
 

@@ -7,27 +7,35 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from PIL import Image
 
 from tasks.config import TfdsSource
-from tasks.data.encoding import bytes_entry, join, values_of
+from tasks.data.assignment import usual
 from tasks.data.file_kinds import IMAGES, NO_TEXT, by_suffix, choose_kind, is_text, kinds_of, suffix_of
 from tasks.data.guess_columns import Columns, guess_columns
+from tasks.data.guess_splits import (
+    FEW_EXAMPLES,
+    SHARES,
+    choose_splits,
+    contents_of,
+    entry_of,
+    file_contents,
+    shares_of_text,
+)
 from tasks.data.guess_tables import DATABASES, ENDINGS, Sample, kind_of_file, sample_database, sample_files
 from tasks.data.reader.decoding import BROKEN
 from tasks.data.sources import open_source
 from tasks.data.sources.files import find
 from tasks.data.sources.image_folder import is_image
 from tasks.data.sources.tfds_schema import INFO, Prepared
-from tasks.data.split import Hashes, bounds, digests, split_numbers
+from tasks.data.split import digests
 from tasks.errors import Refused
 
 SUPPORTED = (
@@ -41,15 +49,10 @@ SAMPLED_IMAGES = 200
 """Number of images whose size is read."""
 SIDES = (8, 64)
 """Smallest and largest side of the snapshot's images, in pixels."""
-SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
-HELD_OUT_BYTES = 500_000
-"""Bytes of text that are enough for validation and for test."""
-FEW_TEXTS = 30
-SEEDS = 1000
-FEW_EXAMPLES = 1000
-"""With fewer examples a split may be empty by chance: seeds are tried, and every text is read."""
 MUCH_MISSING = 0.4
 """Share of missing values that is said."""
+FEW_OF_CLASS = 20
+"""Rows of the sample below which a class gets no weight: it would be that of a few examples."""
 IMBALANCE = 5
 """Ratio of the most to the least frequent class above which classes are weighted."""
 TEXT_PARTS = 50
@@ -67,7 +70,8 @@ class Guess:
     counts: dict[str, int]
     description: str
     """One line for the user."""
-    splits: dict[str, float]
+    splits: dict[str, float] | None
+    """Share of each split; None for the splits that the source has."""
     split_seed: int
     """Value of `records.split_seed` with which no split is empty."""
     shape: tuple[int, int, int] = (0, 0, 0)
@@ -90,6 +94,11 @@ class Guess:
     def examples(self) -> int:
         """Number of examples."""
         return self.rows or sum(self.counts.values())
+
+    @property
+    def train_share(self) -> float:
+        """Share of train, about."""
+        return SHARES[0]["train"] if self.splits is None else self.splits["train"]
 
     @property
     def task(self) -> str:
@@ -171,7 +180,7 @@ def _guess_table(sample: Sample, choices: Choices) -> Guess:
     if columns.label is not None:
         source["classes"] = list(columns.classes)
     contents = digests([str(number).encode() for number in range(min(sample.rows, FEW_EXAMPLES))])[:, 0]
-    shares, seed = _choose_splits(contents, SHARES[sample.rows < FEW_EXAMPLES :], "add rows")
+    shares, seed = choose_splits(contents, SHARES[sample.rows < FEW_EXAMPLES :], "add rows")
     about = "" if sample.exact else "about "
     description = f"{about}{sample.rows:,} rows of {len(sample.columns)} columns"
     said = (*sample.said, *columns.said, *_worries(columns, sample))
@@ -182,6 +191,12 @@ def _guess_table(sample: Sample, choices: Choices) -> Guess:
     )  # fmt: skip
 
 
+def weighted(classes: dict[str, int]) -> bool:
+    """Return whether classes differ so much in size that the loss weighs them, and none is too small for it."""
+    sizes = list(classes.values())
+    return bool(sizes) and max(sizes) > IMBALANCE * min(sizes) and min(sizes) >= FEW_OF_CLASS
+
+
 def _worries(columns: Columns, sample: Sample) -> Iterator[str]:
     """Yield what of the data deserves attention."""
     for name, kind in columns.types.items():
@@ -190,14 +205,17 @@ def _worries(columns: Columns, sample: Sample) -> Iterator[str]:
             yield f"{name}: {missing:.0%} are missing"
     if columns.classes:
         least, most = min(columns.classes.values()), max(columns.classes.values())
-        if most > IMBALANCE * least:
+        if weighted(columns.classes):
             yield f"imbalanced classes (1 to {most / least:.0f}): each class gets the same weight in the loss"
+        elif most > IMBALANCE * least:
+            yield f"a class with {least} of the rows looked at: too few to be learned, so classes have no weights"
     if sample.rows < FEW_EXAMPLES:
         yield f"few rows: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
 
 
 def _guess_images(root: Path, names: list[str]) -> Guess:
-    classes = Counter(name.partition("/")[0] for name in names if "/" in name)
+    in_splits = usual({name.partition("/")[0] for name in names}) and all(name.count("/") > 1 for name in names)
+    classes = Counter(name.split("/")[int(in_splits)] for name in names if "/" in name)
     without_class = len(names) - sum(classes.values())
     if without_class or len(classes) < 2:
         saw = (
@@ -209,14 +227,19 @@ def _guess_images(root: Path, names: list[str]) -> Guess:
     if set(classes) <= SPLITS:
         rule = "Millrace splits by itself; a class is a folder"
         raise Refused("PATH", f"{root}: classes {', '.join(classes)}", rule, "name the folder that holds the classes")
-    _refuse_data_sets(root, names)
+    if not in_splits:
+        _refuse_data_sets(root, names)
     sample = [names[int(place)] for place in np.linspace(0, len(names) - 1, min(SAMPLED_IMAGES, len(names)))]
     shape, sizes = _shape((root / name).read_bytes() for name in sample)
     name = _name(root)
-    shares, seed = _choose_splits(_file_contents(root, names, "image"), SHARES, "add images")
-    source = {"kind": "image_folder", "name": name, "path": str(root)}
+    source: dict[str, Any] = {"kind": "image_folder", "name": name, "path": str(root)}
     description = f"{len(names):,} images of {len(classes)} classes"
     counts = dict(sorted(classes.items()))
+    if in_splits:
+        said = ("the folders' splits are kept (records.splits: official)",)
+        source["split_folders"] = True
+        return Guess("images", name, source, counts, description, None, 0, shape, sizes, sorted(classes), said=said)
+    shares, seed = choose_splits(file_contents(root, names, "image"), SHARES, "add images")
     return Guess("images", name, source, counts, description, shares, seed, shape, sizes, sorted(classes))
 
 
@@ -238,8 +261,8 @@ def _guess_text(root: Path, names: list[str], among: int) -> Guess:
     sizes = {name: (root / name).stat().st_size for name in names}
     kept = [name for name, size in sizes.items() if size and (len(names) >= FEW_EXAMPLES or is_text(root / name))]
     size = sum(sizes.values())
-    shares, seed = _choose_splits(
-        _file_contents(root, kept, "text"), _shares_of_text(size, len(kept)), _split_command(f"FILE{suffix}")
+    shares, seed = choose_splits(
+        file_contents(root, kept, "text"), shares_of_text(size, len(kept)), _split_command(f"FILE{suffix}")
     )
     name = _name(root)
     source = {"kind": "text_files", "name": name, "path": str(root), "glob": f"**/*{suffix}", "undecodable": "skip"}
@@ -262,14 +285,14 @@ def _guess_tfds(folder: Path) -> Guess:
             for rows in opened.read(piece):
                 yield from (value or b"" for value in rows.columns[feature].to_pylist())
 
-    contents = _contents(count, lambda: (entry_of(feature, payload) for payload in payloads()))
+    contents = contents_of(count, lambda: (entry_of(feature, payload) for payload in payloads()))
     sample = list(islice(payloads(), SAMPLED_IMAGES))
     if prepared.columns.columns[feature] == "text":
         size = sum(map(len, sample)) * count // max(len(sample), 1)
-        shares, seed = _choose_splits(contents, _shares_of_text(size, count), "add texts")
+        shares, seed = choose_splits(contents, shares_of_text(size, count), "add texts")
         description = f"{count:,} texts of {config.dataset}"
         return Guess("text", name, source, counts, description, shares, seed, bytes=size)
-    shares, seed = _choose_splits(contents, SHARES, "add images")
+    shares, seed = choose_splits(contents, SHARES, "add images")
     shape, sizes = _shape(sample)
     if label is None:
         raise _refuse(folder, f"{count:,} images of {config.dataset} without a class label")
@@ -296,46 +319,6 @@ def _shape(payloads: Iterable[bytes]) -> tuple[tuple[int, int, int], str]:
     low, high = min(sides), max(sides)
     sizes = f"{low[0]} x {low[1]}" if low == high else f"{low[0]} x {low[1]} to {high[0]} x {high[1]}"
     return (fitted[0], fitted[1], 1 if grey else 3), sizes
-
-
-def _shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
-    """Return candidate splits: a smaller share share out of much text, a larger one of few texts."""
-    share = float(f"{min(0.1, HELD_OUT_BYTES / max(size, 1)):.1g}")
-    much = {"train": round(1 - 2 * share, 9), "validation": share, "test": share}
-    return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
-
-
-def _contents(count: int, entries: Callable[[], Iterable[bytes]]) -> Hashes:
-    """Return a hash of the content of each example; of many their number serves, as any uniform hash does here.
-
-    `entries` returns the examples' input as it is in records.
-    """
-    if count >= FEW_EXAMPLES:
-        return digests([str(number).encode() for number in range(count)])[:, 0]
-    return digests(list(entries()))[:, 0]
-
-
-def _file_contents(root: Path, names: list[str], name: str) -> Hashes:
-    return _contents(len(names), lambda: (entry_of(name, (root / path).read_bytes()) for path in names))
-
-
-def entry_of(name: str, payload: bytes) -> bytes:
-    """Return the only input of an example as it is in records, whose hash decides the split."""
-    return values_of(join(*bytes_entry(name, pa.array([payload], pa.large_binary()))))[0]
-
-
-def _choose_splits(contents: Hashes, shares: Iterable[dict[str, float]], remedy: str) -> tuple[dict[str, float], int]:
-    """Return the first of these shares, and a seed, with which no split is empty or, of few examples, too small."""
-    count = len(contents)
-    for candidate in shares:
-        names, _ = bounds(candidate)
-        held_out = {name: round(share * count) if count < FEW_EXAMPLES else 1 for name, share in candidate.items()}
-        least = {**held_out, "train": 1}
-        for seed in range(SEEDS if count < FEW_EXAMPLES else 1):
-            filled = np.bincount(split_numbers(contents, candidate, seed), minlength=len(names))
-            if all(filled[names.index(name)] >= max(1, number) for name, number in least.items()):
-                return candidate, seed
-    raise Refused("PATH", f"{count} examples", "train, validation and test need one each", remedy)
 
 
 def _files(root: Path) -> list[str]:
