@@ -188,7 +188,7 @@ def test_a_broken_image_ends_the_run_by_name_or_is_left_out_within_the_budget(
 
 def test_a_broken_exif_turns_nothing(tmp_path: Path) -> None:
     flag().save(tmp_path / "x.jpg", exif=b"Exif\0\0no such thing", quality=98, subsampling=0)
-    pixels = np.asarray(flat((tmp_path / "x.jpg").read_bytes()))
+    pixels = np.asarray(flat((tmp_path / "x.jpg").read_bytes(), (SIDE, SIDE)))
     assert np.abs(pixels[2, 2].astype(int) - RED).max() <= 8
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from tasks.data.features import Feature
+from tasks.data.features import KEY, Feature
 from tasks.data.kinds import category, number, time
 from tasks.data.sources.image_folder import is_image
 
@@ -202,6 +202,8 @@ def _useless(name: str, column: Column) -> str:
     """Return why a column is no input; empty where it may be one."""
     if column.type == "ignore":
         return column.why
+    if name == KEY:
+        return "as the key of a record has that name, and its values are not all different"
     if column.rows and column.missing == column.rows:
         return "as it has no value"
     if column.distinct == 1 and not column.missing:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from tasks.config import SourceConfig
+from tasks.data.features import KEY
 from tasks.data.sources import Piece, Rows, open_source
 from tasks.data.sources.files import find
 from tasks.data.sources.streams import open_stream
@@ -101,8 +102,9 @@ def sample_database(url: str, table: str | None, name: str) -> Sample:
 
 def _sampled(source: dict[str, Any], columns: list[str], root: Path, said: tuple[str, ...]) -> Sample:
     """Read rows of the first, middle and last piece of a source."""
-    types = {name: "category" if name == source.get("key") else "text" for name in columns}
-    config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "columns": types})
+    key = source.get("key") or (KEY if KEY in columns else None)
+    types = {name: "category" if name == key else "text" for name in columns}
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python({**source, "key": key, "columns": types})
     opened = open_source(config)
     opened.fingerprint()
     pieces = opened.pieces()

@@ -11,8 +11,8 @@ import unicodedata
 from pathlib import Path
 
 COLUMNS = (
-    "code", "plane", "first_word", "words", "bidirectional", "combining", "width", "mirrored", "decomposition", "value",
-    "category",
+    "code", "plane", "first_word", "last_word", "words", "bidirectional", "combining", "width", "mirrored",
+    "decomposition", "value", "category",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ def rows() -> list[list[object]]:
             f"U+{code:05X}",
             code >> 16,
             words[0].lower(),
+            words[-1].lower(),
             len(words),
             unicodedata.bidirectional(character),
             unicodedata.combining(character),

@@ -17,6 +17,8 @@ from tasks.errors import Refused
 
 KEPT = (".jpg", ".jpeg", ".png")
 SUFFIXES = (*KEPT, ".gif", ".webp", ".bmp")
+WHOLE = (1 << 20, 1 << 20)
+"""A size from which no image is made smaller when it is decoded."""
 PIECE_BYTES, PIECE_FILES = 4 << 20, 512
 """Limits of a piece: most of the time is decoding, which the processes share."""
 
@@ -86,7 +88,7 @@ class ImageFolder(Source):
             return content
         try:
             png = io.BytesIO()
-            flat(content).save(png, "PNG", compress_level=0)  # whose bytes do not depend on the build of zlib
+            flat(content, WHOLE).save(png, "PNG", compress_level=0)  # whose bytes do not depend on the build of zlib
             return png.getvalue()
         except BROKEN:
             return content  # which is found not to be an image
