@@ -17,6 +17,7 @@ from tests.homes import DIGITS, CommandHome
 from tests.test_init_presets import texts
 
 MLP = ["--model.kind", "mlp"]
+TRANSFORMER = ["--model", "{kind: transformer}"]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ MLP = ["--model.kind", "mlp"]
         ([*MLP, "--model.task", "regression"], "model.task", "use model.task classification"),
         (["--source.dataset", "digits_traits"], "model.task", "use model.task multilabel or regression"),
         (["--source.dataset", "diabetes"], "snapshot.kind", "use snapshot.kind table"),
-        (["--snapshot.kind", "table", *MLP], "snapshot.kind", "use snapshot.kind image"),
+        (["--snapshot.kind", "tokens", *TRANSFORMER], "snapshot.kind", "use snapshot.kind image or table"),
         (["--train.class_weights", "{'0': 2.0}"], "train.class_weights", "must name every class: 0, 1, 2"),
         (["--model.filters", "[4, 4, 4, 4]"], "model.filters", "have room for 3"),
     ],

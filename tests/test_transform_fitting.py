@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.config.transform import (
     Bucketize,
+    Hash,
     HashWords,
     Keep,
     Log,
@@ -216,6 +217,11 @@ def test_tokens_are_padded_and_cut() -> None:
         assert (rows[0, : lengths[0]] > 0).all() and lengths[0] <= 18
         assert lengths[3] > 1, "what was never seen has tokens too"
     assert applied(fitted("text", [], Tokens(method="bytes", length=3)), ["é!"]).tolist() == [[0xC4, 0xAA, 0x22]]
+
+
+def test_hashes_of_categories() -> None:
+    ids = applied(fitted("category", [], Hash(buckets=50)), ["", "a", "b", "a"])[:, 0].tolist()
+    assert ids == [0, 29, 19, 29], "of all machines and days the same; 0 is a missing one"
 
 
 def test_words_are_counted_or_kept_in_order() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,7 +140,11 @@ class Shipped:
 
 def broken(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Requests that are refused, by what the error must say."""
-    huge = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08\x02\0\0\0\x5f\xd2\x7b\x3e"
+    header = b"IHDR\0\0\xff\xff\0\0\xff\xff\x08\x02\0\0\0"  # of 4 billion pixels
+    huge = b"\x89PNG\r\n\x1a\n\0\0\0\r" + header + struct.pack(">I", zlib.crc32(header)) + b"\0\0\0\1IDAT"
+    noise, long = np.random.default_rng(0).normal(size=16000) * 0.1, io.BytesIO()
+    soundfile.write(long, noise, 16000, format="MP3")  # which says at its begin how long it is
+    cut_off = long.getvalue()[:1200]
     lacking = {name: value for name, value in rows[1].items() if name != "street"}
     return {
         "row 1, column street: is not there": [rows[0], lacking],
@@ -152,12 +158,15 @@ def broken(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
             *rows[:2],
             {**rows[1], "photo": b"no images"},
         ],
-        f"row 0, column photo: {len(huge)} bytes, ": [{**rows[1], "photo": huge}],
+        f"row 0, column photo: {len(huge)} bytes, Image size (4294836225 pixels) exceeds limit": [
+            {**rows[1], "photo": huge}
+        ],
         "row 0, column cut: 'nowhere.png'; must be the path of a file that can be read (No such file": [
             {**rows[1], "cut": "nowhere.png"}
         ],
         "row 0, column sound: 9 bytes, ": [{**rows[1], "sound": b"no sounds"}],
         "row 0, column sound: 2000 bytes, ": [{**rows[3], "sound": rows[3]["sound"][:100] + bytes(1900)}],
+        "row 0, column sound: 1199 of 3200 samples; must be a whole sound": [{**rows[3], "sound": cut_off}],
         "row 0, column town: {}; must be text": [{**rows[1], "town": {}}],
         "mine.own:single raised KeyError('!')": [{**rows[1], "own": "!"}],
     }

@@ -27,8 +27,8 @@ STRIP = 1 << 20
 """Pixels that are converted at the same time, at most, or one row."""
 
 
-def flat(payload: bytes, size: tuple[int, int]) -> Image.Image:
-    """Decode an image to mode L or RGB, of its own size or a smaller one that is `SPARE` times `size` at least.
+def flat(payload: bytes, size: tuple[int, int] | None = None) -> Image.Image:
+    """Decode an image to mode L or RGB, of its own size, or of one that is `SPARE` times `size` at least.
 
     EXIF orientation is applied, transparency is composed over white, CMYK becomes RGB, and 16 bits the upper 8. Raises
     one of `BROKEN` for a broken image.
@@ -36,8 +36,9 @@ def flat(payload: bytes, size: tuple[int, int]) -> Image.Image:
     with Image.open(io.BytesIO(payload)) as image:
         transparent = image.has_transparency_data
         turned = orientation(image, payload)
-        width, height = size if turned < 5 else size[::-1]
-        image.draft(None, (SPARE * width, SPARE * height))
+        if size is not None:
+            width, height = size if turned < 5 else size[::-1]
+            image.draft(None, (SPARE * width, SPARE * height))
         if turned != 1:
             ImageOps.exif_transpose(image, in_place=True)
         image.load()

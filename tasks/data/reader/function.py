@@ -46,7 +46,8 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
 def called(name: str, function: Callable[[list[Any]], Any], values: Values) -> NDArray[Any]:
     """Return what a function makes of values; raises `ValueError` where it fails."""
     try:
-        return np.asarray(function(list(values)))
+        scalars = isinstance(values, np.ndarray) and values.ndim == 1
+        return np.asarray(function(values.tolist() if scalars else list(values)))
     except Exception as error:  # whatever the user's code raises
         raise ValueError(f"{name} raised {error!r}") from error
 
