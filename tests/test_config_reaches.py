@@ -17,11 +17,14 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
+TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
 NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
+    **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in ("csv", "jsonl", "parquet")},
+    "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
     "source[text_files]": {"path": "texts"},
     "source[image_folder]": {"path": "images"},
-    "source[tfds]": {"dataset": "mnist"},
+    "source[tfds]": {"dataset": "mnist", "columns": TYPES},
     "train.optimizer[sgd]": {"momentum": 0.5},
     "train.schedule": {"kind": "linear"},
 }
@@ -31,6 +34,12 @@ LISTED = {
     "name": "names the model in registry and pages",
     "source[text_files].path": "the content is in the digest, by key and content",
     "source[image_folder].path": "the content is in the digest, by key and content",
+    **{
+        f"source[{kind}].path": "the content is in the digest, by key and content"
+        for kind in ("csv", "jsonl", "parquet")
+    },
+    "source[sql].url": "the content of the rows is in the digest",
+    "records.schema_file": "the content is in the digest (test_convert_columns)",
     "source[tfds].data_dir": "the content is in the digest, by key and content",
     "source[tfds].module": "imported before a download",
     "source[tfds].download": "prepares what is then in the digest by its content",
@@ -82,6 +91,42 @@ CANDIDATES: list[Any] = [
 ]
 
 
+OF_FIELD: dict[str, list[Any]] = {
+    "columns": [{**TYPES, "h": "number"}],
+    "key": ["b"],
+    "label": ["b"],
+    "targets": [["f"]],
+    "weight": ["g"],
+    "group": ["c"],
+    "split": ["c"],
+    "time": ["d"],
+    "classes": [["x", "y"]],
+    "delimiter": [";"],
+    "quote": ["'"],
+    "escape": ["\\"],
+    "encoding": ["latin-1"],
+    "filter": ["a > 1"],
+    "official": [{"train": ["a"], "validation": ["b"], "test": ["c"]}],
+    "split_times": [{"validation": "2024-01-01", "test": "2024-02-01"}],
+    "transforms": [{"a": {"kind": "keep"}}],
+    "query": ["SELECT * FROM people"],
+}
+"""Further candidates by the name of a setting."""
+
+WITH_IT: dict[str, dict[str, Any]] = {
+    "steps": {"epochs": None},
+    "epochs": {"steps": None},
+    "mail_to": {"mail_server": "env:SERVER"},
+    "mail_server": {"mail_to": ["a@b.c"]},
+    "classes": {"label": "b"},
+    "unknown_class": {"label": "b", "classes": ["x", "y"]},
+    "official": {"splits": "official"},
+    "validation_share": {"splits": "official"},
+    "split_times": {"splits": "time"},
+}
+"""What must change with a setting."""
+
+
 class Leaf:
     """A setting, and a way to make the whole config's sections with another value of it."""
 
@@ -92,11 +137,9 @@ class Leaf:
     def changed(self) -> Iterator[dict[str, Any]]:
         """The sections with each other value that the setting takes, by itself or beside what must change with it."""
         values = self.owner.model_dump()
-        with_it = {"steps": {"epochs": None}, "epochs": {"steps": None}, "mail_to": {"mail_server": "env:SERVER"}}
-        with_it["mail_server"] = {"mail_to": ["a@b.c"]}
-        for candidate in [*_literals(self.field.annotation), *CANDIDATES]:
+        for candidate in [*_literals(self.field.annotation), *OF_FIELD.get(self.name, []), *CANDIDATES]:
             try:
-                other = type(self.owner).model_validate({**values, self.name: candidate, **with_it.get(self.name, {})})
+                other = type(self.owner).model_validate({**values, self.name: candidate, **WITH_IT.get(self.name, {})})
             except ValidationError:
                 continue
             if getattr(other, self.name) != getattr(self.owner, self.name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import polars as pl
 import yaml
 from pydantic import ValidationError
 
+from tasks.config import RecordsConfig
 from tasks.config.schema import ColumnRules, SchemaFile
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
@@ -53,13 +55,31 @@ class Schema:
         return {}
 
 
+def schema_file(config: RecordsConfig) -> list[tuple[str, str]]:
+    """Return what of the file of rules enters the digest of records: its setting and SHA-256, or nothing without one.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    if config.schema_file is None:
+        return []
+    path = Path(config.schema_file)
+    try:
+        return [(FIELD, hashlib.sha256(path.read_bytes()).hexdigest())]
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> Refused:
+    return Refused(FIELD, f"{path}: {error.strerror}", "must be a YAML file that can be read", "correct the path")
+
+
 def _read(path: Path) -> dict[str, ColumnRules]:
     try:
         values = read_yaml(path.read_text(encoding="utf-8"))
         return SchemaFile.model_validate(values).columns
     except OSError as error:
-        saw = f"{path}: {error.strerror}"
-        raise Refused(FIELD, saw, "must be a YAML file that can be read", "correct the path") from None
+        raise _unreadable(path, error) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(FIELD, f"{path}: {error}", "must be a YAML file", "fix that line") from None
     except ValidationError as error:

@@ -69,13 +69,14 @@ class Identity:
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
     """Return the identity of records: source content, reading and splits; `memory` caches file hashes."""
     from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
+    from tasks.data.schema import schema_file
     from tasks.data.sources import fingerprint
 
     return Identity(
         {"source": source, "records": config},
         {},
         Code(RECORDS_VERSION, RECORDS_LIBRARIES),
-        sources=lambda: fingerprint(source, memory),
+        sources=lambda: [*fingerprint(source, memory), *schema_file(config)],
     )
 
 
