@@ -14,25 +14,25 @@ from tasks.store.store import Store
 from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
-    "convert/records": "66b1f1962d3170cd",
-    "snapshot/snapshot": "36d0a0e522c3687a",
-    "train/model": "8d3d7351fcc22722",
-    "evaluate/report": "11934b1837b31647",
-    "compress/saved_model": "1bae400648237da6",
-    "compress/litert": "e29213e3e84c7561",
-    "compress/int8_dynamic": "5f174b90c10f7c44",
-    "export/export": "3016f2dd5e72f47e",
+    "convert/records": "f4b5ad96b3ad57ab",
+    "snapshot/snapshot": "aac6d155f7a1b194",
+    "train/model": "22104ad532129ade",
+    "evaluate/report": "62f3942cac1c5ec0",
+    "compress/saved_model": "da6150bf017d52dd",
+    "compress/litert": "75ec88f7257a490a",
+    "compress/int8_dynamic": "1647976d0b0895fa",
+    "export/export": "b3b1c64f6f878d2a",
 }
 
 GOLDEN_TEXT = {
-    "convert/records": "ee96492cfc10ec21",
-    "snapshot/snapshot": "43fe87f9645f0820",
-    "train/model": "d742dbb8ee8a252e",
-    "evaluate/report": "210c4a5ae00b6c1a",
-    "compress/saved_model": "d565aef592a7d912",
-    "compress/litert": "2f0baa4c33c1437d",
-    "compress/int8_dynamic": "cc123665dfcf9cee",
-    "export/export": "376f245e06369bc0",
+    "convert/records": "73e73cc8166249a3",
+    "snapshot/snapshot": "178b5dd9ff08861a",
+    "train/model": "16a0ea4b3e5a61ac",
+    "evaluate/report": "bcc3dd0d536fe82b",
+    "compress/saved_model": "23610883d16828f0",
+    "compress/litert": "debb0630ca1e8de2",
+    "compress/int8_dynamic": "37f0e224498699e9",
+    "export/export": "f34dc9c475cd947d",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

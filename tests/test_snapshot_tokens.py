@@ -36,14 +36,14 @@ LAYOUT = TokensSnapshot(vocabulary=600, block=32, shards=3)
 
 
 GOLDEN = {
-    "text-test.tfrecord-00001-of-00002": "9cb5fa9ebc4e4dd2ed462a326c0dac4a89e509463538f80e5e43d30e8fd1c49f",
-    "index/text-train.tfrecord-00000-of-00002.npy": "d94683cbd75c5d7870609c41c525fc226334d01c5daee594588550e74091d662",
-    "dataset_info.json": "4c89b5c1db9e4963bb29689e284523a278b83dcdb50f5c3463086520eda026b1",
+    "text-test.tfrecord-00001-of-00002": "8c2f9167c89b5b80e59c10e7f43398e2a3156c238a60f00243b001a723fd5778",
+    "index/text-train.tfrecord-00000-of-00002.npy": "012e7268228d252d81db1c17af44a130cf35af6067de0949e3233dc20e5ffd5d",
+    "dataset_info.json": "5bfe432e1fccf79cd85fe52cf9f30f256f60acc24d9dd89400588d5f53891f90",
     "features.json": "83596130eec1c3e88b3e2849368f934699221c9d845f3f4bedacb11827e704d5",
-    "train/tokens-00001-of-00002.npy": "7dbd18374e2b074de1f1e4d7e0a4ad1d4003adabadcdfcdf0de0aed8620de81a",
-    "test/origin-00000-of-00002.npy": "f4540ffa16de62d38a84599e90853e21a1d52d08afcbcf84ddb81edddec5e55d",
-    "test/pieces-00001-of-00002.npy": "be28652a76e13ea239d52c86ee08a29f4c4afeb1806d3883bb007dc81878e9f2",
-    "transform/tokenizer.json": "b8ffdaca616e36a4c149bc47ee03db74597b8be0fd601ead19d49c3006d43791",
+    "train/tokens-00001-of-00002.npy": "913323cd922559c73c95eb5247d460c6df4ec3566f035286d31abf18e2962684",
+    "test/origin-00000-of-00002.npy": "9c276de170a97b7fea31b958c14ad916cef20a3ea10922f2fe92db3511947943",
+    "test/pieces-00001-of-00002.npy": "12811270116f1c01ae08b4e15ba643130ad32d3cb9f27dd3f184479afdeebf0b",
+    "transform/tokenizer.json": "ec6e56a21b2ba125d49c5b4255733c4c6129daa7a4b7e2a9051de30854d3e8e2",
     "transform/tokens.json": "b418dac5e3e79faa36a5ae51343b249f9abeb4f7a2cb5d98c98e363919afbcca",
 }
 
