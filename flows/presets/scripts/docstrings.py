@@ -1,6 +1,6 @@
 """Write the table of the preset `docstrings`: the docstrings of Python's standard library, and the package of each.
 
-    python flows/presets/scripts/docstrings.py flows/presets/data/docstrings.jsonl
+python flows/presets/scripts/docstrings.py flows/presets/data/docstrings.jsonl
 """
 
 from __future__ import annotations
