@@ -19,8 +19,6 @@ from tests.conftest import Digits
 ROWS = "\n".join(
     f"p{n},{n}.5,{['Rome', ''][n % 2]},2024-01-0{n % 9 + 1},word{n} and more,{'ab'[n % 2]}" for n in range(60)
 )
-    f"p{n},{n}.5,{['Rome', ''][n % 2]},2024-01-0{n % 9 + 1},word{n} and more,{'ab'[n % 2]}" for n in range(60)
-)
 TYPES = {"id": "category", "age": "number", "city": "category", "when": "time", "note": "text", "kind": "category"}
 
 
