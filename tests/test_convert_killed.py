@@ -23,12 +23,19 @@ from pathlib import Path
 from tasks.config import CsvSource, RecordsConfig
 from tasks.data import records
 from tasks.data.sources import table_files
-from tests.conftest import workbench
+from tasks.processes.workbench import Silence, Workbench
+from tasks.store.staging import Staging
 
 records.ALONE_BYTES, table_files.PIECE_BYTES = 0, 2000
 columns = {"id": "category", "age": "number", "kind": "category"}
 source = CsvSource.model_validate({"path": sys.argv[1], "columns": columns, "key": "id", "label": "kind"})
-outcome = records.build(workbench(Path(sys.argv[2])), source, RecordsConfig())
+root = Path(sys.argv[2])
+root.mkdir(exist_ok=True)
+lock = root.with_name(f"{root.name}.lock")
+lock.write_text('{"token": 1}')
+nothing = lambda *values, **named: None
+bench = Workbench(Staging(root, lock, 1), Silence(), nothing, nothing, lambda: 0, threads=2)
+outcome = records.build(bench, source, RecordsConfig())
 print(outcome.counts)
 """
 
@@ -76,7 +83,7 @@ def test_results_come_in_order_and_an_error_in_its_turn() -> None:
     ]
     shared = list(in_processes(lambda number: (number * 2, os.getpid()), list(range(20)), 2))
     assert [doubled for doubled, _ in shared] == list(range(0, 40, 2))
-    assert own not in {process for _, process in shared}
+    assert os.getpid() not in {process for _, process in shared}
 
     def work(number: int) -> int:
         if number == 3:
