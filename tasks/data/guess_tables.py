@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Callable
@@ -24,8 +25,8 @@ HEAD = 1 << 20
 SAMPLED = 10_000
 """Rows of a sample, about, from the beginning, the middle and the end."""
 DELIMITERS = ",;\t|"
-ENCODINGS = ("utf-8", "utf-16", "cp1252")
-"""Encodings that are tried; the last one reads any bytes but five."""
+ENCODINGS = ("utf-8", "cp1252")
+"""Encodings that are tried where no byte order mark says UTF-16; the last one reads any bytes but five."""
 DATABASES = {".db", ".sqlite", ".sqlite3"}
 COMPRESSED = ("", ".gz", ".zst", ".bz2")
 ENDINGS = {"csv": (".csv", ".tsv"), "jsonl": (".jsonl", ".ndjson"), "parquet": (".parquet",)}
@@ -156,16 +157,16 @@ def _estimate(columns: dict[str, pa.Array], rows: int, size: int) -> int:
 def _csv(path: Path, said: list[str]) -> tuple[list[str], dict[str, Any]]:
     """Return the columns of a CSV file, and its dialect where it is not the default."""
     head = _head(path)
-    for encoding in ENCODINGS:
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if marked else ENCODINGS:
         try:
-            text = head.decode(encoding if encoding != "utf-8" else "utf-8-sig")
+            # Incremental, as the sample may end within a character.
+            text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
             break
-        except UnicodeDecodeError as error:
-            if error.start > len(head) - 4 and encoding == "utf-8":  # the sample ends within a character
-                text = head[: error.start].decode("utf-8-sig")
-                break
+        except UnicodeDecodeError:
+            continue
     else:
-        raise Refused("PATH", f"{path}: no text", f"read are {', '.join(ENCODINGS)}", "convert it to UTF-8")
+        raise Refused("PATH", f"{path}: no text", "read are UTF-8, UTF-16 and cp1252", "convert it to UTF-8")
     lines = text.splitlines(keepends=True)
     try:
         dialect = csv.Sniffer().sniff("".join(lines[:200]), DELIMITERS)

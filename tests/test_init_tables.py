@@ -1,0 +1,180 @@
+"""`millrace init` on files of rows and databases: types, roles, and the preset that follows from them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from flows.commands.init import preset_of
+from tasks.config import Config
+from tasks.config.load import load
+from tasks.data import records
+from tasks.data.guess import Choices, Guess, guess_source
+from tasks.errors import Refused
+from tasks.processes.workbench import Workbench
+
+COUNT = 300
+WORDS = ["rain falls gently upon every mountain", "quiet rivers carry leaves to the sea", "no one was there to see it"]
+
+
+def rows(count: int = COUNT) -> list[dict[str, Any]]:
+    """Rows with a column of each kind; the label can be told from `height`."""
+    random = np.random.default_rng(0)
+    return [
+        {
+            "id": number + 1,
+            "height": round(float(random.normal(number % 3)), 3) if number % 5 else None,
+            "city": ["Rome", "Oslo", "Lima"][number % 3],
+            "when": f"2024-{number % 12 + 1:02d}-03T10:00:00",
+            "note": f"{WORDS[number % 3]} {number}",
+            "name": f"Ann{number}",
+            "same": "x",
+            "species": ["cat", "dog", "owl"][number % 3],
+        }
+        for number in range(count)
+    ]
+
+
+def write_csv(path: Path, table: list[dict[str, Any]], delimiter: str = ",", encoding: str = "utf-8") -> Path:
+    lines = [delimiter.join(table[0])]
+    lines += [delimiter.join("" if value is None else str(value) for value in row.values()) for row in table]
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+def config_of(guess: Guess, folder: Path) -> Config:
+    preset = folder / f"{guess.name}.yaml"
+    preset.write_text(preset_of(guess, preset))
+    return load(preset)
+
+
+EXPECTED = {
+    "id": "number",
+    "height": "number",
+    "city": "category",
+    "when": "time",
+    "note": "text",
+    "name": "ignore",
+    "same": "ignore",
+    "species": "category",
+}
+
+
+def check(guess: Guess) -> None:
+    assert guess.columns is not None
+    assert guess.columns.types == EXPECTED
+    assert (guess.columns.key, guess.columns.label) == ("id", "species")
+    assert guess.counts == {"cat": 100, "dog": 100, "owl": 100}
+    said = "\n".join(guess.said)
+    for words in ("name: ignored, as nearly every row", "same: ignored, as all its values are equal", "id: the key"):
+        assert words in said, said
+
+
+def test_types_and_roles_of_every_form(tmp_path: Path, bench: Workbench) -> None:
+    table = rows()
+    (tmp_path / "people.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "people.parquet")
+    with sqlite3.connect(tmp_path / "people.db") as database:
+        names = ", ".join("id INTEGER PRIMARY KEY" if name == "id" else f'"{name}"' for name in table[0])
+        database.execute(f"CREATE TABLE people ({names})")
+        marks = ", ".join("?" * len(table[0]))
+        database.executemany(f"INSERT INTO people VALUES ({marks})", [tuple(row.values()) for row in table])
+    write_csv(tmp_path / "people.csv", table)
+    for path in ("people.csv", "people.jsonl", "people.parquet", "people.db"):
+        guess = guess_source(tmp_path / path)
+        check(guess)
+        config = config_of(guess, tmp_path)
+        assert config.source.kind == {".db": "sql"}.get(Path(path).suffix, Path(path).suffix[1:])
+        assert (config.model.kind, config.model.task, config.snapshot.kind) == ("mlp", "classification", "table")
+    read = config_of(guess_source(tmp_path / "people.csv"), tmp_path)
+    counts = records.build(bench, read.source, read.records).counts
+    assert counts["examples"] == COUNT and counts["quarantined"] == 0
+
+
+def test_a_dialect_is_frozen_in_the_preset(tmp_path: Path, bench: Workbench) -> None:
+    table = [{**row, "city": "Zürich" if row["city"] == "Rome" else row["city"]} for row in rows()]
+    guess = guess_source(write_csv(tmp_path / "swiss.csv", table, ";", "cp1252"))
+    assert (guess.source["delimiter"], guess.source["encoding"]) == (";", "cp1252")
+    outcome = records.build(bench, config_of(guess, tmp_path).source, config_of(guess, tmp_path).records)
+    top = dict(outcome.statistics["splits"]["train"]["city"]["top"])
+    assert "Zürich" in top
+
+
+def test_a_number_of_many_values_is_a_regression_and_the_user_decides(tmp_path: Path) -> None:
+    table = [{"a": number % 7, "b": number * 0.5, "price": number * 1.25 + 3} for number in range(120)]
+    path = write_csv(tmp_path / "flats.csv", table)
+    guess = guess_source(path)
+    assert guess.columns is not None and guess.columns.targets == ("price",)
+    assert config_of(guess, tmp_path).model.task == "regression"
+    chosen = guess_source(path, Choices(label="a"))
+    assert chosen.columns is not None and (chosen.columns.label, chosen.task) == ("a", "classification")
+    assert chosen.classes == [str(number) for number in range(7)]
+    with pytest.raises(Refused, match="must be one of a, b, price"):
+        guess_source(path, Choices(label="c"))
+
+
+def test_imbalance_missing_values_and_few_rows_are_said_and_met(tmp_path: Path) -> None:
+    table = [
+        {"a": None if number % 2 else number, "b": number, "label": "rare" if number % 10 == 0 else "common"}
+        for number in range(400)
+    ]
+    guess = guess_source(write_csv(tmp_path / "rare.csv", table))
+    said = "\n".join(guess.said)
+    for words in ("a: 50% are missing", "imbalanced classes (1 to 9)", "few rows"):
+        assert words in said, said
+    assert config_of(guess, tmp_path).train.class_weights == "balanced"
+
+
+def test_paths_of_images_are_images(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    table = []
+    for number in range(40):
+        Image.new("L", (4, 4), number * 5).save(tmp_path / f"photos/{number}.png")
+        table.append({"photo": f"photos/{number}.png", "size": number, "label": "ab"[number % 2]})
+    guess = guess_source(write_csv(tmp_path / "photos.csv", table))
+    assert guess.columns is not None and guess.columns.types["photo"] == "image"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a,b\n", "no rows; a table has rows"),
+        ("a,a,label\n1,2,x\n", "more than once"),
+        ("note\nhello there my dear friend\n", "one column is predicted from the others"),
+    ],
+)
+def test_what_is_no_table_to_learn_from_is_refused(content: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text(content)
+    with pytest.raises(Refused, match=says):
+        guess_source(tmp_path / "odd.csv")
+
+
+def test_a_database_of_several_tables_needs_a_choice(tmp_path: Path, monkeypatch: Any) -> None:
+    with sqlite3.connect(tmp_path / "two.db") as database:
+        for name in ("one", "two"):
+            database.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, x REAL, label TEXT)")
+            database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", [(n, n / 2, "ab"[n % 2]) for n in range(50)])
+    with pytest.raises(Refused, match="tables one, two; .*add --table one"):
+        guess_source(tmp_path / "two.db")
+    assert guess_source(f"sqlite:///{tmp_path}/two.db", Choices(table="two")).rows == 50
+
+
+def test_a_large_table_is_sampled_at_its_beginning_middle_and_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benches: Callable
+) -> None:
+    table = [{"x": number, "label": "abc"[number // 1000]} for number in range(3000)]
+    path = write_csv(tmp_path / "sorted.csv", table)
+    monkeypatch.setattr("tasks.data.sources.table_files.PIECE_BYTES", 4000)
+    monkeypatch.setattr("tasks.data.guess_tables.SAMPLED", 300)
+    guess = guess_source(path)
+    assert set(guess.counts) == {"a", "b", "c"}
+    assert 1500 < guess.rows < 6000
