@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import Config, identity
-from tasks.config.reference import _sections
+from tasks.config.reference import _entries, _sections
 from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
@@ -27,6 +27,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
     "train.optimizer[sgd]": {"momentum": 0.5},
     "train.schedule": {"kind": "linear"},
+    "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
+    "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
 }
 """What a section needs to be whole, or to have a field of it matter."""
 
@@ -44,6 +46,7 @@ LISTED = {
     "source[tfds].module": "imported before a download",
     "source[tfds].download": "prepares what is then in the digest by its content",
     "records.max_age": "refuses old data before any work (test_convert_refuses_old_data)",
+    "snapshot[table].transforms.NAME[function].folder": "the files are in the digest (test_snapshot_table)",
     "train.accumulate": "layout (test_train_options)",
     "train.strategy[mirrored].devices": "layout (test_train_options)",
     **{f"train.strategy[multi_worker].{name}": "layout (test_train_workers)" for name in ("workers", "devices")},
@@ -84,6 +87,7 @@ LISTED = {
 }
 
 CANDIDATES: list[Any] = [
+    *("own.code:g", 8000, {"odd": {"kind": "log"}}),
     *(True, False, 1, 2, 3, 5, 7, 64, 257, 2_000_000, 0.1, 0.25, 0.5, 2.5, None),
     *("other", "adam", "sgd", "skip", "linear", "env:SECRET", "3d", "smtp", "balanced", "**/*.md"),
     *([], ["other"], [2, 3], ["loss"], ["r2"], ["failed"], ["a@b.c"]),
@@ -136,7 +140,7 @@ class Leaf:
 
     def changed(self) -> Iterator[dict[str, Any]]:
         """The sections with each other value that the setting takes, by itself or beside what must change with it."""
-        values = self.owner.model_dump()
+        values = self.owner.model_dump(exclude_unset=True)
         for candidate in [*_literals(self.field.annotation), *OF_FIELD.get(self.name, []), *CANDIDATES]:
             try:
                 other = type(self.owner).model_validate({**values, self.name: candidate, **WITH_IT.get(self.name, {})})
@@ -166,6 +170,12 @@ def leaves(section: type[BaseModel], path: str, whole: Callable[[BaseModel], dic
                 each,
                 f"{key}[{kind.default}]" if several and kind else key,
                 lambda value, name=name: whole(made.model_copy(update={name: value})),  # type: ignore[misc]
+            )
+        for each in _entries(field.annotation):
+            yield from leaves(
+                each,
+                f"{key}.NAME[{each.model_fields['kind'].default}]",
+                lambda value, name=name: whole(made.model_copy(update={name: {"column": value}})),  # type: ignore[misc]
             )
         only = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
         if not inner and not only:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -22,12 +23,16 @@ def show(
     what: Annotated[
         str, typer.Argument(metavar="ARTIFACT|RUN|MODEL", help="kind/digest, a digest prefix, a run id, or NAME@ALIAS.")
     ],
+    rows: Annotated[int | None, typer.Option(min=1, help="Show so many examples of records or a snapshot.")] = None,
+    split: Annotated[str, typer.Option(help="The split that --rows shows.")] = "train",
     as_json: AsJson = False,
 ) -> None:
-    """Show an artifact with its lineage, from source to releases; a run with its ledger; or a registered version."""
+    """Show an artifact with its lineage, from source to releases, or its examples; a run with its ledger; or a
+    registered version."""
     with replying("show", as_json) as reply:
         home = find_home().readable()
-        for line in _shown(reply, home, what):
+        lines = _shown(reply, home, what) if rows is None else _examples(reply, home, what, split, rows)
+        for line in lines:
             if not as_json:
                 typer.echo(line)
 
@@ -57,6 +62,15 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
     releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
     reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
     yield from _artifact_lines(artifact, up, down, releases)
+
+
+def _examples(reply: Reply, home: Home, what: str, split: str, rows: int) -> Iterator[str]:
+    from tasks.display.examples import examples
+
+    artifact = Store(home.store).resolve(what)
+    lines = list(examples(artifact, split, rows, colours=sys.stdout.isatty()))
+    reply.add(artifact=str(artifact), split=split, rows=lines)
+    yield from lines
 
 
 def _version(home: Home, reference: str) -> dict[str, Any]:

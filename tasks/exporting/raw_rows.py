@@ -38,7 +38,9 @@ def rows_of(path: Path, columns: Mapping[str, str]) -> Iterator[list[Row]]:
     read = {".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}.get(path.suffix.lower(), _separated)
     rows = read(path)
     while batch := list(itertools.islice(rows, BATCH)):
-        yield batch
+        # A field that some objects lack is missing in these; one that all lack is an error of the reader's.
+        present = dict.fromkeys(name for row in batch for name in row if name in columns)
+        yield [{**present, **row} for row in batch]
 
 
 def _alone(path: Path, columns: Mapping[str, str]) -> Row:

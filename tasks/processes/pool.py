@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from tasks.errors import Failed
+from tasks.errors import Lost
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +28,7 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
     are finished before.
 
     Raises:
-        Failed: a process was killed.
+        Lost: a process was killed.
     """
     if min(processes, len(items)) <= 1:
         yield from map(work, items)
@@ -41,9 +41,7 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
             yield future.result()
     except BrokenProcessPool:
         rule = "all of them must live until their work is done"
-        raise Failed(
-            "process", "one of the processes was killed", rule, "see the memory of the machine; rerun"
-        ) from None
+        raise Lost("process", "one of the processes was killed", rule, "see the memory of the machine; rerun") from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         _work = None

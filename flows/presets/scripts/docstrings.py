@@ -1,6 +1,6 @@
 """Write the table of the preset `docstrings`: the docstrings of Python's standard library, and the package of each.
 
-    python flows/presets/scripts/docstrings.py flows/presets/data/docstrings.jsonl
+python flows/presets/scripts/docstrings.py flows/presets/data/docstrings.jsonl
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def rows(package: Path) -> Iterator[dict[str, str]]:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if text := ast.get_docstring(node):
                 key = f"{module}:{node.lineno}"
                 yield {"key": key, "text": f"{node.name}: {text}", "module": module, "package": package.name}
 

@@ -1,6 +1,6 @@
 """Write the folders of the preset `patches`: squares of the two photographs that scikit-learn ships, a class for each.
 
-    python flows/presets/scripts/photo_patches.py flows/presets/data/patches
+python flows/presets/scripts/photo_patches.py flows/presets/data/patches
 """
 
 from __future__ import annotations
