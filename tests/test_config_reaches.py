@@ -22,6 +22,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
     **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in ("csv", "jsonl", "parquet")},
     "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
+    "source[python]": {"function": "rows:read", "columns": TYPES},
     "source[text_files]": {"path": "texts"},
     "source[image_folder]": {"path": "images"},
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
@@ -41,6 +42,7 @@ LISTED = {
         for kind in ("csv", "jsonl", "parquet")
     },
     "source[sql].url": "the content of the rows is in the digest",
+    "source[python].folder": "the modules are in the digest, by path and content",
     "records.schema_file": "the content is in the digest (test_convert_columns)",
     "source[tfds].data_dir": "the content is in the digest, by key and content",
     "source[tfds].module": "imported before a download",
@@ -114,6 +116,8 @@ OF_FIELD: dict[str, list[Any]] = {
     "split_times": [{"validation": "2024-01-01", "test": "2024-02-01"}],
     "transforms": [{"a": {"kind": "keep"}}],
     "query": ["SELECT * FROM people"],
+    "function": ["other:read"],
+    "arguments": [{"a": 1}],
 }
 """Further candidates by the name of a setting."""
 

@@ -19,6 +19,7 @@ AnySource = (
     | JsonlSource
     | ParquetSource
     | SqlSource
+    | PythonSource
 )
 SourceConfig = Annotated[AnySource, BY_KIND]
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode
 from tasks.config.sources.columns import ColumnsSource, Text
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
@@ -118,7 +118,8 @@ class SqlSource(ColumnsSource):
 
 
 class PythonSource(ColumnsSource):
-    """A function of the user's that yields a dict for each example."""
+    """A function of the user's that yields a dict for each example, always the same ones: its modules enter digests,
+    and files that it reads do not. A missing value is None."""
 
     noun: ClassVar[str | None] = "examples"
     listed: ClassVar[str] = "modules"
@@ -129,8 +130,9 @@ class PythonSource(ColumnsSource):
     name: Name = "examples"
     """Names the records' files."""
 
-    function: Text
-    """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts."""
+    function: OwnCode
+    """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts, whose
+    values are text, numbers, bytes, times and arrays of numbers."""
 
     folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
     """The folder from which the module is imported, relative to the preset."""

@@ -26,6 +26,7 @@ KINDS = {
     "jsonl": "tasks.data.sources.jsonl",
     "parquet": "tasks.data.sources.parquet",
     "sql": "tasks.data.sources.sql",
+    "python": "tasks.data.sources.python",
 }
 """The module of each `source.kind`, imported on use."""
 
