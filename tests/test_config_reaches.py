@@ -20,7 +20,7 @@ from tests.homes import ROOT
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
 NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
-    **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in ("csv", "jsonl", "parquet")},
+    **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in ("csv", "jsonl", "parquet", "tfrecord")},
     "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
     "source[python]": {"function": "rows:read", "columns": TYPES},
     "source[text_files]": {"path": "texts"},
@@ -39,7 +39,7 @@ LISTED = {
     "source[image_folder].path": "the content is in the digest, by key and content",
     **{
         f"source[{kind}].path": "the content is in the digest, by key and content"
-        for kind in ("csv", "jsonl", "parquet")
+        for kind in ("csv", "jsonl", "parquet", "tfrecord")
     },
     "source[sql].url": "the content of the rows is in the digest",
     "source[python].folder": "the modules are in the digest, by path and content",

@@ -27,6 +27,7 @@ from tasks.config.sources import (
     SqlSource,
     TextFilesSource,
     TfdsSource,
+    TfrecordSource,
 )
 from tasks.config.train import TrainConfig
 
@@ -136,6 +137,7 @@ __all__ = [
     "TableSnapshot",
     "TextFilesSource",
     "TfdsSource",
+    "TfrecordSource",
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",

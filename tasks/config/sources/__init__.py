@@ -8,7 +8,7 @@ from tasks.config.base import BY_KIND
 from tasks.config.sources.catalogues import SklearnSource, TfdsSource
 from tasks.config.sources.columns import ColumnsSource
 from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
-from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource
+from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource, TfrecordSource
 
 AnySource = (
     SklearnSource
@@ -18,6 +18,7 @@ AnySource = (
     | CsvSource
     | JsonlSource
     | ParquetSource
+    | TfrecordSource
     | SqlSource
     | PythonSource
 )
@@ -36,4 +37,5 @@ __all__ = [
     "SqlSource",
     "TextFilesSource",
     "TfdsSource",
+    "TfrecordSource",
 ]

@@ -89,6 +89,20 @@ class ParquetSource(TableFiles):
     """Which files of a folder."""
 
 
+class TfrecordSource(TableFiles):
+    """TFRecord files of `tf.train.Example`, also compressed (.gz, .zst, .bz2; GZIP also where no name says so). A
+    column is a feature: one value, or an array of a shape."""
+
+    kind: Literal["tfrecord"] = "tfrecord"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    glob: Text = "**/*.tfrecord*"
+    """Which files of a folder, `x.tfrecord-00000-of-00010` too."""
+
+
 class SqlSource(ColumnsSource):
     """The rows of a database query, read in a transaction that changes nothing, in the order of the key."""
 

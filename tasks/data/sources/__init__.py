@@ -25,6 +25,7 @@ KINDS = {
     "csv": "tasks.data.sources.csv",
     "jsonl": "tasks.data.sources.jsonl",
     "parquet": "tasks.data.sources.parquet",
+    "tfrecord": "tasks.data.sources.tfrecord",
     "sql": "tasks.data.sources.sql",
     "python": "tasks.data.sources.python",
 }

@@ -99,9 +99,9 @@ def check_ratio(name: str, compressed: int, size: int) -> None:
 
 
 @contextmanager
-def open_stream(root: Path, path: str) -> Iterator[Stream]:
-    """Open a file below `root` from its beginning, decompressed."""
-    compression = compression_of(path)
+def open_stream(root: Path, path: str, compression: str | None = None) -> Iterator[Stream]:
+    """Open a file below `root` from its beginning, decompressed; without a compression as its name says."""
+    compression = compression or compression_of(path)
     with reading(path), open(root / path, "rb") as file:
         if compression is None:
             yield file
