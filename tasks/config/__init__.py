@@ -28,6 +28,7 @@ from tasks.config.sources import (
     TextFilesSource,
     TfdsSource,
     TfrecordSource,
+    WebdatasetSource,
 )
 from tasks.config.train import TrainConfig
 
@@ -141,5 +142,6 @@ __all__ = [
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",
+    "WebdatasetSource",
     "identity",
 ]

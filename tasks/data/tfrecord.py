@@ -25,7 +25,6 @@ UNPACKED = {2: 5, 3: VARINT}
 """Wire types of single values of floats and integers, in lists that are not packed."""
 LONGEST = 10
 """Bytes of an integer at most."""
-CHUNK = 1 << 20
 
 Offsets = NDArray[np.uint64]
 Parsed = dict[str, list[bytes] | NDArray[np.int64] | NDArray[np.float32]]
@@ -94,7 +93,11 @@ def damaged(path: Path | str, offset: int, saw: str) -> Failed:
 
 
 def frames(read: Callable[[int], bytes], path: str, begin: int = 0) -> Iterator[bytes]:
-    """Yield the payloads of a stream, each checked against both of its checksums, which begins at a byte of a file.
+    """Yield the payloads of a stream, each checked against both of its checksums.
+
+    Args:
+        read: returns so many bytes, or all that there are.
+        begin: where in the file it begins.
 
     Raises:
         Failed: it is damaged.
@@ -103,22 +106,11 @@ def frames(read: Callable[[int], bytes], path: str, begin: int = 0) -> Iterator[
         if len(head) < HEADER or masked(google_crc32c.value(head[:8])) != head[8:]:
             raise damaged(path, begin, "a header that is cut or has another CRC-32C")
         size = int(struct.unpack("<Q", head[:8])[0])
-        payload, footer = _whole(read, size), read(FOOTER)
+        payload, footer = read(size), read(FOOTER)
         if len(payload) < size or masked(google_crc32c.value(payload)) != footer:
             raise damaged(path, begin, "a payload that is cut or has another CRC-32C")
         yield payload
         begin += HEADER + size + FOOTER
-
-
-def _whole(read: Callable[[int], bytes], size: int) -> bytes:
-    """Return so many bytes, or all that there are; memory is taken as they come, whatever a header says."""
-    if size <= CHUNK:
-        return read(size)
-    chunks = []
-    while size and (chunk := read(min(size, CHUNK))):
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
 
 
 def decode(payload: bytes) -> Parsed:

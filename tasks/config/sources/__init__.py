@@ -8,7 +8,15 @@ from tasks.config.base import BY_KIND
 from tasks.config.sources.catalogues import SklearnSource, TfdsSource
 from tasks.config.sources.columns import ColumnsSource
 from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
-from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource, TfrecordSource
+from tasks.config.sources.tables import (
+    CsvSource,
+    JsonlSource,
+    ParquetSource,
+    PythonSource,
+    SqlSource,
+    TfrecordSource,
+    WebdatasetSource,
+)
 
 AnySource = (
     SklearnSource
@@ -19,6 +27,7 @@ AnySource = (
     | JsonlSource
     | ParquetSource
     | TfrecordSource
+    | WebdatasetSource
     | SqlSource
     | PythonSource
 )
@@ -38,4 +47,5 @@ __all__ = [
     "TextFilesSource",
     "TfdsSource",
     "TfrecordSource",
+    "WebdatasetSource",
 ]

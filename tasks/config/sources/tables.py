@@ -103,6 +103,22 @@ class TfrecordSource(TableFiles):
     """Which files of a folder, `x.tfrecord-00000-of-00010` too."""
 
 
+class WebdatasetSource(TableFiles):
+    """Tar files, also compressed (.gz, .zst, .bz2), whose files `a/b.jpg`, `a/b.cls` and `a/b.json` are an example. A
+    column is an ending, `jpg`, or a field of JSON, `json.size`. They are read without being extracted."""
+
+    noun: ClassVar[str | None] = "examples"
+
+    kind: Literal["webdataset"] = "webdataset"
+    """How the source is read."""
+
+    name: Name = "examples"
+    """Names the records' files."""
+
+    glob: Text = "**/*.t*"
+    """Which files of a folder, of those with the ending of a tar file (.tar, .tar.gz, .tgz, .tar.zst, .tar.bz2)."""
+
+
 class SqlSource(ColumnsSource):
     """The rows of a database query, read in a transaction that changes nothing, in the order of the key."""
 

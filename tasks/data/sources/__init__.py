@@ -26,6 +26,7 @@ KINDS = {
     "jsonl": "tasks.data.sources.jsonl",
     "parquet": "tasks.data.sources.parquet",
     "tfrecord": "tasks.data.sources.tfrecord",
+    "webdataset": "tasks.data.sources.webdataset",
     "sql": "tasks.data.sources.sql",
     "python": "tasks.data.sources.python",
 }

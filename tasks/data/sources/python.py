@@ -18,7 +18,7 @@ from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.columns import features_of, read_columns
 from tasks.data.sources.payloads import columns_of_files
 from tasks.data.sources.rows import Numbered
-from tasks.data.sources.values import NOT_NUMBERS, column_of
+from tasks.data.sources.values import NOT_NUMBERS, columns_of
 from tasks.data.user_code import files_of, importable, raised_at
 from tasks.errors import Failed
 
@@ -41,7 +41,7 @@ class Python(Source):
 
     def __init__(self, config: PythonSource) -> None:
         self._config = config
-        self._columns = read_columns(config)
+        self._types = {name: config.columns[name] for name in read_columns(config)}
         self._files = columns_of_files(config)
         self._folder = Path(config.folder).expanduser().resolve()
         self._listed = self._hashes()
@@ -97,31 +97,18 @@ class Python(Source):
 
     def _rows(self, batch: list[Any], first: int) -> Rows:
         """Return dicts as columns; the first is number `first`."""
-        bad: dict[int, str] = {}
-        values: dict[str, list[Any]] = {name: [] for name in self._columns}
-        for row, example in enumerate(batch):
-            fitting = dict.fromkeys(self._columns)
-            try:
-                fitting |= self._fitting(example)
-            except ValueError as reason:
-                bad[row] = str(reason)
-            for name in self._columns:
-                values[name].append(fitting[name])
-        columns = {}
-        for name in self._columns:
-            columns[name], misfits = column_of(values[name], self._config.columns[name])
-            bad = {**{row: f"{name}: {reason}" for row, reason in misfits.items()}, **bad}
+        columns, bad = columns_of(batch, self._types, self._fitting)
         return Numbered(self._config.function, first, len(batch)).rows(columns, bad)
 
     def _fitting(self, example: Any) -> dict[str, Any]:
         """Return the values that are read; raises `ValueError` for what is no example."""
         if not isinstance(example, dict):
             raise ValueError(f"a {type(example).__name__}, and not a dict")
-        if missing := [name for name in self._columns if name not in example]:
+        if missing := [name for name in self._types if name not in example]:
             raise ValueError(f"without {missing[0]!r}; a missing value is None")
         if unknown := [name for name in example if name not in self._config.columns]:
             raise ValueError(f"a key {unknown[0]!r} that source.columns does not name")
-        return {name: self._value(name, example[name]) for name in self._columns}
+        return {name: self._value(name, example[name]) for name in self._types}
 
     def _value(self, name: str, value: Any) -> Any:
         """Return a value as one of Python's; raises `ValueError` for one that the column cannot hold."""

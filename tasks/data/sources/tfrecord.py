@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from tasks.data.sources import Rows
 from tasks.data.sources.columns import check_columns
 from tasks.data.sources.payloads import Payloads, columns_of_files
 from tasks.data.sources.rows import Numbered
-from tasks.data.sources.streams import Stream, compression_of, open_stream, reading
+from tasks.data.sources.streams import Stream, compression_of, open_stream, reading, whole
 from tasks.data.sources.table_files import Part, Tables
-from tasks.data.sources.values import column_of
+from tasks.data.sources.values import columns_of
 from tasks.data.tfrecord import HEADER, RecordFile, decode, frames, masked
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
@@ -57,7 +58,7 @@ class Tfrecord(Tables):
     def check_first(self, path: str) -> None:
         """Raise `Refused` where the first example of a file has a feature that the config does not name."""
         with self._opened(path) as stream:
-            for payload in frames(stream.read, path):
+            for payload in frames(partial(whole, stream), path):
                 with_all = {**self.config.columns, **dict.fromkeys(_names(payload))}
                 check_columns(self.config, with_all, f"{path} row 1")
                 return
@@ -94,29 +95,17 @@ class Tfrecord(Tables):
         """Yield the payloads of a file, or of a range of its bytes."""
         if end is None:
             with self._opened(path) as stream:
-                yield from frames(stream.read, path)
+                yield from frames(partial(whole, stream), path)
             return
         with reading(path), (self.root / path).open("rb") as file:
             file.seek(begin)
-            read = frames(file.read, path, begin)
+            read = frames(partial(whole, file), path, begin)
             while file.tell() < end:
                 yield next(read)
 
     def _rows(self, path: str, first: int, payloads: list[bytes], names: list[str]) -> Rows:
-        bad: dict[int, str] = {}
-        values: dict[str, list[Any]] = {name: [] for name in names}
-        for row, payload in enumerate(payloads):
-            fitting = dict.fromkeys(names)
-            try:
-                fitting |= self._fitting(payload, names)
-            except ValueError as reason:
-                bad[row] = str(reason)
-            for name in names:
-                values[name].append(fitting[name])
-        columns = {}
-        for name in names:
-            columns[name], misfits = column_of(values[name], self.config.columns[name])
-            bad = {**{row: f"{name}: {reason}" for row, reason in misfits.items()}, **bad}
+        types = {name: self.config.columns[name] for name in names}
+        columns, bad = columns_of(payloads, types, lambda item: self._fitting(item, names))
         return Numbered(path, first, len(payloads)).rows(columns, bad)
 
     def _fitting(self, payload: bytes, names: list[str]) -> dict[str, Any]:
