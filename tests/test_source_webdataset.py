@@ -205,7 +205,7 @@ def test_a_cut_compression_and_a_bomb_end_the_run(tmp_path: Path) -> None:
     info.size = 2**50
     path = tmp_path / "y.tar"
     path.write_bytes(info.tobuf())
-    with pytest.raises(Failed, match="y.tar at byte 512: the file ends"):
+    with pytest.raises(Failed, match="y.tar at byte 1536: the file ends"):
         everything(source(path))
 
 

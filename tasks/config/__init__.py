@@ -17,6 +17,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.sources import (
+    AudioFolderSource,
     CsvSource,
     ImageFolderSource,
     JsonlSource,
@@ -112,6 +113,7 @@ class Config(Section):
 
 
 __all__ = [
+    "AudioFolderSource",
     "CompressConfig",
     "Config",
     "ConvnetModel",

@@ -7,7 +7,7 @@ from typing import Annotated
 from tasks.config.base import BY_KIND
 from tasks.config.sources.catalogues import SklearnSource, TfdsSource
 from tasks.config.sources.columns import ColumnsSource
-from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
+from tasks.config.sources.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
 from tasks.config.sources.tables import (
     CsvSource,
     JsonlSource,
@@ -22,6 +22,7 @@ AnySource = (
     SklearnSource
     | TextFilesSource
     | ImageFolderSource
+    | AudioFolderSource
     | TfdsSource
     | CsvSource
     | JsonlSource
@@ -35,6 +36,7 @@ SourceConfig = Annotated[AnySource, BY_KIND]
 
 __all__ = [
     "AnySource",
+    "AudioFolderSource",
     "ColumnsSource",
     "CsvSource",
     "ImageFolderSource",

@@ -21,6 +21,7 @@ KINDS = {
     "sklearn": "tasks.data.sources.sklearn",
     "text_files": "tasks.data.sources.text_files",
     "image_folder": "tasks.data.sources.image_folder",
+    "audio_folder": "tasks.data.sources.audio_folder",
     "tfds": "tasks.data.sources.tfds",
     "csv": "tasks.data.sources.csv",
     "jsonl": "tasks.data.sources.jsonl",
