@@ -17,13 +17,16 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
+TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
 NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
-    **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in ("csv", "jsonl", "parquet")},
+    **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in TABLES},
     "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
+    "source[python]": {"function": "rows:read", "columns": TYPES},
     "source[text_files]": {"path": "texts"},
     "source[image_folder]": {"path": "images"},
+    "source[audio_folder]": {"path": "sounds"},
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
     "train.optimizer[sgd]": {"momentum": 0.5},
     "train.schedule": {"kind": "linear"},
@@ -36,11 +39,10 @@ LISTED = {
     "name": "names the model in registry and pages",
     "source[text_files].path": "the content is in the digest, by key and content",
     "source[image_folder].path": "the content is in the digest, by key and content",
-    **{
-        f"source[{kind}].path": "the content is in the digest, by key and content"
-        for kind in ("csv", "jsonl", "parquet")
-    },
+    "source[audio_folder].path": "the content is in the digest, by key and content",
+    **{f"source[{kind}].path": "the content is in the digest, by key and content" for kind in TABLES},
     "source[sql].url": "the content of the rows is in the digest",
+    "source[python].folder": "the modules are in the digest, by path and content",
     "records.schema_file": "the content is in the digest (test_convert_columns)",
     "source[tfds].data_dir": "the content is in the digest, by key and content",
     "source[tfds].module": "imported before a download",
@@ -114,6 +116,8 @@ OF_FIELD: dict[str, list[Any]] = {
     "split_times": [{"validation": "2024-01-01", "test": "2024-02-01"}],
     "transforms": [{"a": {"kind": "keep"}}],
     "query": ["SELECT * FROM people"],
+    "function": ["other:read"],
+    "arguments": [{"a": 1}],
 }
 """Further candidates by the name of a setting."""
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from tasks.config import SqlSource
+from tasks.config import RecordsConfig, SqlSource
 from tasks.config.base import identity
+from tasks.data import records
 from tasks.data.sources import open_source, sql
 from tasks.errors import Failed, Refused
+from tasks.processes.workbench import Workbench
 from tests.rows import everything
 
 COLUMNS = {"id": "category", "name": "text", "age": "number"}
@@ -74,11 +76,11 @@ def test_the_fingerprint_is_the_content_that_is_read(database: str) -> None:
     config = source(database)
     opened = open_source(config)
     [(_, before)] = opened.fingerprint()
-    assert opened.fingerprint() == [("rows", before)] == open_source(config).fingerprint()
+    assert opened.fingerprint() == [("rows from id 1", before)] == open_source(config).fingerprint()
     execute(database, "UPDATE people SET age = 7 WHERE id = 3")
     with pytest.raises(Failed, match="other rows than a moment ago"):
         list(opened.read(opened.pieces()[0]))
-    assert open_source(config).fingerprint() != [("rows", before)]
+    assert open_source(config).fingerprint() != [("rows from id 1", before)]
     assert str(database) not in str(identity(config))
 
 
@@ -92,6 +94,34 @@ def test_batches_grow_to_so_many_bytes(database: str, monkeypatch: pytest.Monkey
     assert all(400 < size <= 520 for size in batches[1:-1])
 
 
+def test_pieces_are_ranges_of_keys(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a b", "é", "A'; DROP TABLE people", "%s", "zz", ":x", "9"]
+    values = ", ".join(f"('{name.replace(chr(39), 2 * chr(39))}', 'n', 1)" for name in names)
+    execute(database, "CREATE TABLE words (id TEXT, name, age)", f"INSERT INTO words VALUES {values}, (NULL, 'n', 1)")
+    monkeypatch.setattr(sql, "PIECE_BYTES", 40)
+    opened = open_source(source(database, "words"))
+    assert len(opened.pieces()) > 3
+    read = everything(opened, backwards=True)
+    assert (read.keys, read.bad_keys) == (sorted(names), ["without id 000000000"])
+
+
+def test_a_key_that_is_there_twice_orders_nothing(database: str) -> None:
+    execute(database, "CREATE TABLE twice (id, name, age)", "INSERT INTO twice VALUES (1, 'a', 1), (1, 'b', 2)")
+    with pytest.raises(Failed, match="source.key: id 1 more than once"):
+        everything(source(database, "twice"))
+
+
+def test_rows_become_records(database: str, bench: Workbench) -> None:
+    execute(database, *(f"INSERT INTO people VALUES ({number}, 'n{number}', {number})" for number in range(10, 60)))
+    outcome = records.build(bench, source(database), RecordsConfig())
+    assert outcome.counts["examples"] == 53
+    assert {name: feature["kind"] for name, feature in outcome.features.items()} == {
+        "age": "number",
+        "key": "key",
+        "name": "text",
+    }
+
+
 def test_values_of_any_type_and_bad_rows(database: str) -> None:
     execute(
         database,
@@ -101,7 +131,7 @@ def test_values_of_any_type_and_bad_rows(database: str) -> None:
     )
     read = everything(source(database, "odd"))
     assert read.rows == [("a", "1", "x"), ("b", "1.5", "2"), ("d", "ok", "5")]
-    assert read.bad == {"row with id None": "id: missing", "row with id c": "name: byte 0 (0xff) is not UTF-8"}
+    assert read.bad == {"row without id": "id: missing", "row with id c": "name: byte 0 (0xff) is not UTF-8"}
 
 
 def test_images_are_bytes(database: str) -> None:
@@ -116,7 +146,7 @@ def test_images_are_bytes(database: str) -> None:
 def test_columns_are_those_of_the_config(database: str) -> None:
     with pytest.raises(Refused, match=r"age of source.query is not named"):
         everything(source(database, columns={"id": "category", "name": "text"}))
-    with pytest.raises(Refused, match="id more than once"):
+    with pytest.raises(Refused, match="id:1 of source.query is not named"):
         everything(source(database, "SELECT id, id, name, age FROM people"))
     columns = {"id": "category", "name": "text", "age": "ignore"}
     assert everything(source(database, columns=columns)).rows[0] == (1, "ann")
@@ -154,9 +184,21 @@ def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert read.rows[0] == (1, "é1", 1.5, datetime.date(2024, 1, 2), b"\xff\0")
     assert read.rows == everything(source(f"file:{tmp_path}/url", "SELECT * FROM shop.people", columns)).rows
 
+    odd = "SELECT *, id AS \"%a:b\" FROM shop.people WHERE name LIKE '%1%' AND ':x' <> '%s' AND id::text < '200';"
+    assert everything(source("env:SOURCE_URL", odd, {**columns, "%a:b": "number"})).rows[0][-1] == 1
+    with pytest.raises(Refused, match="id more than once"):
+        everything(source("env:SOURCE_URL", "SELECT id, * FROM shop.people", columns))
+
+    monkeypatch.setattr(sql, "PIECE_BYTES", 2000)
+    for key in ("md5(id::text)::uuid", "DATE '2024-01-01' + id", "id + 0.5", "md5(id::text)"):
+        ranged = open_source(source("env:SOURCE_URL", f"SELECT {key} AS id, name, age FROM shop.people"))
+        assert len(ranged.pieces()) > 3 and len(everything(ranged).keys) == 500
+    monkeypatch.undo()
+    monkeypatch.setenv("SOURCE_URL", postgres)
+
     opened: Any = open_source(config)
     with pytest.raises(Failed, match="read-only transaction"), opened._connected() as connection:
-        connection.exec_driver_sql("DELETE FROM shop.people")
+        connection.execution_options(stream_results=False).exec_driver_sql("DELETE FROM shop.people")
     before, rows = opened.fingerprint(), opened.read(opened.pieces()[0])
     first = next(rows)
     with engine.begin() as connection:

@@ -17,6 +17,7 @@ from tasks.config.records import RecordsConfig
 from tasks.config.resources import ResourcesConfig
 from tasks.config.snapshot import SNAPSHOTS, ImageSnapshot, SnapshotConfig, TableSnapshot, TokensSnapshot
 from tasks.config.sources import (
+    AudioFolderSource,
     CsvSource,
     ImageFolderSource,
     JsonlSource,
@@ -27,6 +28,8 @@ from tasks.config.sources import (
     SqlSource,
     TextFilesSource,
     TfdsSource,
+    TfrecordSource,
+    WebdatasetSource,
 )
 from tasks.config.train import TrainConfig
 
@@ -110,6 +113,7 @@ class Config(Section):
 
 
 __all__ = [
+    "AudioFolderSource",
     "CompressConfig",
     "Config",
     "ConvnetModel",
@@ -136,8 +140,10 @@ __all__ = [
     "TableSnapshot",
     "TextFilesSource",
     "TfdsSource",
+    "TfrecordSource",
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",
+    "WebdatasetSource",
     "identity",
 ]

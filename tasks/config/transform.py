@@ -6,15 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, IsPath, Section
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 Length = Annotated[int, Field(ge=1, le=1_048_576)]
 Buckets = Annotated[int, Field(ge=2, le=10_000_000)]
 Part = Literal["year", "month", "day", "weekday", "hour"]
-
-OWN_CODE = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 
 
 def _no_flag(value: Any) -> Any:
@@ -299,7 +297,7 @@ class Function(Transform):
     kind: Literal["function"] = "function"
     """The transform."""
 
-    function: Annotated[str, StringConstraints(pattern=OWN_CODE)]
+    function: OwnCode
     """`package.module:function`, importable from the preset's folder. It may import installed packages, and the modules
     of that folder."""
 

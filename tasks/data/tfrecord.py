@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import google_crc32c
@@ -18,6 +18,13 @@ from numpy.typing import NDArray
 from tasks.errors import Failed
 
 HEADER, FOOTER = 12, 4
+
+VARINT, DELIMITED, FIXED = 0, 2, {1: 8, 5: 4}
+"""Wire types of protobuf; of fixed sizes the bytes."""
+UNPACKED = {2: 5, 3: VARINT}
+"""Wire types of single values of floats and integers, in lists that are not packed."""
+LONGEST = 10
+"""Bytes of an integer at most."""
 
 Offsets = NDArray[np.uint64]
 Parsed = dict[str, list[bytes] | NDArray[np.int64] | NDArray[np.float32]]
@@ -77,17 +84,49 @@ class RecordFile:
         return np.array(ends, dtype="<u8")
 
     def _damage(self, offset: int, saw: str) -> Failed:
-        return Failed(f"{self.path} at byte {offset}", saw, "a TFRecord must be whole", "make these records again")
+        return damaged(self.path, offset, saw)
+
+
+def damaged(path: Path | str, offset: int, saw: str) -> Failed:
+    """Return the error of a file that is cut or was changed."""
+    return Failed(f"{path} at byte {offset}", saw, "a TFRecord must be whole", "make these records again")
+
+
+def frames(read: Callable[[int], bytes], path: str, begin: int = 0) -> Iterator[bytes]:
+    """Yield the payloads of a stream, each checked against both of its checksums.
+
+    Args:
+        read: returns so many bytes, or all that there are.
+        begin: where in the file it begins.
+
+    Raises:
+        Failed: it is damaged.
+    """
+    while head := read(HEADER):
+        if len(head) < HEADER or masked(google_crc32c.value(head[:8])) != head[8:]:
+            raise damaged(path, begin, "a header that is cut or has another CRC-32C")
+        size = int(struct.unpack("<Q", head[:8])[0])
+        payload, footer = read(size), read(FOOTER)
+        if len(payload) < size or masked(google_crc32c.value(payload)) != footer:
+            raise damaged(path, begin, "a payload that is cut or has another CRC-32C")
+        yield payload
+        begin += HEADER + size + FOOTER
 
 
 def decode(payload: bytes) -> Parsed:
-    """Parse a serialised `tf.train.Example`: by feature a list of bytes, int64 [k] or float32 [k]."""
+    """Parse a serialised `tf.train.Example`: by feature a list of bytes, int64 [k] or float32 [k].
+
+    Raises:
+        ValueError: it is none.
+    """
     parsed: Parsed = {}
-    for _, features in _fields(payload, 0, len(payload)):
+    for number, features in _fields(payload, 0, len(payload)):
+        if number != 1:
+            raise ValueError("a SequenceExample, or another message")
         for _, entry in _fields(payload, *features):
             name, content = "", (0, 0)
-            for number, span in _fields(payload, *entry):
-                if number == 1:
+            for part, span in _fields(payload, *entry):
+                if part == 1:
                     name = payload[slice(*span)].decode()
                 else:
                     content = span
@@ -97,7 +136,7 @@ def decode(payload: bytes) -> Parsed:
 
 def _values(payload: bytes, feature: tuple[int, int]) -> list[bytes] | NDArray[np.int64] | NDArray[np.float32]:
     for kind, span in _fields(payload, *feature):
-        chunks = [payload[slice(*value)] for _, value in _fields(payload, *span)]
+        chunks = [payload[slice(*value)] for _, value in _fields(payload, *span, UNPACKED.get(kind))]
         if kind == 1:
             return chunks
         if kind == 2:
@@ -106,23 +145,39 @@ def _values(payload: bytes, feature: tuple[int, int]) -> list[bytes] | NDArray[n
     return []
 
 
-def _fields(payload: bytes, begin: int, end: int) -> Iterable[tuple[int, tuple[int, int]]]:
-    """Yield number and span of each length-delimited field of a message; a packed Example has no others."""
-    while begin < end:
-        tag = payload[begin]
-        if tag & 7 != 2:
-            raise ValueError(f"a field of wire type {tag & 7} in an Example; only packed lists are read here")
+def _fields(payload: bytes, begin: int, end: int, wire: int | None = None) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield number and span of each length-delimited field of a message, and of those of another wire type.
+
+    Raises:
+        ValueError: the message is cut.
+    """
+    try:
+        while begin < end:
+            tag, begin = (payload[begin], begin + 1) if payload[begin] < 128 else _varint(payload, begin)
+            kind = tag & 7
+            if kind == DELIMITED:
+                size, begin = (payload[begin], begin + 1) if payload[begin] < 128 else _varint(payload, begin)
+            elif kind == VARINT:
+                size = _varint(payload, begin)[1] - begin
+            else:
+                size = FIXED[kind]
+            if begin + size > end:
+                raise IndexError
+            if kind in (DELIMITED, wire):
+                yield tag >> 3, (begin, begin + size)
+            begin += size
+    except LookupError:
+        raise ValueError("a field that is cut, or of no wire type") from None
+
+
+def _varint(payload: bytes, begin: int) -> tuple[int, int]:
+    """Return a number and where it ends."""
+    number = shift = 0
+    while (octet := payload[begin]) > 127:
+        number |= (octet & 127) << shift
+        shift += 7
         begin += 1
-        size = shift = 0
-        while True:
-            octet = payload[begin]
-            begin += 1
-            size |= (octet & 127) << shift
-            shift += 7
-            if octet < 128:
-                break
-        yield tag >> 3, (begin, begin + size)
-        begin += size
+    return number | octet << shift, begin + 1
 
 
 def _unpack(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -131,6 +186,8 @@ def _unpack(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     ends = np.flatnonzero(octets < 128)
     begins = np.concatenate(([0], ends[:-1] + 1))
+    if len(ends) == 0 or ends[-1] != octets.size - 1 or (ends - begins).max() >= LONGEST:
+        raise ValueError("an integer that is cut")
     shifts = 7 * (np.arange(octets.size) - np.repeat(begins, ends - begins + 1))
     groups = (octets & 127).astype(np.uint64) << shifts.astype(np.uint64)
     return np.bitwise_or.reduceat(groups, begins).view(np.int64)

@@ -7,23 +7,36 @@ from typing import Annotated
 from tasks.config.base import BY_KIND
 from tasks.config.sources.catalogues import SklearnSource, TfdsSource
 from tasks.config.sources.columns import ColumnsSource
-from tasks.config.sources.folders import ImageFolderSource, TextFilesSource
-from tasks.config.sources.tables import CsvSource, JsonlSource, ParquetSource, PythonSource, SqlSource
+from tasks.config.sources.folders import AudioFolderSource, ImageFolderSource, TextFilesSource
+from tasks.config.sources.tables import (
+    CsvSource,
+    JsonlSource,
+    ParquetSource,
+    PythonSource,
+    SqlSource,
+    TfrecordSource,
+    WebdatasetSource,
+)
 
 AnySource = (
     SklearnSource
     | TextFilesSource
     | ImageFolderSource
+    | AudioFolderSource
     | TfdsSource
     | CsvSource
     | JsonlSource
     | ParquetSource
+    | TfrecordSource
+    | WebdatasetSource
     | SqlSource
+    | PythonSource
 )
 SourceConfig = Annotated[AnySource, BY_KIND]
 
 __all__ = [
     "AnySource",
+    "AudioFolderSource",
     "ColumnsSource",
     "CsvSource",
     "ImageFolderSource",
@@ -35,4 +48,6 @@ __all__ = [
     "SqlSource",
     "TextFilesSource",
     "TfdsSource",
+    "TfrecordSource",
+    "WebdatasetSource",
 ]

@@ -65,3 +65,30 @@ class ImageFolderSource(Section):
 
     split_folders: bool = False
     """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""
+
+
+class AudioFolderSource(Section):
+    """A folder for each class with its sounds, WAV and FLAC, which are kept as they are. An example's key is its
+    path."""
+
+    noun: ClassVar[str | None] = "sounds"
+    listed: ClassVar[str] = "files"
+
+    kind: Literal["audio_folder"] = "audio_folder"
+    """How the source is read."""
+
+    name: Name = "sounds"
+    """Names the records' files."""
+
+    path: Annotated[Text, NOT_IDENTITY, IsPath()]
+    """The folder that holds the class folders, relative to the preset; the content enters digests, the path does
+    not."""
+
+    glob: Text = "**/*"
+    """Which files below the folder, of those with the ending of a sound (.wav, .flac)."""
+
+    exclude: Annotated[tuple[Text, ...], LISTED] = ()
+    """Names of folders and files that are left out at any depth."""
+
+    split_folders: bool = False
+    """Whether class folders are in a folder for each split, which `records.splits: official` keeps."""

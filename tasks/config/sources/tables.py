@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode
 from tasks.config.sources.columns import ColumnsSource, Text
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
@@ -89,6 +89,36 @@ class ParquetSource(TableFiles):
     """Which files of a folder."""
 
 
+class TfrecordSource(TableFiles):
+    """TFRecord files of `tf.train.Example`, also compressed (.gz, .zst, .bz2; GZIP also where no name says so). A
+    column is a feature: one value, or an array of a shape."""
+
+    kind: Literal["tfrecord"] = "tfrecord"
+    """How the source is read."""
+
+    name: Name = "table"
+    """Names the records' files."""
+
+    glob: Text = "**/*.tfrecord*"
+    """Which files of a folder, `x.tfrecord-00000-of-00010` too."""
+
+
+class WebdatasetSource(TableFiles):
+    """Tar files, also compressed (.gz, .zst, .bz2), whose files `a/b.jpg`, `a/b.cls` and `a/b.json` are an example. A
+    column is an ending, `jpg`, or a field of JSON, `json.size`. They are read without being extracted."""
+
+    noun: ClassVar[str | None] = "examples"
+
+    kind: Literal["webdataset"] = "webdataset"
+    """How the source is read."""
+
+    name: Name = "examples"
+    """Names the records' files."""
+
+    glob: Text = "**/*.t*"
+    """Which files of a folder, of those with the ending of a tar file (.tar, .tar.gz, .tgz, .tar.zst, .tar.bz2)."""
+
+
 class SqlSource(ColumnsSource):
     """The rows of a database query, read in a transaction that changes nothing, in the order of the key."""
 
@@ -118,7 +148,8 @@ class SqlSource(ColumnsSource):
 
 
 class PythonSource(ColumnsSource):
-    """A function of the user's that yields a dict for each example."""
+    """A function of the user's that yields a dict for each example, always the same ones: its modules enter digests,
+    and files that it reads do not. A missing value is None."""
 
     noun: ClassVar[str | None] = "examples"
     listed: ClassVar[str] = "modules"
@@ -129,8 +160,9 @@ class PythonSource(ColumnsSource):
     name: Name = "examples"
     """Names the records' files."""
 
-    function: Text
-    """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts."""
+    function: OwnCode
+    """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts, whose
+    values are text, numbers, bytes, times and arrays of numbers."""
 
     folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
     """The folder from which the module is imported, relative to the preset."""

@@ -21,11 +21,15 @@ KINDS = {
     "sklearn": "tasks.data.sources.sklearn",
     "text_files": "tasks.data.sources.text_files",
     "image_folder": "tasks.data.sources.image_folder",
+    "audio_folder": "tasks.data.sources.audio_folder",
     "tfds": "tasks.data.sources.tfds",
     "csv": "tasks.data.sources.csv",
     "jsonl": "tasks.data.sources.jsonl",
     "parquet": "tasks.data.sources.parquet",
+    "tfrecord": "tasks.data.sources.tfrecord",
+    "webdataset": "tasks.data.sources.webdataset",
     "sql": "tasks.data.sources.sql",
+    "python": "tasks.data.sources.python",
 }
 """The module of each `source.kind`, imported on use."""
 

@@ -8,19 +8,33 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pyarrow as pa
-from sqlalchemy import create_engine
-from sqlalchemy.engine import URL, Connection, CursorResult, make_url
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    column,
+    create_engine,
+    false,
+    func,
+    literal_column,
+    quoted_name,
+    select,
+    table,
+    text,
+)
+from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from tasks.config import SqlSource
 from tasks.data.features import Feature
-from tasks.data.sources import Bad, Piece, Rows, Source
+from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source
 from tasks.data.sources.columns import check_columns, features_of, read_columns
 from tasks.data.sources.payloads import columns_of_files
 from tasks.data.sources.values import column_of, text_of
@@ -43,7 +57,8 @@ def open(config: SqlSource, memory: Path | None = None) -> Sql:
 class Sql(Source):
     """Has the columns of the config with the types of the database; an image is its bytes.
 
-    The rows are streamed twice: they have no date and no hash but what is computed from all of them.
+    All rows are streamed to be listed, as they have no date and no hash but what is computed from them. A piece is a
+    range of keys, read in a transaction of its own and held against its hash.
     """
 
     def __init__(self, config: SqlSource) -> None:
@@ -51,7 +66,8 @@ class Sql(Source):
         self._columns = read_columns(config)
         self._files = columns_of_files(config)
         self._url = _url_of(config)
-        self._sha256: str | None = None
+        self._key: ColumnElement[Any] = column(quoted_name(str(config.key), quote=True))
+        self._pieces: list[Piece] = []
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -59,25 +75,59 @@ class Sql(Source):
 
     def fingerprint(self) -> list[tuple[str, str]]:
         """Return the SHA-256 of all rows in the order of their key, which are streamed for it."""
-        sha = hashlib.sha256()
-        for batch in self._stream():
-            _add(sha, batch)
-        self._sha256 = sha.hexdigest()
-        return [("rows", self._sha256)]
+        with self._connected() as connection:
+            self._check(connection)
+            keyless = connection.execute(self._select(func.count()).where(self._key.is_(None))).scalar_one()
+            ranges = list(self._ranges(connection))
+        ends = [begin for begin, _, _ in ranges[1:]]
+        self._pieces = [
+            Piece(f"rows from {self._config.key} {text_of(begin)}", size, (begin, end, sha256))
+            for (begin, size, sha256), end in zip_longest(ranges, ends)
+        ]
+        if keyless:
+            self._pieces.append(Piece(f"rows without {self._config.key}", 0, (keyless,)))
+        return [(piece.name, str(piece.where[-1])) for piece in self._pieces]
 
     def pieces(self) -> list[Piece]:
-        if self._sha256 is None:
+        if not self._pieces:
             self.fingerprint()
-        return [Piece("rows", 0, ())]
+        return self._pieces
 
     def read(self, piece: Piece) -> Iterator[Rows]:
+        if len(piece.where) == 1:
+            yield self._without_key(*piece.where)
+            return
+        begin, end, sha256 = piece.where
+        within = self._key >= begin if end is None else and_(self._key >= begin, self._key < end)
         sha = hashlib.sha256()
-        for batch in self._stream():
-            _add(sha, batch)
-            yield self._rows(batch)
-        if sha.hexdigest() != self._sha256:
+        with self._connected() as connection:
+            for batch in self._stream(connection, within):
+                for row in batch:
+                    sha.update(_octets(row))
+                yield self._rows(batch)
+        if sha.hexdigest() != sha256:
             rule = "a source must not change while it is read"
             raise Failed("source.query", "other rows than a moment ago", rule, "run again, or select from a snapshot")
+
+    def _ranges(self, connection: Connection) -> Iterator[tuple[Any, int, str]]:
+        """Yield first key, bytes and SHA-256 of ranges of rows; raises `Failed` for a key that orders no rows."""
+        at = self._columns.index(str(self._config.key))
+        begin, before, size, sha = None, None, 0, hashlib.sha256()
+        for batch in self._stream(connection, self._key.is_not(None)):
+            for row in batch:
+                if row[at] == before:
+                    rule, remedy = "the key orders the rows, so each has another", "name another column, or correct it"
+                    raise Failed("source.key", f"{self._config.key} {before} more than once", rule, remedy)
+                if size >= PIECE_BYTES:
+                    yield begin, size, sha.hexdigest()
+                    size, sha = 0, hashlib.sha256()
+                if not size:
+                    begin = row[at]
+                before = row[at]
+                sha.update(_octets(row))
+                size += _size(row)
+        if size:
+            yield begin, size, sha.hexdigest()
 
     def _rows(self, batch: list[tuple[Any, ...]]) -> Rows:
         at = self._columns.index(str(self._config.key))
@@ -92,51 +142,56 @@ class Sql(Source):
             columns[name], misfits = column_of(values, self._config.columns[name])
             bad = {**{row: f"{name}: {reason}" for row, reason in misfits.items()}, **bad}
         keys = [text_of(row[at]) for row in batch]
-        bad |= {row: f"{self._config.key}: missing" for row, key in enumerate(keys) if key is None}
         good = [row for row in range(len(batch)) if row not in bad]
         if bad:
-            columns = {name: column.take(pa.array(good, pa.int64())) for name, column in columns.items()}
-        left_out = [Bad(keys[row] or "", reason, self._place(keys[row])) for row, reason in sorted(bad.items())]
+            columns = {name: values.take(pa.array(good, pa.int64())) for name, values in columns.items()}
+        left_out = [Bad(str(keys[row]), reason, self._place(keys[row])) for row, reason in sorted(bad.items())]
         good_keys = [keys[row] for row in good]
         return Rows(columns, pa.array(good_keys, pa.string()), lambda row: self._place(good_keys[row]), bad=left_out)
+
+    def _without_key(self, count: int) -> Rows:
+        """Return as many bad rows."""
+        key = self._config.key
+        bad = [Bad(f"without {key} {row:09d}", f"{key}: missing", f"row without {key}") for row in range(count)]
+        return Rows(dict.fromkeys(self._columns, pa.nulls(0)), pa.array([], pa.string()), str, bad=bad)
 
     def _place(self, key: str | None) -> str:
         return f"row with {self._config.key} {key}"
 
-    def _stream(self) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield all rows in batches."""
-        with self._connected() as connection:
-            self._check(connection)
-            quoted = connection.dialect.identifier_preparer.quote_identifier
-            key, names = quoted(str(self._config.key)), ", ".join(map(quoted, self._columns))
-            result = _execute(connection, f"SELECT {names} FROM {self._table(connection)} ORDER BY {key}")
-            count = FIRST_ROWS
-            while batch := result.fetchmany(count):
-                rows = [tuple(_value(value) for value in row) for row in batch]
-                yield rows
-                size = sum(len(value) if isinstance(value, str | bytes) else 8 for row in rows for value in row)
-                count = max(1, min(MAX_ROWS, BATCH_BYTES * len(rows) // max(size, 1)))
+    def _stream(self, connection: Connection, within: ColumnElement[bool]) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield rows in the order of their key, in batches."""
+        names: list[ColumnElement[Any]] = [column(quoted_name(name, quote=True)) for name in self._columns]
+        result = connection.execute(self._select(*names).where(within).order_by(self._key))
+        count = FIRST_ROWS
+        while batch := result.fetchmany(count):
+            rows = [tuple(_value(value) for value in row) for row in batch]
+            yield rows
+            size = sum(map(_size, rows))
+            count = max(1, min(MAX_ROWS, BATCH_BYTES * len(rows) // size))
 
     def _check(self, connection: Connection) -> None:
         """Raise `Refused` where the rows have other columns than the config names."""
-        names = list(_execute(connection, f"SELECT * FROM {self._table(connection)} WHERE 1 = 0").keys())
+        names = list(connection.execute(self._select(literal_column("*")).where(false())).keys())
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             rule = "columns have different names"
             raise Refused("source.query", f"{repeated[0]} more than once", rule, "name them with AS")
         check_columns(self._config, names, "source.query")
 
-    def _table(self, connection: Connection) -> str:
-        """Return what stands behind FROM."""
+    def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        """Return a selection from the query, or from the table of that name."""
         query = self._config.query.strip().rstrip(";")
         if SELECT.match(query):
-            return f"(\n{query}\n) AS source_rows"
-        return ".".join(map(connection.dialect.identifier_preparer.quote_identifier, query.split(".")))
+            as_it_is = query.replace(":", r"\:")  # a colon would begin a parameter
+            return select(*columns).select_from(text(f"(\n{as_it_is}\n) AS source_rows"))
+        schema, _, name = query.rpartition(".")
+        within = quoted_name(schema, quote=True) if schema else None
+        return select(*columns).select_from(table(quoted_name(name, quote=True), schema=within))
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
         """Connect for one transaction, which ends as it began; no error has a password."""
         buffered = BUFFERED_FILES if self._files else BUFFERED
-        options: dict[str, Any] = {"stream_results": True, "max_row_buffer": buffered, "no_parameters": True}
+        options: dict[str, Any] = {"stream_results": True, "max_row_buffer": buffered}
         if self._url.get_backend_name() == "postgresql":
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         try:
@@ -180,13 +235,13 @@ def _engine_of(url: URL) -> Any:
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
-def _execute(connection: Connection, statement: str) -> CursorResult:
-    return connection.exec_driver_sql(statement)
+def _octets(row: tuple[Any, ...]) -> bytes:
+    """Return what of a row is hashed."""
+    return repr(row).encode("utf-8", "surrogatepass")
 
 
-def _add(sha: Any, batch: list[tuple[Any, ...]]) -> None:
-    for row in batch:
-        sha.update(repr(row).encode("utf-8", "surrogatepass"))
+def _size(row: tuple[Any, ...]) -> int:
+    return 8 + sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
 
 
 def _value(value: Any) -> Any:

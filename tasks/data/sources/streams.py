@@ -17,6 +17,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 BOMB_RATIO, BOMB_BYTES = 1000, 64 << 20
 """A file that holds more than so many bytes, and so many times its own size, is a decompression bomb."""
 
+CHUNK = 1 << 20
+
 BOM = b"\xef\xbb\xbf"
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 """How a file begins that is UTF-16 or UTF-32."""
@@ -99,9 +101,9 @@ def check_ratio(name: str, compressed: int, size: int) -> None:
 
 
 @contextmanager
-def open_stream(root: Path, path: str) -> Iterator[Stream]:
-    """Open a file below `root` from its beginning, decompressed."""
-    compression = compression_of(path)
+def open_stream(root: Path, path: str, compression: str | None = None) -> Iterator[Stream]:
+    """Open a file below `root` from its beginning, decompressed; without a compression as its name says."""
+    compression = compression or compression_of(path)
     with reading(path), open(root / path, "rb") as file:
         if compression is None:
             yield file
@@ -109,6 +111,17 @@ def open_stream(root: Path, path: str) -> Iterator[Stream]:
         size = (root / path).stat().st_size
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), compression) as stream:
             yield _Guarded(stream, path, size)
+
+
+def whole(stream: Stream, size: int) -> bytes:
+    """Return so many bytes, or all that there are; memory is taken as they come, whatever a header says of them."""
+    if size <= CHUNK:
+        return stream.read(size)
+    chunks = []
+    while size and (chunk := stream.read(min(size, CHUNK))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ The form of a text does not depend on the values around it: a batch may end anyw
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,31 @@ def column_of(values: Sequence[Any], column_type: str) -> tuple[pa.Array, dict[i
         return pa.array(values), {}
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _as_texts(values), {}
+
+
+def columns_of(
+    items: Sequence[Any], types: Mapping[str, str], fitting: Callable[[Any], Mapping[str, Any]]
+) -> tuple[dict[str, pa.Array], dict[int, str]]:
+    """Return items as columns of these types, and the rows that are bad, with reasons.
+
+    Args:
+        fitting: returns the values of an item by column, without missing ones; raises `ValueError` for a bad one.
+    """
+    values: dict[str, list[Any]] = {name: [] for name in types}
+    columns: dict[str, pa.Array] = {}
+    bad: dict[int, str] = {}
+    for row, item in enumerate(items):
+        fit: Mapping[str, Any] = {}
+        try:
+            fit = fitting(item)
+        except ValueError as reason:
+            bad[row] = str(reason)
+        for name in types:
+            values[name].append(fit.get(name))
+    for name, column_type in types.items():
+        columns[name], misfits = column_of(values[name], column_type)
+        bad = {**{row: f"{name}: {reason}" for row, reason in misfits.items()}, **bad}
+    return columns, bad
 
 
 def text_of(value: Any) -> str | None:

@@ -1,0 +1,170 @@
+"""Examples that a function of the user's yields as dicts, from the first to the last."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.config import PythonSource
+from tasks.config.sources.columns import shape_of
+from tasks.data.features import Feature
+from tasks.data.reader.function import imported
+from tasks.data.sources import Piece, Rows, Source
+from tasks.data.sources.columns import features_of, read_columns
+from tasks.data.sources.payloads import columns_of_files
+from tasks.data.sources.rows import Numbered
+from tasks.data.sources.values import NOT_NUMBERS, columns_of
+from tasks.data.user_code import files_of, importable, raised_at
+from tasks.errors import Failed
+
+BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
+"""Bytes of a batch, about, and its rows at most."""
+
+SCALARS = (str, int, float, bytes, datetime.date)
+
+
+def open(config: PythonSource, memory: Path | None = None) -> Python:
+    """Return the source, without running its code; raises `Refused` where there is no such module."""
+    return Python(config)
+
+
+class Python(Source):
+    """Has the columns of the config with the values of the dicts.
+
+    A dict without one of the columns, or with a key that the config does not name, is bad.
+    """
+
+    def __init__(self, config: PythonSource) -> None:
+        self._config = config
+        self._types = {name: config.columns[name] for name in read_columns(config)}
+        self._files = columns_of_files(config)
+        self._folder = Path(config.folder).expanduser().resolve()
+        self._listed = self._hashes()
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        return features_of(self._config)
+
+    def fingerprint(self) -> list[tuple[str, str]]:
+        """Return path and hash of the function's module and of what it imports from its folder."""
+        self._listed = self._hashes()
+        return self._listed
+
+    def pieces(self) -> list[Piece]:
+        return [Piece(self._config.function, 0, ())]
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        if self._hashes() != self._listed:
+            rule = "a source must not change during a run"
+            raise Failed(self._config.function, "it changed since it was listed", rule, "run again")
+        batch: list[Any] = []
+        first = size = 0
+        for value in self._values():
+            batch.append(value)
+            size += _size(value)
+            if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
+                yield self._rows(batch, first)
+                batch, first, size = [], first + len(batch), 0
+        yield self._rows(batch, first)
+
+    def _hashes(self) -> list[tuple[str, str]]:
+        files = files_of("source", self._config.function, self._folder)
+        return [(path, hashlib.sha256(content).hexdigest()) for path, content in files.items()]
+
+    def _values(self) -> Iterator[Any]:
+        """Yield what the function yields; raises `Failed` where it raises, with file and line."""
+        config = self._config
+        with importable(self._folder, dict(self._listed)):
+            function = self._called(lambda: imported(config.function, self._folder))
+            values = self._called(lambda: iter(function(**config.arguments)))
+            end = object()
+            while (value := self._called(lambda: next(values, end))) is not end:
+                yield value
+
+    def _called(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
+            where = raised_at(error, self._folder) or self._config.function
+            saw = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
+            rule = "the function of source.function yields a dict for each example"
+            raise Failed(where, saw, rule, "correct it, or source.function and source.arguments") from None
+
+    def _rows(self, batch: list[Any], first: int) -> Rows:
+        """Return dicts as columns; the first is number `first`."""
+        columns, bad = columns_of(batch, self._types, self._fitting)
+        return Numbered(self._config.function, first, len(batch)).rows(columns, bad)
+
+    def _fitting(self, example: Any) -> dict[str, Any]:
+        """Return the values that are read; raises `ValueError` for what is no example."""
+        if not isinstance(example, dict):
+            raise ValueError(f"a {type(example).__name__}, and not a dict")
+        if missing := [name for name in self._types if name not in example]:
+            raise ValueError(f"without {missing[0]!r}; a missing value is None")
+        if unknown := [name for name in example if name not in self._config.columns]:
+            raise ValueError(f"a key {unknown[0]!r} that source.columns does not name")
+        return {name: self._value(name, example[name]) for name in self._types}
+
+    def _value(self, name: str, value: Any) -> Any:
+        """Return a value as one of Python's; raises `ValueError` for one that the column cannot hold."""
+        column_type = self._config.columns[name]
+        if value is None:
+            return None
+        if isinstance(value, np.generic):
+            value = value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+        if name in self._files:
+            if isinstance(value, bytes):
+                return value
+            raise ValueError(f"{name}: a {type(value).__name__}, and an {column_type} is the bytes of its file")
+        if column_type.startswith("number["):
+            return _array(name, value, shape_of(column_type))
+        if not isinstance(value, SCALARS):
+            kind = f"an array of shape {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise ValueError(f"{name}: {kind}, and the column is of type {column_type}")
+        if isinstance(value, datetime.date):
+            return _utc(value)
+        return _text(name, value) if isinstance(value, str | bytes) else value
+
+
+def _text(name: str, value: str | bytes) -> str:
+    try:
+        text = value.decode() if isinstance(value, bytes) else value
+        text.encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: half of a surrogate pair") from None
+    return text
+
+
+def _array(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of a ragged list
+        raise ValueError(f"{name}: {NOT_NUMBERS}") from None
+    if array.shape != shape:
+        raise ValueError(f"{name}: an array of shape {list(array.shape)}, and the column is number{list(shape)}")
+    return array
+
+
+def _utc(value: datetime.date) -> datetime.datetime:
+    """Return a date or time as a time in UTC; without an offset it is in UTC already."""
+    if not isinstance(value, datetime.datetime):
+        return datetime.datetime(value.year, value.month, value.day)
+    return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+
+
+def _size(example: Any) -> int:
+    """Return the bytes of a dict, about."""
+    if not isinstance(example, dict):
+        return 8
+    values = example.values()
+    return 8 + sum(
+        value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, str | bytes) else 8
+        for value in values
+    )

@@ -1,0 +1,90 @@
+"""Functions of the user's, `package.module:function` in a folder: the files that they consist of, and their errors."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tasks.errors import Refused
+
+
+def files_of(setting: str, function: str, folder: Path) -> dict[str, bytes]:
+    """Return the files of a function's module, and of what it imports from the same folder, by path in it.
+
+    Raises:
+        Refused: there is no such module, or it is not Python; `setting` is the section that names it.
+    """
+    module = function.partition(":")[0]
+    if _file(folder, module) is None:
+        saw = f"no module {module} in {folder.absolute()}"
+        raise Refused(f"{setting}.function", saw, "it is imported from there", f"correct it, or {setting}.folder")
+    try:
+        return closure(folder, [module])
+    except (SyntaxError, ValueError) as error:
+        raise Refused(f"{setting}.function", str(error), "it is Python", "correct the file") from error
+
+
+@contextmanager
+def importable(folder: Path, files: Iterable[str]) -> Iterator[None]:
+    """Let code import modules from a folder while it runs; those of its files are forgotten then: they may change."""
+    before = set(sys.modules)
+    own = {str(folder / file) for file in files}
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if getattr(sys.modules[name], "__file__", None) in own:
+                del sys.modules[name]
+
+
+def raised_at(error: BaseException, folder: Path) -> str | None:
+    """Return file and line of the user's code in which an error was raised; None where it has no part in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f"{Path(own[-1].filename).relative_to(folder)} line {own[-1].lineno}" if own else None
+
+
+def closure(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
+    """Return the files of modules, and of those that they import from the same folder, by path in it.
+
+    Raises:
+        SyntaxError: a file is not Python.
+    """
+    files: dict[str, bytes] = {}
+    waiting = list(modules)
+    while waiting:
+        for module in _with_parents(waiting.pop()):
+            path = _file(folder, module)
+            if path is None or (key := path.relative_to(folder).as_posix()) in files:
+                continue
+            files[key] = path.read_bytes()
+            waiting += _imports(files[key], str(path), module, path.name == "__init__.py")
+    return dict(sorted(files.items()))
+
+
+def _file(folder: Path, module: str) -> Path | None:
+    path = folder.joinpath(*module.split("."))
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def _with_parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[: length + 1]) for length in range(len(parts))]
+
+
+def _imports(source: bytes, path: str, module: str, is_package: bool) -> Iterator[str]:
+    """Yield the names of the modules that a module may import."""
+    for node in ast.walk(ast.parse(source, path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = module.split(".")
+            base = package[: len(package) - node.level + is_package] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" if origin else alias.name for alias in node.names)
