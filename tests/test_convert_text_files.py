@@ -90,7 +90,7 @@ def test_or_is_skipped_counted_and_named(folder: Path, bench: Workbench) -> None
     assert len(fingerprint(config)) == 36
     assert outcome.statistics["skipped"] == [
         ["shelf1/latin.txt", "byte 3 (0xe9) is not UTF-8", "shelf1/latin.txt"],
-        ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8"],
+        ["shelf2/utf16.txt", "byte 0 (0xff) is not UTF-8", "shelf2/utf16.txt"],
     ]
     assert records.build(bench, config, CONFIG) == outcome, "adopted shards know what they left out"
 

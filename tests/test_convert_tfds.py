@@ -100,7 +100,7 @@ def test_a_snapshot_is_made_of_them(prepared: Path, bench: Workbench, benches: C
     layout = ImageSnapshot(height=6, width=5, channels=3)
     snapshot = open_snapshot(publish(Snapshot, bench, snapshots.build(bench, made, layout)).path)
     arrays = snapshot.arrays("train")
-    np.testing.assert_array_equal(arrays["image"][:][:, 0, 0, 0] % 2, arrays["label"][:])
+    np.testing.assert_array_equal(arrays["picture"][:][:, 0, 0, 0] % 2, arrays["label"][:])
 
 
 def test_a_feature_is_key_or_group(prepared: Path, bench: Workbench, publish: Callable) -> None:

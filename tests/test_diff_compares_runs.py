@@ -86,7 +86,7 @@ def test_other_data_is_reported_by_key_and_by_figure(
     for name, rows in (("a", plain), ("b", other)):
         bench, source = benches(name), rows_source(rows)
         made = publish(Records, bench, records.convert(bench, "digits", source, RecordsConfig(shards=1)))
-        listed = [(item.key, item.sha256) for item in source.listing()]
+        listed = source.fingerprint()
         runs.append(run_of(tmp_path / "home", config, listed, convert=made))
     comparison = Comparison(*runs)
     assert (comparison.raw.added, comparison.raw.removed, comparison.raw.changed) == (

@@ -99,7 +99,7 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
     ):
         assert word in text
     assert "1,797 raw examples" in text
-    assert page.count("<polyline") == 4  # loss, accuracy, learning rate, step time: too short for validation
+    assert page.count('<polyline class="curve') == 4  # loss, accuracy, rate, step time: too short for validation
     assert page.count("data:image/png") == 4
 
 
