@@ -98,6 +98,11 @@ def test_a_text_is_as_it_is_written_whatever_its_block(
     assert not read.bad
 
 
+def test_a_line_is_an_object_though_two_would_read_as_two(write: Callable) -> None:
+    read = everything(write('{"name": "a"} {"name": "b"\n}\n'))
+    assert (read.rows, list(read.bad)) == ([], ["people.jsonl line 1", "people.jsonl line 2"])
+
+
 def test_fields_of_objects_have_dotted_names(write: Callable) -> None:
     columns = {"user.name": "text", "user.address.zip": "category", "user.tags": "ignore", "extra": "ignore"}
     config = write(

@@ -23,6 +23,8 @@ from tasks.processes.workbench import Workbench
 from tasks.store.staging import Staging
 from tests.benchmarks.pairs import compare
 
+SPLITS = ("train", "validation", "test")
+CONFIG = RecordsConfig(splits="official", official={split: (split,) for split in SPLITS}, shards=1)
 SETS = {"jpg": (20, 4000, 3000), "png": (4, 8000, 7500)}
 
 
@@ -38,7 +40,7 @@ def photo(number: int, width: int, height: int) -> Image.Image:
 
 def write(folder: Path, suffix: str, count: int, width: int, height: int) -> None:
     for number in range(count):
-        path = folder / f"class{number % 2}" / f"{number}.{suffix}"
+        path = folder / SPLITS[number % 3] / f"class{number % 2}" / f"{number}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         photo(number, width, height).save(path, quality=90, compress_level=1)
 
@@ -49,19 +51,7 @@ def decode(folder: Path) -> None:
             image.load()
 
 
-def config_of(folder: Path) -> RecordsConfig:
-    """Splits of which none is empty."""
-    for seed in range(100):
-        config = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, split_seed=seed, shards=1)
-        source = ImageFolderSource(path=str(folder))
-        items = records.open_source(source).listing()
-        lengths = {shard.split: len(shard.items) for shard in records.plan(items, config.splits, seed, 1, "group")}
-        if all(lengths.values()):
-            return config
-    raise AssertionError("no seed")
-
-
-def convert(folder: Path, config: RecordsConfig, root: Path) -> None:
+def convert(folder: Path, root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
     lock = root.with_name("lock")
@@ -69,7 +59,7 @@ def convert(folder: Path, config: RecordsConfig, root: Path) -> None:
     nothing = lambda *_, **__: None  # noqa: E731
     threads = len(psutil.Process().cpu_affinity())
     bench = Workbench(Staging(root, lock, 1), None, nothing, nothing, lambda: 0, threads=threads)  # type: ignore[arg-type]
-    records.build(bench, ImageFolderSource(path=str(folder)), config)
+    records.build(bench, ImageFolderSource(path=str(folder), split_folders=True), CONFIG)
 
 
 @contextmanager
@@ -95,12 +85,11 @@ def measure(place: Path, suffix: str, count: int, width: int, height: int) -> No
     """Print the memory and the time for a set of photos."""
     folder, root = place / suffix, place / "records"
     write(folder, suffix, count, width, height)
-    config = config_of(folder)
     with peak() as most:
-        convert(folder, config, root)
+        convert(folder, root)
     size = 4 * width * height
     print(f"{suffix}: peak +{most[0] / 2**20:.0f} MiB = {most[0] / size:.2f} decoded images of {size / 2**20:.0f} MiB")
-    ways = {"decode by Pillow": lambda: decode(folder), "convert": lambda: convert(folder, config, root)}
+    ways = {"decode by Pillow": lambda: decode(folder), "convert": lambda: convert(folder, root)}
     compare(f"convert {count} {suffix} of {width * height / 1e6:.0f} megapixels", ways, rounds=5)
 
 
