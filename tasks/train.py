@@ -21,7 +21,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     Raises:
         Failed: a loss is not finite.
     """
-    from tasks.data.needs import check_task
+    from tasks.data.needs import check_training
 
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
     return run_stage(
@@ -30,7 +30,7 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
         identities.model(examples, model, config, seed, base),
         work="tasks.training.fit:fit",
         arguments=(examples, model, config, seed, base),
-        check=lambda: check_task(examples.manifest["features"], model.task, config),
+        check=lambda: check_training(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),
         keep="state/ledger.jsonl",
         roles=config.roles,

@@ -118,6 +118,9 @@ OF_FIELD: dict[str, list[Any]] = {
     "query": ["SELECT * FROM people"],
     "function": ["other:read"],
     "arguments": [{"a": 1}],
+    "augment": [[{"kind": "flip"}]],
+    "area": [[0.1, 0.9]],
+    "ratio": [[0.5, 2.0]],
 }
 """Further candidates by the name of a setting."""
 
@@ -176,10 +179,13 @@ def leaves(section: type[BaseModel], path: str, whole: Callable[[BaseModel], dic
                 lambda value, name=name: whole(made.model_copy(update={name: value})),  # type: ignore[misc]
             )
         for each in _entries(field.annotation):
+            several, entry = (get_origin(field.annotation) is dict), each.model_fields["kind"].default
             yield from leaves(
                 each,
-                f"{key}.NAME[{each.model_fields['kind'].default}]",
-                lambda value, name=name: whole(made.model_copy(update={name: {"column": value}})),  # type: ignore[misc]
+                f"{key}.{'NAME' if several else 'NUMBER'}[{entry}]",
+                lambda value, name=name, named=several: whole(  # type: ignore[misc]
+                    made.model_copy(update={name: {"column": value} if named else (value,)})
+                ),
             )
         only = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
         if not inner and not only:

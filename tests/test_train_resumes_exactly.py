@@ -11,6 +11,7 @@ import pytest
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
+from tasks.config.augment import Crop, Flip, Mixup, Noise
 from tasks.config.optimizer import Schedule, Sgd
 from tasks.config.train import CheckpointConfig
 from tasks.data.order import batch_rows
@@ -19,7 +20,10 @@ from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, hash_of, prove
-from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
+from tests.tiny import CONFIG as PLAIN
+from tests.tiny import MODEL, STEPS, files, stopping_after, write_snapshot
+
+CONFIG = PLAIN.model_copy(update={"augment": (Flip(), Crop(padding=1), Noise(deviation=0.05), Mixup())})
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +95,15 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert files(bench) == files(unbroken)
 
 
+def test_augmented_examples_give_other_weights(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    bench = benches("plain")
+    fit(bench, snapshot, MODEL, PLAIN, seed=5)
+    assert files(bench)["model.weights.h5"] != files(unbroken)["model.weights.h5"]
+    assert files(bench)[LEDGER] == files(unbroken)[LEDGER], "of the same rows"
+
+
 def test_another_seed_gives_other_weights(
     snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
 ) -> None:
@@ -141,7 +154,7 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
         "optimizer": Sgd(momentum=0.99),
         "clip_norm": None,
     }
-    config = CONFIG.model_copy(update={**steep, "steps": 400})
+    config = PLAIN.model_copy(update={**steep, "steps": 400})
     bench = benches("nan")
     model = MlpModel(units=(8, 8, 8))
     with pytest.raises(Failed, match="not finite at step"):

@@ -43,7 +43,8 @@ def _section(path: str, section: type[BaseModel], title: str = "") -> Iterator[s
             several = len(sections) > 1 and kind is not None
             inner.append((key, inner_section, f"{key} ({kind.default})" if several and kind else ""))
         for inner_section in entries:
-            inner.append((f"{key}.NAME", inner_section, f"{key}.NAME ({inner_section.model_fields['kind'].default})"))
+            entry = f"{key}.{'NAME' if typing.get_origin(field.annotation) is dict else 'NUMBER'}"
+            inner.append((entry, inner_section, f"{entry} ({inner_section.model_fields['kind'].default})"))
     yield ""
     for key, inner_section, name in inner:
         yield from _section(key, inner_section, name)
@@ -58,8 +59,9 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _entries(annotation: Any) -> list[type[BaseModel]]:
-    """Return the sections of a mapping's entries."""
-    return _sections(typing.get_args(annotation)[1]) if typing.get_origin(annotation) is dict else []
+    """Return the sections of the entries of a mapping or a list."""
+    place = {dict: 1, tuple: 0}.get(typing.get_origin(annotation))
+    return [] if place is None else _sections(typing.get_args(annotation)[place])
 
 
 def _type(field: FieldInfo) -> str:

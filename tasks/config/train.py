@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER, NOT_IDENTITY, Conflict, Section
+from tasks.config.augment import AugmentConfig
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.optimizer import Adam, OptimizerConfig, Schedule
 from tasks.config.roles import SIDECAR, Role
@@ -70,6 +71,10 @@ class TrainConfig(Section):
     precision: Precision = "float32"
     """Type of activations and of the multiplications; weights, sums and the update stay float32. The loss of float16
     is scaled, and an update whose gradient is not finite is skipped."""
+
+    augment: Annotated[tuple[AugmentConfig, ...], LATER, LISTED] = ()
+    """Random changes of the examples, one after the other, when they are read; evaluations have none. An example's
+    change is a function of (seed, epoch, row)."""
 
     accumulate: Annotated[int, NOT_IDENTITY, Field(ge=1, le=4096)] = 1
     """Micro-batches of a step, one after the other: less memory for the same global batch."""
@@ -156,6 +161,13 @@ class TrainConfig(Section):
             saw = ", ".join(sorted(set(self.class_weights) ^ set(classes)))
             rule = f"must name every class: {', '.join(classes)}"
             raise Conflict("train.class_weights", saw, rule, "add or remove these")
+
+    @model_validator(mode="after")
+    def the_last_one_mixes(self) -> TrainConfig:
+        if misplaced := next((each for each in self.augment[:-1] if each.mixes), None):
+            rule = "mixes two examples that the others have changed"
+            raise Conflict("augment", misplaced.kind, rule, "name it last, and no other one that mixes")
+        return self
 
     @model_validator(mode="after")
     def batch_divides(self) -> TrainConfig:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tasks.config.task import WEIGHT
 from tasks.data.arrays import Array
 from tasks.data.block_order import rows_per_block
-from tasks.data.order import Order, Rows, Weights, batch_rows, replica_share, steps_of
+from tasks.data.order import Order, Rows, Weights, batch_epochs, batch_rows, replica_share, steps_of
 
 Batch = dict[str, NDArray[Any]]
 
@@ -81,6 +81,13 @@ class BatchReader:
             start, self.batch_size, self.count, self._seed, self.split,
             steps=stop - start, replica=self._replica, replicas=self._replicas, epochs=self.epochs, order=self.order,
             block=self._block,
+        )  # fmt: skip
+
+    def epochs_of(self, start: int, stop: int) -> NDArray[np.uint64]:
+        """Return the epoch of each row of the steps [start, stop), uint64 [steps, share]."""
+        return batch_epochs(
+            start, self.batch_size, self.count,
+            steps=stop - start, replica=self._replica, replicas=self._replicas,
         )  # fmt: skip
 
     def read(self, start: int, stop: int) -> Batch:

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.config import SnapshotConfig, TrainConfig
+from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
 from tasks.config.snapshot import SNAPSHOTS, TableSnapshot
 from tasks.config.task import TASKS
+from tasks.data import augment
 from tasks.data.features import Feature, of_role
 from tasks.data.transforms import choose
 from tasks.errors import Refused
+
+MADE_BY = {"image": IMAGE, "log_mel": SOUND, "tokens": TOKENS, "hash_words": TOKENS}
+"""The kind of input that a transform makes; others make numbers."""
 
 
 def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
@@ -34,6 +39,27 @@ def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
         raise Refused("snapshot.kind", config.kind, rule, f"use snapshot.kind {' or '.join(fitting)}")
     if isinstance(config, TableSnapshot):
         choose(known, config.transforms)
+
+
+def check_training(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:
+    """Raise `Refused` where a snapshot of these features does not have what the task and the training need."""
+    check_task(features, task, train)
+    augment.check(train.augment, augment.kinds_of(features))
+
+
+def check_augmentations(features: Mapping[str, Any], config: SnapshotConfig, train: TrainConfig) -> None:
+    """Raise `Refused` where the snapshot of these features of a source will have no input for an augmentation.
+
+    Inputs that the user's own code or arrays of the source make are known when the snapshot is there.
+    """
+    if isinstance(config, TableSnapshot):
+        chosen = choose({name: Feature.from_json(each) for name, each in features.items()}, config.transforms)
+        kinds = {name: MADE_BY.get(each.kind, "numbers") for name, each in chosen.items()}
+        if any(each.kind in ("function", "keep") for each in chosen.values()):
+            return
+    else:
+        kinds = {config.kind: {"image": IMAGE, "tokens": PREDICTED}[config.kind]}
+    augment.check(train.augment, kinds)
 
 
 def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:

@@ -75,8 +75,8 @@ def round_keys(seed: int, epoch: int, split: str) -> NDArray[np.uint64]:
     """
     chain = 0
     for part in (seed, epoch, split_number(split)):
-        chain = _scramble(chain ^ part)
-    return np.array([_scramble(chain ^ number) for number in range(ROUNDS)], dtype=np.uint64)
+        chain = scramble(chain ^ part)
+    return np.array([scramble(chain ^ number) for number in range(ROUNDS)], dtype=np.uint64)
 
 
 @cache
@@ -114,12 +114,7 @@ def batch_rows(
     Raises:
         Refused: the batch size does not divide by the number of replicas.
     """
-    share = replica_share(batch_size, replicas)
-    # In Python integers, as NumPy's would overflow: 10^12 steps of 2^24 examples.
-    first = step * batch_size + replica * share
-    epoch, offset = divmod(first, n)
-    within = offset + np.arange(steps, dtype=np.int64)[:, None] * batch_size + np.arange(share, dtype=np.int64)
-    passes, positions = np.divmod(within, n)
+    epoch, passes, positions = _places(step, batch_size, n, steps, replica, replicas)
     rows = positions
     if order == "shuffled":
         last = int(passes.max(initial=0))
@@ -138,6 +133,26 @@ def batch_rows(
     return rows, (passes < epochs - epoch).astype(np.float32)
 
 
+def batch_epochs(
+    step: int, batch_size: int, n: int, *, steps: int = 1, replica: int = 0, replicas: int = 1
+) -> NDArray[np.uint64]:
+    """Return the epoch of each row of `batch_rows`, uint64 [steps, batch_size / replicas]."""
+    epoch, passes, _ = _places(step, batch_size, n, steps, replica, replicas)
+    return np.uint64(epoch) + passes.astype(np.uint64)
+
+
+def _places(step: int, batch_size: int, n: int, steps: int, replica: int, replicas: int) -> tuple[int, Rows, Rows]:
+    """Return the first epoch, and of each example the epochs after it and the position in its epoch, int64
+    [steps, batch_size / replicas]."""
+    share = replica_share(batch_size, replicas)
+    # In Python integers, as NumPy's would overflow: 10^12 steps of 2^24 examples.
+    first = step * batch_size + replica * share
+    epoch, offset = divmod(first, n)
+    within = offset + np.arange(steps, dtype=np.int64)[:, None] * batch_size + np.arange(share, dtype=np.int64)
+    passes, positions = np.divmod(within, n)
+    return epoch, passes, positions
+
+
 def replica_share(batch_size: int, replicas: int) -> int:
     """Return the number of examples of each replica in a global batch.
 
@@ -152,14 +167,14 @@ def replica_share(batch_size: int, replicas: int) -> int:
 
 
 def splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Apply `_scramble` to every element; arrays of uint64 wrap without a warning."""
+    """Apply `scramble` to every element; arrays of uint64 wrap without a warning."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
-def _scramble(value: int) -> int:
+def scramble(value: int) -> int:
     """Return the output of splitmix64 (Steele, Lea and Flood, OOPSLA 2014) for a state: a bijection of [0, 2^64)."""
     value = (value + 0x9E3779B97F4A7C15) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK

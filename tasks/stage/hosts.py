@@ -18,7 +18,7 @@ from tasks.runs.home import Home
 from tasks.stage.identities import installed
 from tasks.store import checks
 from tasks.store.store import Store
-from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
+from tasks.training import MODEL_VERSION, libraries_of
 
 
 def meeting_of(config: Config) -> Meeting | None:
@@ -44,7 +44,7 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 def expectations(config: Config) -> dict[str, Any]:
     """Return what decides a training's result, by name: settings, and versions of code and packages."""
     sections = {"model": identity(config.model), "train": identity(config.train), "seed": config.seed}
-    versions = {name: installed(name) for name in MODEL_LIBRARIES}
+    versions = {name: installed(name) for name in libraries_of(config.train)}
     values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions}
     strategy = config.train.strategy.model_dump(mode="json")
     values |= {f"train.strategy.{name}": value for name, value in strategy.items()}

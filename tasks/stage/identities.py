@@ -93,10 +93,11 @@ def model(
     examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, base: Artifact | None = None
 ) -> Identity:
     """Return the identity of a model: the examples and the training's config, without its layout over devices."""
-    from tasks.training import MODEL_LIBRARIES, MODEL_VERSION
+    from tasks.training import MODEL_VERSION, libraries_of
 
     parents = {"snapshot": examples} if base is None else {"snapshot": examples, "base": base}
-    return Identity({"model": config, "train": train, "seed": seed}, parents, Code(MODEL_VERSION, MODEL_LIBRARIES))
+    sections = {"model": config, "train": train, "seed": seed}
+    return Identity(sections, parents, Code(MODEL_VERSION, libraries_of(train)))
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:

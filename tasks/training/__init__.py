@@ -1,5 +1,9 @@
 """Training: the loop, the engines, actions, checkpoints and the ledger of examples."""
 
+from __future__ import annotations
+
+from tasks.config import TrainConfig
+
 MODEL_VERSION = 5
 """Incremented when the same examples, config and seed would give other weights."""
 
@@ -8,3 +12,8 @@ SELF_TEST_VERSION = 1
 
 MODEL_LIBRARIES = ("keras", "numpy", "tensorflow")
 """Packages whose versions decide the weights' last bits."""
+
+
+def libraries_of(config: TrainConfig) -> tuple[str, ...]:
+    """Return the packages whose versions decide the result of a training, sorted."""
+    return tuple(sorted({*MODEL_LIBRARIES, *(name for each in config.augment for name in each.libraries)}))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
+from tasks.config.augment import AugmentConfig
+from tasks.data.augment import Augmenter
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines import Arrays
 from tasks.training.plan import Plan
@@ -16,8 +19,20 @@ from tasks.training.plan import Plan
 class Feed:
     """Prefetches the train split: arrays [steps, batch_size / replicas, ...] by feature, with `row` and `weight`."""
 
-    def __init__(self, snapshot: SnapshotReader, plan: Plan, seed: int, replica: int = 0, replicas: int = 1) -> None:
-        """Create a feed; `replica` of `replicas` gets its contiguous slice of every global batch."""
+    def __init__(
+        self,
+        snapshot: SnapshotReader,
+        plan: Plan,
+        seed: int,
+        replica: int = 0,
+        replicas: int = 1,
+        augment: Sequence[AugmentConfig] = (),
+    ) -> None:
+        """Create a feed; `replica` of `replicas` gets its contiguous slice of every global batch.
+
+        Raises:
+            Refused: an augmentation does not fit the inputs.
+        """
         self.plan = plan
         self._reader = snapshot.reader(
             "train",
@@ -28,7 +43,11 @@ class Feed:
             replicas=replicas,
             order="blocks" if plan.blocks else "shuffled",
         )
-        self.arrays = self._reader.arrays
+        arrays = self._reader.arrays
+        self._augment = Augmenter(augment, snapshot.features, arrays, seed) if augment else None
+        layout = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
+        self.layout = self._augment.layout(layout) if self._augment else layout
+        """Shape and dtype of an example's arrays by name."""
         self.waited = 0.0
         self._queue: queue.Queue[Arrays | BaseException] = queue.Queue(maxsize=2)
         self._stopped = threading.Event()
@@ -61,6 +80,10 @@ class Feed:
             return parts[0]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    def _read(self, start: int, stop: int) -> Arrays:
+        batch = self._reader.read(start, stop)
+        return self._augment(batch, self._reader.epochs_of(start, stop)) if self._augment else batch
+
     def _next(self) -> Arrays:
         gathered = self._queue.get()
         if isinstance(gathered, BaseException):
@@ -82,7 +105,7 @@ class Feed:
         try:
             while step < self.plan.steps and not stopped.is_set():
                 until = self.plan.next_stop(step)
-                target_queue.put(self._reader.read(step, until))
+                target_queue.put(self._read(step, until))
                 step = until
         except BaseException as error:
             target_queue.put(error)

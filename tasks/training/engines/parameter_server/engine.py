@@ -219,4 +219,4 @@ def build(
         with tf.device(on_server(0)):
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)
         step = ServedStep(model, optimizer, objective, config.clip_norm, config.accumulate, shards=shards)
-        return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed))
+        return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))

@@ -39,7 +39,7 @@ class TensorFlowEngine:
         self.group, self.position = strategy.group, 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
         batch = feed.plan.batch_size // strategy.group.cluster.size
-        specs = {name: tf.TensorSpec((batch, *array.shape[1:]), array.dtype) for name, array in feed.arrays.items()}
+        specs = {name: tf.TensorSpec((batch, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
         self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
         self._scoring = Scoring(step.model, step.objective, strategy.group)
         split_seeds(self.model, self._first_replica)
@@ -121,7 +121,7 @@ def build(
         step = Step(
             model, optimizer, objective, config.clip_norm, config.accumulate, config.jit, timed=cluster.size > 1
         )
-        return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size))
+        return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment))
 
 
 def scorer(config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scoring:

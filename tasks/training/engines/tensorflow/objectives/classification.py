@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import TrainConfig
+from tasks.data.augment import MIXED, OTHER_LABEL
 from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
@@ -26,10 +27,18 @@ class Classification(Objective):
         return replace(self, smoothing=0.0, class_weights=None)
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
-        """Score logits for the feature `label`."""
-        label = batch["label"]
+        """Score logits for the feature `label`; of mixed examples the loss counts both labels by their shares."""
+        label, seen = batch["label"], batch["weight"]
         losses, correct = cross_entropy(label, outputs, self.smoothing)
-        return Scored(losses, batch["weight"] * self._of_class(label), batch["weight"], {"accuracy": correct})
+        weights = seen * self._of_class(label)
+        if MIXED in batch:
+            other, share = batch[OTHER_LABEL], batch[MIXED]
+            of_other, _ = cross_entropy(other, outputs, self.smoothing)
+            own, added = (1 - share) * weights, share * seen * self._of_class(other)
+            total = own + added
+            losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
+            weights = total
+        return Scored(losses, weights, seen, {"accuracy": correct})
 
     def _of_class(self, label: tf.Tensor) -> tf.Tensor:
         if self.class_weights is None:

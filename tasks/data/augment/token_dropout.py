@@ -1,0 +1,24 @@
+"""`token_dropout`: tokens become padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tasks.config.augment import TokenDropout
+from tasks.data.augment import Change, Values
+from tasks.data.augment.draws import Draws
+from tasks.data.reader.tokens import PADDING
+
+
+def create(config: TokenDropout, feature: dict[str, Any]) -> Change:
+    """Return the change of ids [n, length]."""
+    limit = np.uint64(int(config.share * 2**32))
+
+    def change(values: Values, draws: Draws) -> Values:
+        length = values.shape[1]
+        words = draws.words(0, -(-length // 2)).astype("<u8").view("<u4")[:, :length]
+        return np.where(words < limit, values.dtype.type(PADDING), values)
+
+    return change
