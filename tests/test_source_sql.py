@@ -199,6 +199,10 @@ def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     opened: Any = open_source(config)
     with pytest.raises(Failed, match="read-only transaction"), opened._connected() as connection:
         connection.execution_options(stream_results=False).exec_driver_sql("DELETE FROM shop.people")
+    with opened._connected() as connection:
+        plain = connection.execution_options(stream_results=False)
+        assert plain.exec_driver_sql("SHOW transaction_isolation").scalar() == "repeatable read"
+    assert "T0PS3CRET" in postgres and "T0PS3CRET" not in opened._without_password(f"cannot connect to {postgres}")
     before, rows = opened.fingerprint(), opened.read(opened.pieces()[0])
     first = next(rows)
     with engine.begin() as connection:

@@ -144,6 +144,13 @@ def test_a_changed_example_is_read_or_refused(data: st.DataObject) -> None:
         decode(bytes(payload[:cut]))
 
 
+@pytest.mark.parametrize("octets", [b"\x80", b"\x01\xff", b"\xff" * 10 + b"\x01"])
+def test_an_integer_that_is_cut_or_too_long_is_none(octets: bytes) -> None:
+    entry = field(1, b"a") + field(2, field(3, field(1, octets)))
+    with pytest.raises(ValueError, match="an integer that is cut"):
+        decode(field(1, field(1, entry)))
+
+
 def test_fields_of_others_are_passed_over() -> None:
     """A feature list beside a large field number, a varint, and numbers of fixed size, as later versions may have."""
     unknown = field(99, b"x") + b"\x38\xac\x02" + b"\x39" + b"8 octets" + b"\x3d" + b"four"
@@ -161,12 +168,13 @@ def test_each_bad_example_is_named(write: Callable) -> None:
             person(4, photo=[5]),
             person(5, name=[b"\xff"]),
             person(6, shoe=[1]),
+            person(7)[:-1],
             person(7)[:-3],
             person(8) + field(2, b""),
             person(9),
         )
     )
-    assert [key[-1] for key in read.keys] == ["0", "9"]
+    assert [int(key[-9:]) for key in read.keys] == [0, 10]
     assert list(read.bad.values()) == [
         "age: 2 values, not 1",
         "box: 1 values, not 4",
@@ -174,7 +182,7 @@ def test_each_bad_example_is_named(write: Callable) -> None:
         "photo: a number, and an image is the bytes of its file",
         "name: byte 0 (0xff) is not UTF-8",
         "a feature 'shoe' that source.columns does not name",
-        "not a tf.train.Example: a field that is cut, or of no wire type",
+        *["not a tf.train.Example: a field that is cut, or of no wire type"] * 2,
         "not a tf.train.Example: a SequenceExample, or another message",
     ]
     assert "people.tfrecord row 2" in read.bad

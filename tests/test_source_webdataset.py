@@ -143,16 +143,27 @@ def test_each_bad_sample_is_named(write: Callable) -> None:
     }
 
 
-def test_arrays_whole_json_and_ignored_files(write: Callable) -> None:
+class Trap:
+    """What makes a folder where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.mkdir, (self.path,)
+
+
+def test_arrays_whole_json_and_ignored_files(write: Callable, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.arange(4, dtype=np.int16).reshape(2, 2))
     pickled = io.BytesIO()
-    np.save(pickled, np.array([{}]), allow_pickle=True)
+    np.save(pickled, np.array([Trap(tmp_path / "trapped")], object), allow_pickle=True)
     columns = {"npy": "number[2, 2]", "json": "text", "v.json": "number[2]", "bin": "ignore"}
     files = [("a.npy", buffer.getvalue()), ("a.json", b'{"b": 1}'), ("a.v.json", b"[1, 2]"), ("a.bin", b"\xff")]
     read = everything(write(*files, ("b.npy", pickled.getvalue()), columns=columns))
     assert read.rows == [([0, 1, 2, 3], '{"b": 1}', [1, 2])]
     assert read.bad == {"x.tar b": "npy: not an array of numbers"}
+    assert not (tmp_path / "trapped").exists()
 
 
 def test_the_first_sample_says_which_files_there_are(write: Callable) -> None:
