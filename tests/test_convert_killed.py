@@ -7,15 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tasks.config import RecordsConfig
+from tasks.data import records, sorting
+from tasks.data.sources import Piece, Rows
 from tasks.errors import Failed, Lost
 from tasks.processes.pool import in_processes
 from tasks.store.files import checksums
+from tests.test_convert_faults import png
 
 SCRIPT = """
 import sys
@@ -60,8 +64,8 @@ def test_a_killed_conversion_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     whole = subprocess.run(command(table, tmp_path / "whole"), capture_output=True, text=True, check=True)
     staging = tmp_path / "killed"
     for wanted in (
-        "checkpoints/runs/000010.arrow",
-        "checkpoints/runs/000030.arrow",
+        "checkpoints/runs/000010-0000.arrow",
+        "checkpoints/runs/000030-0000.arrow",
         "table-test.tfrecord-00000-of-00002",
     ):
         process = subprocess.Popen(command(table, staging), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -111,3 +115,38 @@ def test_a_signal_of_the_terminal_is_left_to_the_parent(monkeypatch: pytest.Monk
         return number
 
     assert list(in_processes(work, [1, 2], 2)) == [1, 2]
+
+
+def test_a_piece_that_is_larger_than_memory_has_several_runs(
+    benches: Callable, rows_source: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source that is read in one piece, ten rows at a time, of which some are bad."""
+
+    class OnePiece(rows_source):  # type: ignore[valid-type, misc]
+        reads = 0
+
+        def pieces(self) -> list[Piece]:
+            return [Piece("all", 1, tuple(sorted(self.rows)))]
+
+        def read(self, piece: Piece) -> Iterator[Rows]:
+            OnePiece.reads += 1
+            for start in range(0, len(piece.where), 10):
+                yield from super().read(Piece("some", 1, piece.where[start : start + 10]))
+
+    rows = {f"row/{number:03d}": (None if number % 9 == 8 else png(number), number % 2) for number in range(100)}
+    config, made = RecordsConfig(bad_budget=11, splits={"train": 0.5, "validation": 0.2, "test": 0.3}), []
+    for limit in (1 << 30, 0):
+        monkeypatch.setattr(sorting, "RUN_BYTES", limit)
+        bench = benches(f"limit{limit}")
+        outcome = records.convert(bench, "rows", OnePiece(rows), config)
+        root = bench.staging.root
+        bad = b"".join(path.read_bytes() for path in sorted(root.glob("quarantine/*.jsonl")))
+        made.append((outcome, bad, {path.name: path.read_bytes() for path in root.glob("*.tfrecord-*")}))
+        assert len(list(root.glob(f"{sorting.RUNS}/*.arrow"))) == (1 if limit else 10)
+    assert made[0] == made[1] and made[0][0].counts["quarantined"] == 11
+
+    reads = OnePiece.reads
+    assert records.convert(bench, "rows", OnePiece(rows), config) == outcome and OnePiece.reads == reads
+    bench.staging.drop(f"{sorting.RUNS}/000000-0009.arrow")
+    assert records.convert(bench, "rows", OnePiece(rows), config) == outcome
+    assert OnePiece.reads == reads + 1, "a piece whose last run is missing is sorted again"

@@ -88,7 +88,8 @@ class Terminal:
 
 
 def test_a_closed_terminal_saves_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, MILLRACE, "run", "training", DIGITS, *LONG)
+    endless = ["--train.steps", "100000", "--train.checkpoint.every", "200"]
+    terminal = Terminal(tmp_path, MILLRACE, "run", "training", DIGITS, *endless)
     code = terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")))
     saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
     record = CommandHome(tmp_path).newest_run()

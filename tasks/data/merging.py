@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tasks.data.encoding import examples, framed
 from tasks.data.features import Feature
 from tasks.data.kinds import kind_of
-from tasks.data.sorting import PLACE, SPLIT, Run, one_chunk, run_file
+from tasks.data.sorting import PLACE, RUNS, SPLIT, Run, one_chunk
 from tasks.data.split import SPACE, shard_bounds
 from tasks.data.statistics import States, merged, states_of
 from tasks.data.tfrecord import Offsets, RecordFile
@@ -45,7 +45,7 @@ class Runs:
         self.table = lru_cache(maxsize=OPEN_RUNS)(self._open)
 
     def _open(self, run: int) -> pa.Table:
-        return pa.ipc.open_file(pa.memory_map(str(self._root / run_file(run)))).read_all()
+        return pa.ipc.open_file(pa.memory_map(str(self._root / self.notes[run].file))).read_all()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -125,7 +125,7 @@ class Merger:
 
     def _digest(self) -> str:
         """Return a digest of the runs' files, of the rows that are dropped, and of the features."""
-        sums = {name: note["sha256"] for name, note in self._staging.pieces(run_file(0).rpartition("/")[0]).items()}
+        sums = {name: note["sha256"] for name, note in self._staging.pieces(RUNS).items()}
         copies = {run: hashlib.sha256(mask.tobytes()).hexdigest() for run, mask in sorted(self._dropped.items())}
         schema = {name: feature.as_json() for name, feature in self.features.items()}
         return hashlib.sha256(canonical([sums, copies, schema])).hexdigest()

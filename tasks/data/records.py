@@ -100,14 +100,14 @@ def _sort(bench: Workbench, sorter: Sorter, pieces: list[Piece], config: Records
     total, done, notes = sum(piece.bytes for piece in pieces), 0, list[Run]()
     numbered = list(enumerate(pieces))
     share = bench.share if total > ALONE_BYTES else map
-    for piece, note in zip(pieces, share(sorter.sort, numbered), strict=True):
-        notes.append(note)
+    for piece, runs in zip(pieces, share(sorter.sort, numbered), strict=True):
+        notes += runs
         done += piece.bytes
         bad = sum(note.quarantined for note in notes)
         bench.progress(done, total, "bytes", bad=bad)
         if isinstance(config.bad_budget, int) and bad > config.bad_budget + HOPELESS:
             break
-    _refuse_bad(notes, config.bad_budget, len(pieces) - len(notes))
+    _refuse_bad(notes, config.bad_budget, len(pieces) - len({note.piece for note in notes}))
     return notes
 
 

@@ -1,14 +1,15 @@
 """The first pass of a conversion: pieces of a source as sorted runs of checked, typed rows.
 
-A run is an Arrow file with the rows of a piece in the order of split and place, so that a shard is a merge of runs. It
-is a piece of the staging: a kill costs the runs that were under way. A process holds one piece at a time.
+A run is an Arrow file with rows of a piece in the order of split and place, so that a shard is a merge of runs. It is a
+piece of the staging: a kill costs the runs that were under way. A piece of more than `RUN_BYTES`, as of a source that
+can only be read from its beginning, has several runs: a process holds one run at a time.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from tasks.store.staging import TEMPORARY, Staging
 
 RUNS, QUARANTINE = f"{TEMPORARY}runs", "quarantine"
 PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
+RUN_BYTES = 64 << 20
+"""Size of typed rows at which a run ends."""
 NAMED = 1000
 """Rows that a note lists; all bad ones are in `quarantine/`."""
 SHOWN = 200
@@ -38,8 +41,13 @@ COLUMN = Feature("category", "string")
 
 @dataclass
 class Run:
-    """The note of a run: what became of the rows of a piece."""
+    """The note of a run: what became of its rows."""
 
+    piece: int
+    part: int = 0
+    """Number of the run within the piece."""
+    last: bool = True
+    """Whether the piece has no further run."""
     read: int = 0
     bytes: int = 0
     """Size of the typed rows."""
@@ -62,6 +70,21 @@ class Run:
         """Number of rows of the run."""
         return sum(self.splits)
 
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return f"{self.piece:06d}-{self.part:04d}"
+
+    @property
+    def file(self) -> str:
+        """The name of its rows' file in the staging."""
+        return f"{RUNS}/{self.name}.arrow"
+
+    @property
+    def quarantine(self) -> str:
+        """The name of the file with its bad rows."""
+        return f"{QUARANTINE}/{self.name}.jsonl"
+
 
 class Sorter:
     """Sorts pieces into runs; inherited by forked processes. `features`: those of the records."""
@@ -83,16 +106,24 @@ class Sorter:
         self._rules = Rules(self.features, config)
         self._assignment = Assignment(config, declared, source.official)
 
-    def sort(self, numbered: tuple[int, Piece]) -> Run:
-        """Sort a piece, given with its number, into its run, unless an earlier attempt did; return the note."""
+    def sort(self, numbered: tuple[int, Piece]) -> list[Run]:
+        """Sort a piece, given with its number, into its runs, unless an earlier attempt did; return their notes."""
         number, piece = numbered
         if (done := self._adopted(number)) is not None:
             return done
-        run, tables, quarantine = Run(), [], []
+        runs, run, tables, quarantine, held = list[Run](), Run(number), list[pa.Table](), list[dict[str, Any]](), 0
         for rows in self._source.read(piece):
+            if held > RUN_BYTES:
+                runs.append(self._written(replace(run, last=False), tables, quarantine))
+                run, tables, quarantine, held = Run(number, len(runs)), [], [], 0
             table, bad = self._sorted_out(rows, run)
             tables.append(table)
             quarantine += bad
+            held += table.nbytes
+        return [*runs, self._written(run, tables, quarantine)]
+
+    def _written(self, run: Run, tables: list[pa.Table], quarantine: list[dict[str, Any]]) -> Run:
+        """Write a run and its bad rows; return its complete note."""
         table = pa.concat_tables(tables).combine_chunks() if tables else pa.table({})
         if table.num_rows:
             splits = np.asarray(table[SPLIT])
@@ -102,20 +133,25 @@ class Sorter:
         run.bad = [[row["key"], row["reason"], row["place"]] for row in quarantine[:NAMED]]
         if quarantine:
             lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in quarantine)
-            self._staging.put(quarantine_file(number), "".join(lines).encode())
-        with self._staging.piece(run_file(number)) as written:
+            self._staging.put(run.quarantine, "".join(lines).encode())
+        with self._staging.piece(run.file) as written:
             with pa.OSFile(str(written.path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
             written.note.update(asdict(run), plan=self._plan)
         return run
 
-    def _adopted(self, number: int) -> Run | None:
-        """Return the note of a run that an earlier attempt finished, with its file of bad rows."""
-        note = self._staging.adopt(run_file(number))
-        if note is None or note.pop("plan") != self._plan:
-            return None
-        run = Run(**note)
-        return run if not run.quarantined or self._staging.adopt(quarantine_file(number)) is not None else None
+    def _adopted(self, number: int) -> list[Run] | None:
+        """Return the notes of the runs of a piece that an earlier attempt finished, with their files of bad rows."""
+        runs = list[Run]()
+        while not runs or not runs[-1].last:
+            note = self._staging.adopt(Run(number, len(runs)).file)
+            if note is None or note.pop("plan") != self._plan:
+                return None
+            run = Run(**note)
+            if run.quarantined and self._staging.adopt(run.quarantine) is None:
+                return None
+            runs.append(run)
+        return runs
 
     def _sorted_out(self, rows: Rows, run: Run) -> tuple[pa.Table, list[dict[str, Any]]]:
         """Return the rows that are kept, with place, split and content, and the bad ones as lines of `quarantine/`."""
@@ -180,16 +216,6 @@ class Sorter:
             value = raw[name][row].as_py()
             shown[name] = f"{len(value):,} bytes" if isinstance(value, bytes) else str(value)[:SHOWN]
         return shown
-
-
-def run_file(number: int) -> str:
-    """Return the name of a run's file in the staging."""
-    return f"{RUNS}/{number:06d}.arrow"
-
-
-def quarantine_file(number: int) -> str:
-    """Return the name of the file with the bad rows of a piece."""
-    return f"{QUARANTINE}/{number:06d}.jsonl"
 
 
 def measured(feature: str, short: str) -> str:
