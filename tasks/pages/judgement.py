@@ -187,7 +187,7 @@ def _content(snapshot: Path, row: int) -> dict[str, str]:
         if value.ndim == 3 and value.dtype == np.uint8:
             buffer = io.BytesIO()
             Image.fromarray(value.squeeze(-1) if value.shape[-1] == 1 else value).save(buffer, format="png")
-            return {"image": _uri(buffer.getvalue())}
+            return {"image": data_uri(buffer.getvalue())}
     numbers = []
     for feature, value in values.items():
         names = reader.features[feature].get("names") or [f"{feature} {number}" for number in range(value.size)]
@@ -204,13 +204,13 @@ def pictures(facts: Facts) -> list[tuple[str, str, str]]:
     known = [folder / f"{name}.png" for name in PICTURES]
     others = sorted(set(folder.glob("*.png")) - set(known)) if report else []
     return [
-        (path.stem.replace("_", " "), PICTURES.get(path.stem, ""), _uri(path.read_bytes()))
+        (path.stem.replace("_", " "), PICTURES.get(path.stem, ""), data_uri(path.read_bytes()))
         for path in [*known, *others]
         if path.exists()
     ]
 
 
-def _uri(png: bytes) -> str:
+def data_uri(png: bytes) -> str:
     """Return a PNG as a data URI."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import data, judgement, sections, templates
+from tasks.pages import batch, data, judgement, sections, templates
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -55,6 +55,7 @@ def render(facts: Facts) -> str:
         files=judgement.files(facts),
         furthest=judgement.furthest(facts),
         training=sections.training(facts),
+        augmented=batch.augmented(facts),
         variants=sections.variants(facts),
         data=data.data(facts),
         lineage=sections.lineage(facts),
