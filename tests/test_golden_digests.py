@@ -26,13 +26,13 @@ GOLDEN = {
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
-    "snapshot/snapshot": "178b5dd9ff08861a",
-    "train/model": "16a0ea4b3e5a61ac",
-    "evaluate/report": "bcc3dd0d536fe82b",
-    "compress/saved_model": "23610883d16828f0",
-    "compress/litert": "debb0630ca1e8de2",
-    "compress/int8_dynamic": "37f0e224498699e9",
-    "export/export": "f34dc9c475cd947d",
+    "snapshot/snapshot": "25201c993ba8a0ea",
+    "train/model": "9ccc3652d4a41ae1",
+    "evaluate/report": "67cbe46d7e856bdf",
+    "compress/saved_model": "e3a33b848c0148fd",
+    "compress/litert": "e9bc303890cb6d07",
+    "compress/int8_dynamic": "688a25f0b9b097d7",
+    "export/export": "015d282183e21871",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

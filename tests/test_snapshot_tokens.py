@@ -21,9 +21,9 @@ from tasks.data import open_snapshot, records, snapshots, text
 from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import tokens
-from tasks.data.snapshots.tokens import _sample, lineage
+from tasks.data.snapshots.tokens import _sample
 from tasks.data.sources import open_source
-from tasks.data.text import Codec, document_of_targets, fit, raw_lengths, read_layout
+from tasks.data.text import Codec, document_of_targets, fit, read_layout
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tests.homes import CommandHome
@@ -44,7 +44,7 @@ GOLDEN = {
     "test/origin-00000-of-00002.npy": "9c276de170a97b7fea31b958c14ad916cef20a3ea10922f2fe92db3511947943",
     "test/pieces-00001-of-00002.npy": "12811270116f1c01ae08b4e15ba643130ad32d3cb9f27dd3f184479afdeebf0b",
     "transform/tokenizer.json": "ec6e56a21b2ba125d49c5b4255733c4c6129daa7a4b7e2a9051de30854d3e8e2",
-    "transform/tokens.json": "b418dac5e3e79faa36a5ae51343b249f9abeb4f7a2cb5d98c98e363919afbcca",
+    "transform/tokens.json": "06fe8ba806f4608366d2082d27af6d99dbac4a0f3aaa70e1a14a33b58e967628",
 }
 
 
@@ -78,7 +78,7 @@ def test_targets_spell_every_document_byte_for_byte(parent: Records, snapshot: S
         targets, owners = tokens[:, 1:], document_of_targets(snapshot, split)
         scored = targets != codec.bos
         assert (owners[scored] >= 0).all()
-        sizes = raw_lengths(reader, split)
+        sizes = np.array([len(example["text"][0]) for example in reader.iterate(split)])
         for number in range(reader.counts[split]):
             content = reader.example(split, number)["text"][0]
             assert codec.decode(targets[scored & (owners == number)]) == content
@@ -118,7 +118,8 @@ def test_features_and_transform_say_what_a_model_needs(snapshot: SnapshotReader)
     assert feature == {"dtype": "uint16", "shape": [33], "vocabulary": 600, "bos": 599}
     read_back = read_layout(snapshot.path / "transform")
     assert read_back == {
-        "kind": "tokens", "tokenizer": "tokenizer.json", "vocabulary": 600, "bos": 599, "block": 32, "dtype": "uint16"
+        "kind": "tokens", "tokenizer": "tokenizer.json", "vocabulary": 600, "bos": 599, "block": 32, "dtype": "uint16",
+        "packing": "stream", "prompt": None,
     }  # fmt: skip
     assert sorted(path.name for path in (snapshot.path / "transform").iterdir()) == ["tokenizer.json", "tokens.json"]
 
@@ -324,24 +325,6 @@ def test_bytes_are_those_of_this_code_version(
     snapshots.build(bench, made, TokensSnapshot(vocabulary=300, block=16, shards=2))
     all_contents = contents(made.path) | contents(bench.staging.root)
     assert {name: all_contents[name] for name in GOLDEN} == GOLDEN
-
-
-def test_lineage_by_arithmetic_is_lineage_by_hand() -> None:
-    generator = np.random.default_rng(3)
-    for block in (1, 2, 5, 64):
-        lengths = generator.integers(1, 12, 30)
-        owner = np.repeat(np.arange(30), lengths)
-        place = np.concatenate([np.arange(length) for length in lengths])
-        rows = -(-(len(owner) - 1) // block)
-        origin, pieces = lineage(lengths, block, rows)
-        assert origin[-1].sum() == len(pieces)
-        for row, (first, number) in enumerate(origin):
-            here = slice(row * block, row * block + block + 1)
-            mine = pieces[first : first + number]
-            np.testing.assert_array_equal(np.repeat(mine[:, 0], mine[:, 2]), owner[here])
-            spelt = np.concatenate([np.arange(begin, begin + length) for _, begin, length, _ in mine])
-            np.testing.assert_array_equal(spelt, place[here])
-            np.testing.assert_array_equal(mine[:, 3], np.cumsum(mine[:, 2]) - mine[:, 2])
 
 
 def test_records_without_text_or_with_an_empty_split_fail(

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+from tasks.config.base import BY_KIND, LATER, LISTED, Conflict, Section
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -86,6 +86,10 @@ class TransformerModel(Section):
 
     hidden: Units = 704
     """Hidden units of the feed-forward layer, each with a gate."""
+
+    document_mask: Annotated[Literal["auto"] | bool, LATER] = "auto"
+    """Whether attention stays within a document, which begins with its first token; `auto`: where rows are packed by
+    `snapshot.packing: best_fit`."""
 
     rope_base: Annotated[float, Field(gt=1)] = 10_000.0
     """Base of the rotary embedding's wavelengths; larger for longer contexts."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from tasks.config.base import BY_KIND, Section
+from tasks.config.base import BY_KIND, LATER, Conflict, Section
 from tasks.config.transform import Pixels, Text, TransformConfig
 
 SERVED_AS = {"uint16": "int32", "uint32": "int32"}
@@ -51,7 +51,7 @@ class ImageSnapshot(Section):
 
 
 class TokensSnapshot(Section):
-    """Text as rows of tokens: a byte-level BPE fitted on the train split, documents packed one after another."""
+    """Text as rows of tokens: a byte-level BPE fitted on the train split, and documents packed into rows."""
 
     made_of: ClassVar[str | None] = "text"
     noun: ClassVar[str] = "texts"
@@ -66,11 +66,26 @@ class TokensSnapshot(Section):
     block: Annotated[int, Field(ge=1, le=1_048_576)] = 256
     """Tokens of a row that are predicted; a row holds one more, which the next one repeats."""
 
+    packing: Annotated[Literal["stream", "best_fit"], LATER] = "stream"
+    """How documents become rows: `stream` one after another, cut wherever a row ends; `best_fit` each whole in one row
+    with room for it, so that none is cut that fits; the share of padding is reported. Attention then stays within
+    documents (`model.document_mask`)."""
+
+    prompt: Annotated[Text | None, LATER] = None
+    """The text column that is given and not learned, before the one that is: pairs of instruction and answer. A pair
+    of more than `block` tokens is cut at its end, and counted. Needs `packing: best_fit`."""
+
     tokenizer_bytes: Annotated[int, Field(ge=1_000, le=10**12)] = 16_000_000
     """Bytes of train text at most on which the tokenizer is fitted: documents drawn by a keyed permutation."""
 
     shards: Shards = 1
     """Number of array files of each feature and split."""
+
+    @model_validator(mode="after")
+    def pairs_are_whole(self) -> TokensSnapshot:
+        if self.prompt is not None and self.packing != "best_fit":
+            raise Conflict("prompt", self.prompt, "needs packing: best_fit, which keeps a pair in one row", "set it")
+        return self
 
 
 class TableSnapshot(Section):

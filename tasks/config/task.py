@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from tasks.config.base import Conflict, Section
 
 LABEL, TARGET, WEIGHT = "label", "target", "weight"
-"""The features of a snapshot that are no inputs: a class, labels or numbers, and the weight of an example."""
+SCORED = "scored"
+"""The features of a snapshot that are no inputs: a class, labels or numbers, the weight of an example, and which tokens
+of a row are targets."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from tasks.config import SnapshotConfig, TrainConfig
 from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
-from tasks.config.snapshot import SNAPSHOTS, TableSnapshot
+from tasks.config.snapshot import SNAPSHOTS, TableSnapshot, TokensSnapshot
 from tasks.config.task import TASKS
 from tasks.data import augment
 from tasks.data.features import Feature, of_role
@@ -30,8 +30,12 @@ def check_snapshot(features: Mapping[str, Any], config: SnapshotConfig) -> None:
         rule = f"is made of the inputs, and the source has only {', '.join(sorted(known))}"
         raise Refused("snapshot.kind", config.kind, rule, "give source.columns a column without another role")
     kinds = [feature.kind for feature in inputs.values()]
-    if config.made_of not in (None, *kinds) or (config.made_of is not None and len(kinds) > 1):
-        had = ", ".join(f"{name} ({feature.kind})" for name, feature in inputs.items())
+    had = ", ".join(f"{name} ({feature.kind})" for name, feature in inputs.items())
+    if isinstance(config, TokensSnapshot) and config.prompt is not None:
+        if kinds != ["text", "text"] or config.prompt not in inputs:
+            rule = f"pairs are made of two inputs of type text, the prompt and another, and the source has {had}"
+            raise Refused("snapshot.prompt", config.prompt, rule, "correct it, or let source.columns ignore the others")
+    elif config.made_of not in (None, *kinds) or (config.made_of is not None and len(kinds) > 1):
         rule = f"is made of one input, of type {config.made_of}, and the source has {had}"
         fitting = [
             other for other, section in SNAPSHOTS.items() if section.made_of is None or [section.made_of] == kinds

@@ -10,12 +10,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.data.features import of_role
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 
@@ -89,6 +91,17 @@ class Codec:
             report(done)
         return [np.concatenate(segments) for segments in parts]
 
+    def documents(
+        self, texts: Sequence[NDArray[Any]], prompts: Sequence[NDArray[Any]] | None = None
+    ) -> tuple[list[NDArray[Any]], list[int]]:
+        """Return the tokens of documents, and how many of each are given: BOS and the text, or BOS, the prompt, the
+        text, and a BOS by which a model learns to end."""
+        bos = np.array([self.bos], self.dtype)
+        if prompts is None:
+            return [np.concatenate([bos, text]) for text in texts], [1] * len(texts)
+        pairs = zip(prompts, texts, strict=True)
+        return [np.concatenate([bos, *pair, bos]) for pair in pairs], [1 + len(prompt) for prompt in prompts]
+
     def decode(self, tokens: Iterable[int]) -> bytes:
         """Return the bytes of these tokens; BOS has none."""
         return b"".join(self._bytes[token] for token in tokens)
@@ -159,9 +172,11 @@ def _batches(texts: Iterable[tuple[int, str]], pre_tokenizer: Any) -> Iterator[l
         yield batch
 
 
-def layout(codec: Codec, block: int) -> dict[str, Any]:
+def layout(codec: Codec, columns: Columns, block: int, packing: str) -> dict[str, Any]:
     """Return the contents of `transform/tokens.json`: the preprocessing of text."""
     return {
+        "packing": packing,
+        "prompt": columns.prompt,
         "kind": "tokens",
         "tokenizer": TOKENIZER,
         "vocabulary": codec.vocabulary,
@@ -169,6 +184,13 @@ def layout(codec: Codec, block: int) -> dict[str, Any]:
         "block": block,
         "dtype": codec.dtype,
     }
+
+
+def scored(lengths: NDArray[np.int64], given: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which tokens of the concatenated documents are targets: all but the first `given` ones of each."""
+    begins = np.cumsum(lengths) - lengths
+    within = np.arange(lengths.sum()) - np.repeat(begins, lengths)
+    return np.asarray(within >= np.repeat(given, lengths))
 
 
 def read_layout(transform: Path) -> dict[str, Any]:
@@ -193,21 +215,9 @@ def document_of_targets(snapshot: SnapshotReader, split: str) -> NDArray[np.int6
     return records.reshape(len(origin), width)[:, 1:]
 
 
-def raw_lengths(records: RecordsReader, split: str) -> NDArray[np.int64]:
-    """Return the number of bytes of each document of a split, by record."""
-    name = text_feature(records)
-    return np.array([len(bytes(example[name][0])) for example in records.iterate(split)], dtype=np.int64)
-
-
-def raw_bytes(records: RecordsReader, split: str) -> bytes:
-    """Return the concatenated documents of a split."""
-    name = text_feature(records)
-    return b"".join(bytes(example[name][0]) for example in records.iterate(split))
-
-
-def text_of(records: RecordsReader, split: str, index: int) -> str:
+def text_of(records: RecordsReader, split: str, index: int, column: str) -> str:
     """Return a document. Raises `Failed`, naming it, if it is not UTF-8."""
-    content = bytes(records.example(split, index)[text_feature(records)][0])
+    content = bytes(records.example(split, index)[column][0])
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -221,13 +231,28 @@ def pin(threads: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
 
-def text_feature(records: RecordsReader) -> str:
-    """Return the name of the only input; raises `Failed` where it is not a text."""
-    name = records.single_input("text")
-    if name is None:
+@dataclass(frozen=True)
+class Columns:
+    """The columns of records that documents are made of, in this order; iterated, those that there are."""
+
+    prompt: str | None
+    """What is given."""
+    text: str
+    """What is predicted."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([self.text] if self.prompt is None else [self.prompt, self.text])
+
+
+def text_columns(records: RecordsReader, prompt: str | None = None) -> Columns:
+    """Return the text columns of records; raises `Failed` where there is not one besides the prompt."""
+    inputs = of_role(records.features, "input")
+    texts = [name for name, feature in inputs.items() if feature.kind == "text" and name != prompt]
+    if len(texts) != 1 or len(inputs) != (1 if prompt is None else 2) or prompt not in (None, *inputs):
         saw = f"records of {', '.join(sorted(records.features))}"
-        raise Failed("snapshot.kind", saw, "tokens are made of one input, a text", "choose a source of text")
-    return name
+        made = "one input, a text" if prompt is None else f"two inputs, the prompt {prompt} and a text"
+        raise Failed("snapshot.kind", saw, f"tokens are made of {made}", "choose a source of text, or other columns")
+    return Columns(prompt, texts[0])
 
 
 def _tokenizers() -> Any:

@@ -76,10 +76,10 @@ class SnapshotSplit(Split):
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
-        from tasks.data.text import document_of_targets, text_feature
+        from tasks.data.text import document_of_targets, text_columns
 
         reader = RecordsReader(self._records)
-        text = text_feature(reader)
+        text = text_columns(reader, self.features["tokens"].get("prompt")).text
         examples = list(reader.iterate(self.name))
         return Documents(
             document_of_targets(self._reader, self.name),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from tasks.config import EvaluateConfig
+from tasks.config.task import SCORED
 from tasks.data.text import Codec
 from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
@@ -83,6 +84,10 @@ class Judge:
         self.outputs = output_size(split.features)
         self.bos = int(split.features[TOKENS]["bos"])
         self.documents = split.documents()
+        targets = np.asarray(self.tokens[:])[:, 1:]
+        self.scored = (self.documents.of_targets >= 0) & (
+            np.asarray(split.arrays[SCORED][:])[:, 1:] > 0 if SCORED in split.features else targets != self.bos
+        )
         self.examples = len(self.documents.keys)
 
     @cached_property
@@ -98,9 +103,8 @@ class Judge:
         return {"nats": nats(outputs, targets), "likeliest": outputs.argmax(axis=-1).astype(np.uint32)}
 
     def predictions(self, kept: Kept) -> Predictions:
-        """Sum over the tokens of each file, without the BOS that begins a document: it is given, not predicted."""
-        of, targets = self.documents.of_targets, np.asarray(self.tokens[:])[:, 1:]
-        scored = (of >= 0) & (targets != self.bos)
+        """Sum over the scored tokens of each file, without the BOS that begins a document and without prompts."""
+        of, targets, scored = self.documents.of_targets, np.asarray(self.tokens[:])[:, 1:], self.scored
 
         def by_file(values: npt.NDArray) -> Floats:
             return np.bincount(of[scored], values[scored].astype(np.float64), self.examples).astype(np.float64)
@@ -116,7 +120,7 @@ class Judge:
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable tokens of all scored targets, [targets]."""
-        return kept["likeliest"][self.documents.of_targets >= 0]
+        return kept["likeliest"][self.scored]
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
         """Return nothing: every figure is a metric."""

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
-from tasks.data.snapshots.tokens import lineage
+from tasks.config.task import SCORED
+from tasks.data.snapshots import packing
+from tasks.data.text import scored
 from tasks.evaluation.judging import Documents, Judge, Split, make_judge, run_model
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
@@ -37,35 +39,40 @@ class RawSplit(Split):
 
 
 class TextSplit(Split):
-    """Raw texts, encoded and cut into rows of `block` tokens as in a snapshot."""
+    """Raw texts, encoded and packed into rows of `block` + 1 tokens as in a snapshot."""
 
     name = "texts"
 
-    def __init__(self, export: Path, transform: dict[str, Any], keys: list[str], contents: list[bytes]) -> None:
-        tokenizer, block = codec(export), int(transform["block"])
+    def __init__(
+        self,
+        export: Path,
+        transform: dict[str, Any],
+        keys: list[str],
+        contents: list[bytes],
+        prompts: list[bytes] | None = None,
+    ) -> None:
+        """Encode texts; an export of pairs has a prompt before each."""
+        tokenizer, block, pairs = codec(export), int(transform["block"]), transform["prompt"] is not None
         self.transform = export / "transform"
-        documents = [
-            np.concatenate([[tokenizer.bos], tokens]).astype(tokenizer.dtype)
-            for tokens in tokenizer.encode([content.decode() for content in contents])
-        ]
-        stream = np.concatenate(documents)
-        lengths = np.array([len(document) for document in documents])
-        rows = max(1, -(-(len(stream) - 1) // block))
-        padded = np.full(rows * block + 1, tokenizer.bos, tokenizer.dtype)
-        padded[: len(stream)] = stream
-        self.arrays = {TOKENS: np.lib.stride_tricks.sliding_window_view(padded, block + 1)[::block]}
-        shape = {
-            "dtype": tokenizer.dtype,
-            "shape": [block + 1],
-            "vocabulary": tokenizer.vocabulary,
-            "bos": tokenizer.bos,
-        }
-        self.features = {TOKENS: shape}
-        origin, pieces = lineage(lengths, block, rows)
-        of = np.full((rows, block + 1), -1, np.int64)
-        for row, (first, number) in enumerate(origin):
-            for record, _, length, column in pieces[first : first + number]:
-                of[row, column : column + length] = record
+        tokens = tokenizer.encode([content.decode() for content in contents])
+        before = tokenizer.encode([prompt.decode() for prompt in prompts or [b""] * len(contents)]) if pairs else None
+        documents, given = tokenizer.documents(tokens, before)
+        stream, lengths = np.concatenate(documents), np.array([len(document) for document in documents])
+        if transform["packing"] == "stream" and len(stream) > 1:
+            packed = packing.stream(lengths, block)
+        else:
+            packed = packing.best_fit(lengths, block, pairs)
+
+        def rows(values: npt.NDArray[Any], padding: int) -> npt.NDArray[Any]:
+            return packed.gather(0, packed.rows, values, np.cumsum(lengths) - lengths, padding)
+
+        shape = {"dtype": tokenizer.dtype, "shape": [block + 1]}
+        self.arrays = {TOKENS: rows(stream, tokenizer.bos)}
+        self.features = {TOKENS: {**shape, "vocabulary": tokenizer.vocabulary, "bos": tokenizer.bos}}
+        if pairs:
+            self.arrays[SCORED] = rows(scored(lengths, np.array(given)).astype(np.uint8), 0)
+            self.features[SCORED] = {**shape, "dtype": "uint8"}
+        of = rows(np.repeat(np.arange(len(lengths)), lengths), -1)
         self._documents = Documents(of[:, 1:], keys, contents)
 
     def documents(self) -> Documents:

@@ -13,7 +13,7 @@ from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.data.features import Feature, of_role
 from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
-from tasks.data.text import text_feature
+from tasks.data.text import text_columns
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
@@ -63,10 +63,12 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
     """Return the task, and the examples of a split after the export's preprocessing."""
     task = transform["task"]
     if transform["kind"] == "tokens":
-        text = text_feature(reader)
+        of_text = text_columns(reader, transform["prompt"])
         examples = list(reader.iterate(split))
         keys = [bytes(example["key"][0]).decode() for example in examples]
-        return task, TextSplit(export, transform, keys, [bytes(example[text][0]) for example in examples])
+        texts = {name: [bytes(example[name][0]) for example in examples] for name in of_text}
+        prompts = texts[of_text.prompt] if of_text.prompt is not None else None
+        return task, TextSplit(export, transform, keys, texts[of_text.text], prompts)
     preprocess = Reader.open(export / "transform")
     parts = [_preprocessed(preprocess, reader.features, table) for table in reader.tables(split, rows=ROWS)]
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.snapshot import SERVED_AS
-from tasks.config.task import LABEL, TARGET, WEIGHT
+from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.errors import Failed
 
 TOKENS = "tokens"
@@ -54,12 +54,12 @@ class InputArrays:
 
 
 def model_inputs(features: dict[str, Any]) -> list[Input]:
-    """Return the features that are neither label, target nor weight, in order of name.
+    """Return the features that are neither label, target, weight nor scored, in order of name.
 
     Raises:
         Failed: there are none.
     """
-    names = sorted(set(features) - {LABEL, TARGET, WEIGHT})
+    names = sorted(set(features) - {LABEL, TARGET, WEIGHT, SCORED})
     if not names:
         raise Failed("features", ", ".join(features), "a model reads at least one input", "choose another snapshot")
     return [_input(name, features[name]) for name in names]

@@ -43,6 +43,11 @@ def build(config: TransformerModel, features: dict[str, Any], seed: int) -> kera
     )
     x = ops.cast(embedding(inputs), "float32") * EMBEDDING_SCALE
     mask, rotation = mask_and_rotation(inputs, config)
+    of_documents = (
+        features[TOKENS].get("packing") == "best_fit" if config.document_mask == "auto" else config.document_mask
+    )
+    if of_documents:
+        mask = ops.logical_or(mask, other_documents(inputs, int(features[TOKENS]["bos"])))
     for block in range(config.layers):
         x = x + _as_float32(attention(norm(f"block{block}_attention_norm")(x), mask, rotation, config, block, seed))
         x = x + _as_float32(feed_forward(norm(f"block{block}_mlp_norm")(x), config, block, seed))
@@ -65,6 +70,12 @@ def mask_and_rotation(tokens: keras.KerasTensor, config: TransformerModel) -> tu
     rates = [config.rope_base ** (-index / half) for index in range(half)]
     angles = ops.expand_dims(ops.expand_dims(positions, 2) * ops.reshape(ops.array(rates, "float32"), (1, 1, half)), 1)
     return mask, (ops.cos(angles), ops.sin(angles))
+
+
+def other_documents(tokens: keras.KerasTensor, bos: int) -> keras.KerasTensor:
+    """Return a mask [B, 1, T, T], true where query and key are of different documents; each begins with BOS."""
+    number = ops.cumsum(ops.cast(ops.equal(tokens, bos), "float32"), axis=1)
+    return ops.expand_dims(ops.not_equal(ops.expand_dims(number, 2), ops.expand_dims(number, 1)), 1)
 
 
 def attention(

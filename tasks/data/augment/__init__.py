@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS, AugmentConfig
-from tasks.config.task import LABEL, TARGET, WEIGHT
+from tasks.config.task import LABEL, SCORED, TARGET, WEIGHT
 from tasks.data.order import Rows, permutation
 from tasks.errors import Refused
 
@@ -137,7 +137,7 @@ class Augmenter:
 
 def kinds_of(features: Mapping[str, Any]) -> dict[str, str]:
     """Return what the inputs of a snapshot are to augmentations, by name, from its features."""
-    return {name: _kind(each) for name, each in features.items() if name not in (LABEL, TARGET, WEIGHT)}
+    return {name: _kind(each) for name, each in features.items() if name not in (LABEL, TARGET, WEIGHT, SCORED)}
 
 
 def _kind(feature: Mapping[str, Any]) -> str:

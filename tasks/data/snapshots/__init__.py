@@ -29,7 +29,7 @@ KINDS = {
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
     "image": (2, ("numpy", "pillow")),
-    "tokens": (3, ("numpy", "tokenizers")),
+    "tokens": (4, ("numpy", "tokenizers")),
     "table": (2, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""

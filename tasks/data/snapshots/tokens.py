@@ -1,13 +1,15 @@
-"""The snapshot of text: rows of tokens, cut from the concatenated documents of a split.
+"""The snapshot of text: rows of tokens, packed from the documents of a split (`tasks.data.snapshots.packing`).
 
-A document is BOS and its tokens. Row i is `stream[i * block : i * block + block + 1]`: the last token of a row is the
-first of the next, so that every token is a target exactly once. BOS has no weight as a target, and the last row is
-padded with BOS, so that no mask is needed.
+A document is BOS and its tokens. BOS has no weight as a target, and rows are padded with BOS, so that no mask is
+needed. A pair of a prompt and a text is BOS, both, and a BOS by which a model learns to end; `scored` says which of its
+tokens are targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +17,13 @@ from numpy.typing import NDArray
 
 from tasks.artifacts import Outcome, Records
 from tasks.config import TokensSnapshot
+from tasks.config.task import SCORED
 from tasks.data.arrays import ArrayWriter
 from tasks.data.order import permutation
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, parts_of, write_array
-from tasks.data.text import LAYOUT, TOKENIZER, Codec, fit, layout, pin, text_feature, text_of
+from tasks.data.snapshots import Part, packing, parts_of, write_array
+from tasks.data.snapshots.packing import Packed
+from tasks.data.text import LAYOUT, TOKENIZER, Codec, Columns, fit, layout, pin, scored, text_columns, text_of
 from tasks.errors import Failed
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -52,22 +56,31 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
     """
     pin(bench.threads)
     reader = RecordsReader(records.path)
-    text_feature(reader)
+    columns = text_columns(reader, config.prompt)
     bench.staging.reserve(records.bytes)  # 2 bytes for a token of about 3, written twice
-    codec, fitted_sample = _fit_tokenizer(bench, reader, config)
-    bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, config.block)))
+    codec, fitted_sample = _fit_tokenizer(bench, reader, columns, config)
+    bench.staging.put(f"transform/{LAYOUT}", pretty(layout(codec, columns, config.block, config.packing)))
     counts, splits = {}, {}
     report = Reports(bench, int(sum(reader.sizes(split).sum() for split in reader.counts)), "bytes")
     for split, documents in reader.counts.items():
-        stream, lengths, size = _encode_split(bench, reader, codec, split, report)
-        counts[split] = _pack(bench, split, stream, lengths, codec.bos, config)
-        tokens = len(stream) - documents
-        splits[split] = {"documents": documents, "tokens": tokens, "bytes": size, "rows": counts[split]}
-    feature = {"dtype": codec.dtype, "shape": [config.block + 1], "vocabulary": codec.vocabulary, "bos": codec.bos}
+        encoded = _encode_split(bench, reader, codec, columns, split, report)
+        counts[split], figures = _pack(bench, split, encoded, codec, config)
+        tokens = int((encoded.stream != codec.bos).sum())
+        splits[split] = {
+            "documents": documents,
+            "tokens": tokens,
+            "bytes": encoded.bytes,
+            "rows": counts[split],
+        } | figures
     shares = {f"snapshot/{split}/bytes_per_token": row["bytes"] / row["tokens"] for split, row in splits.items()}
+    for split, row in splits.items():
+        if "padding" in row:
+            shares[f"snapshot/{split}/padding"] = row["padding"] / (row["rows"] * (config.block + 1))
+        if "cut" in row:
+            shares[f"snapshot/{split}/cut"] = row["cut"]
     return Outcome(
         counts=counts,
-        features={"tokens": feature},
+        features=_features(codec, columns, config),
         statistics={
             "splits": splits,
             "tokenizer": {**fitted_sample, "of_bytes": splits[TRAIN]["bytes"]},
@@ -78,6 +91,18 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
             },
         },
     )
+
+
+def _features(codec: Codec, columns: Columns, config: TokensSnapshot) -> dict[str, Any]:
+    """Return what the manifest says of the arrays."""
+    tokens: dict[str, Any] = {"dtype": codec.dtype, "shape": [config.block + 1], "vocabulary": codec.vocabulary}
+    tokens["bos"] = codec.bos
+    if config.packing == "best_fit":
+        tokens["packing"] = config.packing
+    if columns.prompt is None:
+        return {"tokens": tokens}
+    tokens |= {"prompt": columns.prompt, "text": columns.text}
+    return {"tokens": tokens, SCORED: {"dtype": "uint8", "shape": [config.block + 1]}}
 
 
 class Reports:
@@ -103,7 +128,9 @@ class Reports:
         self._bench.progress(self._total, self._total, self._unit, **figures)
 
 
-def _fit_tokenizer(bench: Workbench, reader: RecordsReader, config: TokensSnapshot) -> tuple[Codec, dict[str, int]]:
+def _fit_tokenizer(
+    bench: Workbench, reader: RecordsReader, columns: Columns, config: TokensSnapshot
+) -> tuple[Codec, dict[str, int]]:
     """Fit the tokenizer; return it, and the number of documents and bytes of its sample."""
     name = f"transform/{TOKENIZER}"
     note = bench.staging.adopt(name)
@@ -115,8 +142,8 @@ def _fit_tokenizer(bench: Workbench, reader: RecordsReader, config: TokensSnapsh
 
         def texts() -> Iterator[str]:
             remaining = config.tokenizer_bytes
-            for index in sample:
-                content = text_of(reader, TRAIN, int(index)).encode()[:remaining]
+            for index, column in product(sample, columns):
+                content = text_of(reader, TRAIN, int(index), column).encode()[:remaining]
                 remaining -= len(content)
                 note["bytes"] += len(content)
                 yield content.decode(errors="ignore")  # the last one may end within a character
@@ -141,31 +168,46 @@ def _sample(sizes: NDArray[np.int64], max_bytes: int) -> NDArray[np.int64]:
     return np.sort(sample[before < max_bytes])
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """A split as one stream of tokens: documents, each with a BOS before it; of pairs also one after it."""
+
+    stream: Stream
+    lengths: NDArray[np.int64]
+    """Tokens of each document."""
+    scored: NDArray[np.bool_]
+    """Which tokens are targets: not the BOS before a document, nor a prompt."""
+    bytes: int
+    """Bytes of the texts."""
+
+
 def _encode_split(
-    bench: Workbench, reader: RecordsReader, codec: Codec, split: str, report: Reports
-) -> tuple[Stream, NDArray[np.int64], int]:
-    """Return a split as one stream of tokens, the length of each document with its BOS, and the bytes of the texts."""
+    bench: Workbench, reader: RecordsReader, codec: Codec, columns: Columns, split: str, report: Reports
+) -> Encoded:
+    """Encode all documents of a split."""
     streams: list[Stream] = []
-    lengths: list[int] = []
-    size = 0
+    lengths, given, size = list[int](), list[int](), 0
     for number, (start, stop) in enumerate(_chunks(reader.sizes(split))):
         name = f"{TEMPORARY}{split}-{number:05d}.npy"
         note = bench.staging.adopt(name)
         if note is None:
-            texts = [text_of(reader, split, index) for index in range(start, stop)]
-            bos = np.array([codec.bos], codec.dtype)
-            documents = [np.concatenate([bos, tokens]) for tokens in codec.encode(texts, report)]
+            texts = [text_of(reader, split, index, column) for column in columns for index in range(start, stop)]
+            encoded, pairs = codec.encode(texts, report), columns.prompt is not None
+            documents, own = codec.documents(encoded[start - stop :], encoded[: stop - start] if pairs else None)
             note = {
                 "lengths": [len(tokens) for tokens in documents],
+                "given": own,
                 "bytes": sum(len(text.encode()) for text in texts),
             }
             with bench.staging.piece(name, **note) as piece, open(piece.path, "wb") as file:
                 np.save(file, np.concatenate(documents))
         streams.append(np.load(bench.staging.root / name))
         lengths += note["lengths"]
+        given += note["given"]
         size += note["bytes"]
         report.finish(note["bytes"])
-    return np.concatenate(streams), np.array(lengths, np.int64), size
+    of_document = np.array(lengths, np.int64)
+    return Encoded(np.concatenate(streams), of_document, scored(of_document, np.array(given)), size)
 
 
 def _chunks(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -176,48 +218,38 @@ def _chunks(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def _pack(
-    bench: Workbench, split: str, stream: Stream, lengths: NDArray[np.int64], bos: int, config: TokensSnapshot
-) -> int:
-    """Write the rows of a split with `origin` and `pieces`; return the number of rows."""
-    rows = -(-(len(stream) - 1) // config.block)
-    if len(stream) == len(lengths):
+    bench: Workbench, split: str, encoded: Encoded, codec: Codec, config: TokensSnapshot
+) -> tuple[int, dict[str, int]]:
+    """Write the rows of a split with `origin` and `pieces`; return their number, and figures of the packing."""
+    lengths, block = encoded.lengths, config.block
+    if not encoded.scored.any():
         raise Failed(
             f"records.splits.{split}", "no text in it", "every split needs some", "add data or raise its share"
         )
-    origin, pieces = lineage(lengths, config.block, rows)
-    for part in parts_of(split, rows, config.shards):
-        write_array(bench, part.file("origin"), origin[part.start : part.stop])
-        _write_tokens(bench, part, stream, bos, config.block)
+    pairs = config.prompt is not None
+    packed = packing.stream(lengths, block) if config.packing == "stream" else packing.best_fit(lengths, block, pairs)
+    for part in parts_of(split, packed.rows, config.shards):
+        write_array(bench, part.file("origin"), packed.origin[part.start : part.stop])
+        _write_rows(bench, part, packed, encoded, codec, pairs)
     # Shards of pieces have equal length too, so that a reader finds one by division.
-    for part in parts_of(split, len(pieces), config.shards):
-        write_array(bench, part.file("pieces"), pieces[part.start : part.stop])
-    return rows
+    for part in parts_of(split, len(packed.pieces), config.shards):
+        write_array(bench, part.file("pieces"), packed.pieces[part.start : part.stop])
+    filled = int(packed.pieces[:, 2].sum())
+    figures = {"padding": packed.rows * packed.width - filled} if config.packing == "best_fit" else {}
+    return packed.rows, {**figures, **({"cut": int((lengths > block + 1).sum())} if pairs else {})}
 
 
-def _write_tokens(bench: Workbench, part: Part, stream: Stream, bos: int, block: int) -> None:
-    if bench.staging.adopt(part.file("tokens")) is not None:
-        return
-    shape = (part.stop - part.start, block + 1)
-    with bench.staging.piece(part.file("tokens")) as piece, ArrayWriter(piece.path, stream.dtype, shape) as writer:
-        for start in range(part.start, part.stop, ROWS_PER_WRITE):
-            stop = min(start + ROWS_PER_WRITE, part.stop)
-            tokens = stream[start * block : stop * block + 1]
-            missing = (stop - start) * block + 1 - len(tokens)
-            tokens = np.concatenate([tokens, np.full(missing, bos, stream.dtype)])
-            writer.append(np.lib.stride_tricks.sliding_window_view(tokens, block + 1)[::block])
-
-
-def lineage(lengths: NDArray[np.int64], block: int, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `origin` [rows, 2] and `pieces` [pieces, 4] of documents of these lengths in rows of block + 1 tokens."""
-    ends = np.cumsum(lengths)
-    begins = ends - lengths
-    low = np.arange(rows, dtype=np.int64) * block
-    high = np.minimum(low + block + 1, ends[-1])
-    first = np.searchsorted(begins, low, side="right") - 1
-    number = np.searchsorted(begins, high - 1, side="right") - first
-    origin = np.stack([np.cumsum(number) - number, number], axis=1)
-    row = np.repeat(np.arange(rows), number)
-    record = first[row] + np.arange(len(row)) - origin[row, 0]
-    start = np.maximum(begins[record], low[row])
-    stop = np.minimum(ends[record], high[row])
-    return origin, np.stack([record, start - begins[record], stop - start, start - low[row]], axis=1)
+def _write_rows(bench: Workbench, part: Part, packed: Packed, encoded: Encoded, codec: Codec, pairs: bool) -> None:
+    """Write `tokens`, and of pairs `scored`, of a part."""
+    begins = np.cumsum(encoded.lengths) - encoded.lengths
+    arrays: dict[str, tuple[Stream, int]] = {"tokens": (encoded.stream, codec.bos)}
+    if pairs:
+        arrays[SCORED] = (encoded.scored.astype(np.uint8), 0)
+    for name, (values, padding) in arrays.items():
+        if bench.staging.adopt(part.file(name)) is not None:
+            continue
+        shape = (part.stop - part.start, packed.width)
+        with bench.staging.piece(part.file(name)) as piece, ArrayWriter(piece.path, values.dtype, shape) as writer:
+            for start in range(part.start, part.stop, ROWS_PER_WRITE):
+                stop = min(start + ROWS_PER_WRITE, part.stop)
+                writer.append(packed.gather(start, stop, values, begins, padding))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tasks.config import TrainConfig
+from tasks.config.task import SCORED
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
 
@@ -19,7 +20,7 @@ class LanguageModel(Objective):
     watched: ClassVar[tuple[str, bool]] = ("loss", False)
 
     bos: int = 0
-    """The token that begins a document: it is given, not predicted, and not scored."""
+    """The token that begins a document: it is given, not predicted, and not scored, unless `scored` says so."""
 
     def inputs(self, model: Any, batch: Batch) -> Any:
         """Return all tokens but the last, which is a target only."""
@@ -28,7 +29,8 @@ class LanguageModel(Objective):
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score logits for the tokens that follow."""
         target = tf.cast(batch["tokens"][:, 1:], tf.int32)
-        weights = batch["weight"][:, None] * tf.cast(target != self.bos, tf.float32)
+        scored = batch[SCORED][:, 1:] > 0 if SCORED in batch else target != self.bos
+        weights = batch["weight"][:, None] * tf.cast(scored, tf.float32)
         losses, correct = cross_entropy(target, outputs, self.smoothing)
         return Scored(losses, weights, weights, {"accuracy": correct})
 
