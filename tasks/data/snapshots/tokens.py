@@ -8,6 +8,7 @@ padded with BOS, so that no mask is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +79,14 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
             },
         },
     )
+
+
+def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
+    """Encode the texts of the train split by a fitted tokenizer; yield one for each."""
+    codec = Codec.open(transform)
+    for row in range(records.counts["train"]):
+        codec.encode([text_of(records, "train", row)])
+        yield 1
 
 
 class Reports:
