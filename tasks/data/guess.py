@@ -40,8 +40,8 @@ from tasks.data.split import digests
 from tasks.errors import Refused
 
 SUPPORTED = (
-    "understood are: a file or folder of CSV, JSON lines or Parquet; a database; a folder with a folder of images or "
-    "sounds for each class; a folder of text files; a data set that tensorflow-datasets has prepared"
+    "understood are: a file or folder of CSV, JSON lines or Parquet; a database; a folder with a folder of images "
+    "for each class; a folder of text files; a data set that tensorflow-datasets has prepared"
 )
 ARCHIVES = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
