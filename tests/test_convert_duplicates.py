@@ -158,6 +158,6 @@ def test_memory_is_bounded_by_parts_of_the_hash_space(
     bench: Workbench, source: Callable, publish: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = converted(bench, source(), publish)
-    monkeypatch.setattr("tasks.data.duplicates.PART", 7)
+    monkeypatch.setattr("tasks.data.parts.PART", 7)
     again, _ = converted(bench, source(), publish)
     assert again.statistics["duplicates"] == whole.statistics["duplicates"]

@@ -12,7 +12,8 @@ import yaml
 
 from tasks.config.load import validate
 from tasks.config.reference import page
-from tests.homes import MILLRACE, ROOT, CommandHome, surroundings
+from tasks.processes.fork_server import SHARED
+from tests.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
 
 
 def blocks(document: str, language: str = "sh") -> list[str]:
@@ -49,6 +50,24 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
         allowed = {0, 3} if "--model.dense" in block else {0}
         assert completed.returncode in allowed, f"{block}\n{completed.stdout}\n{completed.stderr}"
         assert "Traceback" not in completed.stderr
+
+
+@pytest.mark.slow
+def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
+    """In one folder with one home; the runs share a Prefect server and a fork server, as those of other tests do."""
+    shared = {"PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers()}
+    environment = {**surroundings(), **shared, "MILLRACE_HOME": str(tmp_path / "home")}
+    (tmp_path / "work").mkdir()
+    for block in blocks("docs/how-to-tables.md"):
+        words = ["bash", "-e", "-c", f'export PATH="{MILLRACE.parent}:$PATH"\n{block}']
+        completed = subprocess.run(
+            words, cwd=tmp_path / "work", env=environment, capture_output=True, text=True, check=False
+        )
+        assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"
+        assert "Traceback" not in completed.stderr
+    answers = (tmp_path / "work/answers.csv").read_text().splitlines()
+    assert answers[0] == "bottle,alcohol,malic_acid,color_intensity,hue,shade,grape,input,class,confidence,error"
+    assert len(answers) == 179
 
 
 @pytest.mark.slow

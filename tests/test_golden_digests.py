@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.why import plan
+from flows.plans import plan
 from tasks.artifacts import Model
 from tasks.config.load import load
 from tasks.store.store import Store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,7 @@ from tasks.data.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.ledger import prove
+from tests.test_order_permutation import DOCS
 from tests.tiny import CONFIG, MODEL
 
 
@@ -42,6 +44,33 @@ def test_a_window_has_the_rows_of_its_blocks_alone(monkeypatch: pytest.MonkeyPat
     assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.2
     other = permutation_in_blocks(np.arange(n), n, 7, 1, "train", block)
     assert (rows == other).mean() < 0.01
+
+
+def test_vectors_of_the_docs_hold() -> None:
+    """Golden: these numbers are the contract. They may change with a new order version only."""
+    pattern = r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| `(\w+)` \| ([\d, ]+) \|$"
+    rows = re.findall(pattern, DOCS.read_text(), re.MULTILINE)
+    assert len(rows) >= 3
+    for n, block, seed, epoch, split, vector in rows:
+        wanted = [int(value) for value in vector.split(", ")]
+        places = np.arange(len(wanted))
+        assert permutation_in_blocks(places, int(n), int(seed), int(epoch), split, int(block)).tolist() == wanted
+
+
+def test_the_definition_of_the_docs_is_the_code() -> None:
+    definition: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL):
+        exec(code, definition)
+    assert definition["WINDOW"] == block_order.WINDOW
+    for n, block, seed, epoch, split in [
+        (1, 5, 0, 0, "a"),
+        (6401, 100, 3, 3, "train"),  # the short block is alone in its window, or not
+        (12799, 100, 4, 1, "train"),
+        (1797, 7, 2**63 - 1, 5, "test"),
+    ]:
+        places = np.unique(np.linspace(0, n - 1, 20).astype(np.int64))
+        wanted = [definition["permutation_in_blocks"](int(place), n, seed, epoch, split, block) for place in places]
+        assert permutation_in_blocks(places, n, seed, epoch, split, block).tolist() == wanted
 
 
 def test_the_global_batch_is_the_same_for_every_number_of_replicas() -> None:

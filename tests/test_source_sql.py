@@ -15,6 +15,7 @@ from tasks.config.base import identity
 from tasks.data import records
 from tasks.data.sources import open_source, sql
 from tasks.errors import Failed, Refused
+from tasks.processes.request import secrets_of
 from tasks.processes.workbench import Workbench
 from tests.rows import everything
 
@@ -166,6 +167,16 @@ def test_what_is_refused(database: str, tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(Refused, match="source.url: no URL") as wrong:
         open_source(source("env:SOURCE_URL"))
     assert "T0PS3CRET" not in str(wrong.value)
+
+
+def test_a_compute_process_gets_the_variable_of_the_url_and_no_other(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no other variable with a secret in it, so that without this one it could not read the database."""
+    monkeypatch.setenv("SOURCE_URL", database)
+    config = RecordsConfig()
+    assert secrets_of((source("env:SOURCE_URL"), config)) == {"SOURCE_URL": database}
+    assert secrets_of((source("env:MILLRACE_NO_SUCH"), config)) == secrets_of((source(database), config)) == {}
 
 
 def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,44 @@
-"""millrace doctor: check this machine, the home and the versions."""
+"""millrace doctor: check this machine, the home and the versions; or measure the input of a preset."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from flows.reply import AsJson, replying
+from flows import preflight
+from flows.plans import plan
+from flows.reply import AsJson, Reply, replying
 from infra import health
+from tasks.artifacts import Records, Snapshot
 from tasks.display import terminal
-from tasks.runs.home import find_home
+from tasks.errors import Refused
+from tasks.runs.home import Home, find_home
+from tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from tasks.config import Config
+    from tasks.training.ceilings import Ceiling
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault."""
+def doctor(
+    preset: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="PRESET.yaml", help="Measure this preset's input beside its model's step."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault. With
+    --input, measure instead how many examples a second each part of a preset's input reaches, and name the slowest."""
     with replying("doctor", as_json) as reply:
+        if preset is not None:
+            _measure(reply, preset)
+            return
         home = find_home()
         with terminal.waiting("asking the servers"):
             findings = health.examine(home.root)
@@ -24,3 +48,62 @@ def doctor(as_json: AsJson = False) -> None:
                 remedy = f"; {finding.remedy}" if finding.remedy else ""
                 typer.echo(f"{MARKS[finding.verdict]} {finding.what:<14} {finding.saw}{remedy}")
         reply.exit_code = 1 if any(finding.verdict == "fault" for finding in findings) else 0
+
+
+def _measure(reply: Reply, preset: Path) -> None:
+    """Print the ceilings of a preset's input and its model's step, and the slowest part."""
+    from dataclasses import asdict
+
+    from tasks.config.load import load
+
+    config = load(preset, (), terminal.say)
+    home = find_home().readable()
+    preflight.check("pipeline", config, home)
+    records, snapshot = _made(Store(home.store), config, preset)
+    with terminal.waiting("measuring the input and the model's step"):
+        ceilings, training, conversion = _measured(home, config, records, snapshot)
+    reply.add(
+        snapshot=snapshot.digest,
+        ceilings=[asdict(each) for each in ceilings],
+        bottleneck=training.part,
+        conversion_bottleneck=conversion.part,
+    )
+    if not reply.as_json:
+        typer.echo("examples/s")
+        for each in ceilings:
+            typer.echo(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
+        typer.echo(f"training waits for {training.part}: {training.advice}")
+        typer.echo(f"conversion waits for {conversion.part}: {conversion.advice}")
+
+
+def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot]:
+    """Return records and snapshot of a config; raises `Refused` where they are not in the store."""
+    planned = plan(store, config)
+    [records], [snapshot] = planned["convert"], planned["snapshot"]
+    found = store.find(Records, records.digest, "convert"), store.find(Snapshot, snapshot.digest, "snapshot")
+    if found[0] is None or found[1] is None:
+        rule, remedy = "the input is measured on the preset's own snapshot", f"run millrace run dataset {preset}"
+        raise Refused("--input", f"{preset}, whose snapshot is not in the store", rule, remedy)
+    return found[0], found[1]
+
+
+def _measured(
+    home: Home, config: Config, records: Records, snapshot: Snapshot
+) -> tuple[list[Ceiling], Ceiling, Ceiling]:
+    """Measure in a compute process; return all ceilings, and the smallest of the training and of the conversion."""
+    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.threads import threads_of
+    from tasks.training.ceilings import slowest
+
+    with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
+        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
+        with Crew(logs, threads_of(config)).gang("doctor") as gang:
+            ceilings: list[Ceiling] = gang.call(
+                "tasks.training.ceilings:measure",
+                None,
+                Path(temporary) / "doctor.jsonl",
+                (config, records, snapshot, home.store / ".verified"),
+                limits=Limits("--input", 600),
+                on_report=lambda *report: None,
+            )
+    return ceilings, slowest(ceilings, conversion=False), slowest(ceilings, conversion=True)

@@ -57,6 +57,9 @@ def init(
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of a table to predict.")] = None,
     key: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that is each row's key.")] = None,
     table: Annotated[str | None, typer.Option(help="Which of several tables of a database.")] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Write rules of a table's columns too, and use them.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Inspect raw data, and write a preset with comments into the working directory."""
@@ -65,15 +68,12 @@ def init(
 
         guess = guess_source(path, Choices(suffix, label, key, table))
         preset = Path(f"{guess.name}.yaml")
-        text = preset_of(guess, preset)
-        try:
-            with open(preset, "x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise Refused(str(preset), "it exists", "init overwrites no file", "move or remove it") from None
-        except OSError as error:
-            rule, remedy = "init writes into the working directory", "change the directory"
-            raise Refused(str(preset), error.strerror, rule, remedy) from None
+        rules = preset.with_suffix(".schema.yaml") if schema else None
+        texts = {preset: preset_of(guess, preset, rules)}
+        if rules is not None:
+            texts[rules] = _rules_of(guess)
+            reply.add(schema=str(rules.resolve()))
+        _write(texts)
         reply.add(preset=str(preset.resolve()), source=guess.source, counts=guess.counts, left_out=guess.left_out)
         if not as_json:
             typer.echo(f"{_description(guess)}: {_counted(guess.counts)}")
@@ -81,24 +81,48 @@ def init(
                 typer.echo(f"  {line}")
             if guess.left_out:
                 typer.echo(f"left out: {_counted(guess.left_out)}")
+            if rules is not None:
+                typer.echo(f"wrote {rules}: a row that breaks one of its rules goes to quarantine/; read it once")
             typer.echo(f"wrote {preset}; next: millrace run {preset}")
 
 
-def preset_of(guess: Guess, preset: Path) -> str:
-    """Return the text of a preset."""
+def _rules_of(guess: Guess) -> str:
+    from tasks.data.guess_schema import schema_of
+
+    if guess.columns is None:
+        raise Refused("--schema", guess.description, "rules are of a table's columns", "leave it out")
+    return schema_of(guess.name, guess.columns, guess.sample)
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write new files; raises `Refused` where one of them is there, or cannot be written."""
+    for path in texts:
+        if path.exists():
+            raise Refused(str(path), "it exists", "init overwrites no file", "move or remove it")
+    for path, text in texts.items():
+        try:
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            rule, remedy = "init writes into the working directory", "change the directory"
+            raise Refused(str(path), error.strerror, rule, remedy) from None
+
+
+def preset_of(guess: Guess, preset: Path, rules: Path | None = None) -> str:
+    """Return the text of a preset; `rules` is the file with those of its columns."""
     bodies: dict[str, Callable[[Guess], str]] = {
         "images": lambda guess: IMAGES.format(**_images(guess)),
         "text": lambda guess: TEXT.format(**_text(guess)),
         "table": lambda guess: TABLE.format(**_table(guess)),
     }
-    return _aligned(HEAD.format(**_head(guess, preset)) + bodies[guess.what](guess))
+    return _aligned(HEAD.format(**_head(guess, preset, rules)) + bodies[guess.what](guess))
 
 
 def _description(guess: Guess) -> str:
     return f"{guess.description}, {kilobytes(guess.bytes)}" if guess.what == "text" else guess.description
 
 
-def _head(guess: Guess, preset: Path) -> dict[str, Any]:
+def _head(guess: Guess, preset: Path, rules: Path | None) -> dict[str, Any]:
     comments = {**SOURCE, "kind": KINDS[guess.source["kind"]]}
     source = ""
     for key, value in guess.source.items():
@@ -119,6 +143,7 @@ def _head(guess: Guess, preset: Path) -> dict[str, Any]:
         "source": source,
         "splits": kept if guess.splits is None else drawn,
         "split_seed": guess.split_seed,
+        "rules": "" if rules is None else f"  schema_file: {rules}  # rules of columns; a row that breaks one is bad\n",
         "seed": "keys the hash" if guess.what == "table" else "with this one no split is empty",
     }
 
@@ -249,7 +274,7 @@ seed: 1  # of initial weights, order and dropout
 source:
 {source}records:
 {splits}  split_seed: {split_seed}  # {seed}
-  bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
+{rules}  bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
 """
 
 TABLE = """\

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from flows import preflight
 from flows.flags import read_flags
+from flows.plans import plan
 from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
 from tasks.errors import Refused
 from tasks.runs.differences import PlannedArtifact, nearest
 from tasks.runs.home import find_home
 from tasks.store.store import Store
-
-if TYPE_CHECKING:
-    from tasks.config import Config
 
 STAGES = tuple(stage for stage in ALL if stage != "promote")
 OF_DATASET = ("convert", "snapshot")
@@ -73,13 +71,3 @@ def print_answer(stage: str, wanted: PlannedArtifact, made: bool, near: str | No
         typer.echo(f"  {difference}")
     if len(differences) > MOST:
         typer.echo(f"  and {len(differences) - MOST} more (--json lists all)")
-
-
-def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
-    """Return the artifacts of each stage of the pipeline: runs the flow with a planner, which computes no stage."""
-    from flows.pipeline import pipeline
-    from tasks.stage.planner import planning
-
-    with planning(store, config) as planner:
-        pipeline.fn.__wrapped__(config)  # type: ignore[attr-defined]
-    return planner.planned

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, Section
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, Section
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -15,7 +15,7 @@ Age = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 SPLITS = ("train", "validation", "test")
-RESERVED = {"examples", "read", "quarantined", "filtered", "skipped", "duplicates"}
+RESERVED = {"examples", "read", "quarantined", "filtered", "skipped", "duplicates", "near_duplicates"}
 """Names of counts, which a split must not have."""
 
 USUAL_NAMES: dict[str, str] = {
@@ -24,6 +24,26 @@ USUAL_NAMES: dict[str, str] = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 """The split that a source's own split becomes by its name, in lower case."""
+
+
+NearHandling = Literal["report", "group", "drop"]
+
+
+class NearDuplicates(Section):
+    """Which examples are so similar that one of them in train and another in test would flatter a model."""
+
+    column: Text | None = None
+    """The text or image that is compared; default: the only one among the inputs."""
+
+    similarity: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Similarity from which two are near-duplicates. Of texts the share of common pieces of five characters (0.8 by
+    default, 0.5 at least), of images that of equal bits of their 64-bit difference hash (0.9 by default, 0.8 at
+    least)."""
+
+    handling: NearHandling = "report"
+    """`report`: counted and named; `group`: a group of near-duplicates goes to the split of its first example by key,
+    so that new data may move those that it is similar to, and no others; `drop`: only the first by key is kept, and its
+    copies as `duplicates` says. A group is a chain: each is similar to one other at least."""
 
 
 class RecordsConfig(Section):
@@ -73,6 +93,9 @@ class RecordsConfig(Section):
     """Examples of identical content, their labels left out: `group` keeps all of them and puts them into one split,
     `drop` keeps the first by key, `keep` splits each by its key, so that copies may be in train and in test. With
     `source.group` the group decides the split. They are counted, and named where their labels differ."""
+
+    near_duplicates: Annotated[NearDuplicates | None, LATER] = None
+    """Similar texts or images, which are not looked for by default: `{}` counts and names them."""
 
     max_age: Annotated[Age | None, NOT_IDENTITY] = None
     """Refuse data whose newest file is older than this: `45m`, `36h`, `7d`. For sources of files."""
@@ -125,6 +148,19 @@ class RecordsConfig(Section):
             if not begin < end:
                 rule = "validation must begin before test"
                 raise Conflict("split_times", dict(self.split_times), rule, "exchange or correct them")
+        return self
+
+    @model_validator(mode="after")
+    def near_duplicates_fit(self) -> RecordsConfig:
+        if self.near_duplicates is None or self.near_duplicates.handling == "report":
+            return self
+        name, handling = "near_duplicates.handling", self.near_duplicates.handling
+        if self.duplicates == "keep":
+            raise Conflict(
+                name, handling, "is less than records.duplicates: keep allows", "choose report, or group copies"
+            )
+        if handling == "group" and isinstance(self.splits, str):
+            raise Conflict(name, handling, f"would move examples out of splits: {self.splits}", "choose report or drop")
         return self
 
     @property

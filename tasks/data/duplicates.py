@@ -1,11 +1,11 @@
 """Examples with identical content, conflicts of their labels, and keys that occur twice.
 
-Rows are compared in parts of the hash space, so that memory does not grow with their number.
+Rows are compared in parts of the hash space (`tasks.data.parts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +14,13 @@ from numpy.typing import NDArray
 
 from tasks.data.features import KEY, Feature, of_role
 from tasks.data.merging import Runs
+from tasks.data.parts import Dropped, Mask, neighbours, parts
 from tasks.data.sorting import CONTENT, PLACE
-from tasks.data.split import SPACE, Handling
+from tasks.data.split import Handling
 from tasks.errors import Failed
 
 MAX_NAMED = 20
 """Number of label conflicts that are listed; all are counted."""
-
-PART = 1 << 20
-"""Rows that are compared at once, about."""
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass
@@ -50,13 +46,17 @@ class Copies:
         return {name: getattr(self, name) for name in names}
 
 
-def find(runs: Runs, features: Mapping[str, Feature], handling: Handling) -> Copies:
-    """Find the rows of identical content in all runs; with `drop` all but the first by key are dropped."""
+def find(runs: Runs, features: Mapping[str, Feature], handling: Handling, dropped: Dropped) -> Copies:
+    """Find the rows of identical content in all runs; with `drop` all but the first by key are dropped.
+
+    Args:
+        dropped: rows that are left out for another reason.
+    """
     copies = Copies(handling)
-    for table in _parts(runs, CONTENT):
+    for table in parts(runs, CONTENT, dropped):
         order = np.lexsort((table[CONTENT[1]], table[CONTENT[0]]))
         first, second = table[CONTENT[0]][order], table[CONTENT[1]][order]
-        groups = _groups((first[1:] == first[:-1]) & (second[1:] == second[:-1]), order)
+        groups = neighbours((first[1:] == first[:-1]) & (second[1:] == second[:-1]), order)
         rows = [_Row.read(runs, features, table, index) for index in groups]
         for group in rows:
             _count(copies, sorted(group, key=lambda row: row.key))
@@ -70,10 +70,10 @@ def find(runs: Runs, features: Mapping[str, Feature], handling: Handling) -> Cop
 
 def check_keys(runs: Runs) -> None:
     """Raise `Failed` where two rows have the same key."""
-    for table in _parts(runs, (PLACE,)):
+    for table in parts(runs, (PLACE,), {}):
         order = np.argsort(table[PLACE], kind="stable")
         places = table[PLACE][order]
-        for group in _groups(places[1:] == places[:-1], order):
+        for group in neighbours(places[1:] == places[:-1], order):
             keys = [runs.value(int(table["run"][index]), KEY, int(table["row"][index])) for index in group]
             if len(set(keys)) < len(keys):
                 twice = next(key for key in keys if keys.count(key) > 1)
@@ -113,26 +113,3 @@ def _count(copies: Copies, group: list[_Row]) -> None:
         copies.conflicts.append({"labels": [row.label for row in group], "keys": [row.key for row in group]})
         if len(copies.conflicts) > 100 * MAX_NAMED:
             copies.conflicts = sorted(copies.conflicts, key=lambda conflict: conflict["keys"])[:MAX_NAMED]
-
-
-def _parts(runs: Runs, columns: tuple[str, ...]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the rows whose first column is in a part of the hash space: columns, `run` and `row`."""
-    parts = max(1, -(-runs.total // PART))
-    for part in range(parts):
-        low, high = np.uint64(part * SPACE // parts), np.uint64((part + 1) * SPACE // parts - 1)
-        found: dict[str, list[NDArray[Any]]] = {name: [] for name in (*columns, "run", "row")}
-        for run in runs.numbers:
-            values = runs.column(run, columns[0])
-            rows = np.flatnonzero((values >= low) & (values <= high))
-            for name in columns:
-                found[name].append(runs.column(run, name)[rows])
-            found["run"].append(np.full(len(rows), run))
-            found["row"].append(rows)
-        yield {name: np.concatenate(values) for name, values in found.items()}
-
-
-def _groups(same: Mask, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield the indices of equal neighbours in an order; `same` says which rows equal the one before them."""
-    changes = np.diff(np.concatenate(([False], same, [False])).astype(np.int8))
-    for begin, end in zip(np.flatnonzero(changes == 1), np.flatnonzero(changes == -1), strict=True):
-        yield order[begin : end + 1]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from tasks.config import TfdsSource
@@ -39,8 +40,8 @@ from tasks.data.split import digests
 from tasks.errors import Refused
 
 SUPPORTED = (
-    "understood are: a file or folder of CSV, JSON lines or Parquet; a database; a folder with a folder of images or "
-    "sounds for each class; a folder of text files; a data set that tensorflow-datasets has prepared"
+    "understood are: a file or folder of CSV, JSON lines or Parquet; a database; a folder with a folder of images "
+    "for each class; a folder of text files; a data set that tensorflow-datasets has prepared"
 )
 ARCHIVES = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
@@ -87,6 +88,8 @@ class Guess:
     """Number of rows of a table, about."""
     columns: Columns | None = None
     """Types and roles of a table's columns."""
+    sample: dict[str, pa.Array] = field(default_factory=dict)
+    """Raw rows of a table, by column."""
     said: tuple[str, ...] = ()
     """Further lines for the user: what was seen, and what was chosen why."""
 
@@ -188,6 +191,7 @@ def _guess_table(sample: Sample, choices: Choices) -> Guess:
     return Guess(
         *("table", sample.source["name"], source, counts, description, shares, 0 if sample.exact and seed else seed),
         classes=list(columns.classes), rows=sample.rows, columns=columns, said=said,
+        sample=sample.columns,
     )  # fmt: skip
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,13 @@ from numpy.typing import NDArray
 from tasks.data.encoding import examples, framed
 from tasks.data.features import Feature
 from tasks.data.kinds import kind_of
-from tasks.data.sorting import PLACE, RUNS, SPLIT, Run, one_chunk
+from tasks.data.near import ASIDE
+from tasks.data.sorting import PLACE, SPLIT, Run, one_chunk
 from tasks.data.split import SPACE, shard_bounds
 from tasks.data.statistics import States, merged, states_of
 from tasks.data.tfrecord import Offsets, RecordFile
 from tasks.store.files import canonical
-from tasks.store.staging import Staging
+from tasks.store.staging import TEMPORARY, Staging
 
 RANGE_BYTES = 16 << 20
 """Bytes of rows that are merged at once, about."""
@@ -36,16 +36,25 @@ OPEN_RUNS = 256
 class Runs:
     """The runs of a conversion, memory-mapped."""
 
-    def __init__(self, root: Path, notes: list[Run], splits: list[str]) -> None:
-        """Open the runs below the staging's root; `splits` are the names of the splits, sorted."""
+    def __init__(self, staging: Staging, notes: list[Run], splits: list[str]) -> None:
+        """Open the runs of a staging; `splits` are the names of the splits, sorted."""
         self.notes, self.splits = notes, splits
         self.numbers = [number for number, note in enumerate(notes) if note.rows]
         self.total, self.bytes = sum(note.rows for note in notes), sum(note.bytes for note in notes)
-        self._root = root
+        self._staging = staging
         self.table = lru_cache(maxsize=OPEN_RUNS)(self._open)
 
     def _open(self, run: int) -> pa.Table:
-        return pa.ipc.open_file(pa.memory_map(str(self._root / self.notes[run].file))).read_all()
+        return pa.ipc.open_file(pa.memory_map(str(self._staging.root / self.notes[run].file))).read_all()
+
+    def sha256(self, run: int) -> str:
+        """Return the SHA-256 of a run's file."""
+        digest: str = self._sums[self.notes[run].file]
+        return digest
+
+    @cached_property
+    def _sums(self) -> dict[str, str]:
+        return {name: note["sha256"] for name, note in self._staging.pieces(TEMPORARY).items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -125,7 +134,7 @@ class Merger:
 
     def _digest(self) -> str:
         """Return a digest of the runs' files, of the rows that are dropped, and of the features."""
-        sums = {name: note["sha256"] for name, note in self._staging.pieces(RUNS).items()}
+        sums = [self._runs.sha256(run) for run in self._runs.numbers]
         copies = {run: hashlib.sha256(mask.tobytes()).hexdigest() for run, mask in sorted(self._dropped.items())}
         schema = {name: feature.as_json() for name, feature in self.features.items()}
         return hashlib.sha256(canonical([sums, copies, schema])).hexdigest()
@@ -179,6 +188,7 @@ class Merger:
     def _rows(self, run: int, split: int, low: int, high: int) -> pa.Table:
         start, stop = self._runs.between(run, split, low, high)
         table = self._runs.table(run).slice(start, stop - start)
+        table = table.select([name for name in table.column_names if not name.startswith(ASIDE)])
         if (dropped := self._dropped.get(run)) is not None:
             table = table.filter(pa.array(~dropped[start:stop]))
         return table

@@ -12,13 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tasks.artifacts import Outcome
 from tasks.config import RecordsConfig, SourceConfig, identity
-from tasks.data import duplicates, tfds
+from tasks.data import duplicates, shared, tfds
 from tasks.data.features import Feature
 from tasks.data.merging import Merger, Runs, Shard, WrittenShard
+from tasks.data.near import Compared, search
+from tasks.data.near.search import Near
+from tasks.data.parts import Dropped
 from tasks.data.profile import profile
-from tasks.data.sorting import NAMED, Run, Sorter
+from tasks.data.regrouping import Regrouper
+from tasks.data.sorting import NAMED, RUN_VERSION, Run, Sorter
 from tasks.data.sources import Bad, Piece, Source, name_some, open_source
 from tasks.data.statistics import merged, summary
 from tasks.errors import Failed
@@ -42,8 +48,8 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
     """Convert a source to records (contract 6).
 
     Returns counts (`read`, `examples` that are written, `quarantined`, `filtered`, which sum to `read`; of the filtered
-    ones the `skipped` and `duplicates`; and each split), features by name as `Feature.as_json`, and statistics by split
-    and feature, and of `duplicates`.
+    ones the `skipped`, `duplicates` and `near_duplicates`; and each split), features by name as `Feature.as_json`, and
+    statistics by split and feature, and of `duplicates`, `near_duplicates` and `shared` inputs.
 
     Raises:
         Failed: there are more bad examples than `records.bad_budget`, a split without examples, labels of one class
@@ -61,12 +67,15 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     source.check_skipped([Bad(*row) for note in notes for row in note.left_out])
     _refuse_changed(before, source.fingerprint())
 
-    runs = Runs(bench.staging.root, notes, config.names)
+    runs = Runs(bench.staging, notes, config.names)
     duplicates.check_keys(runs)
     features = _with_classes(sorter.features, notes)
-    copies = duplicates.find(runs, features, config.duplicates)
+    near = _near(bench, runs, sorter.compared)
+    runs = _regrouped(bench, runs, near) if near and near.moved else runs
+    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})
+    dropped = _together(copies.dropped, near.dropped if near else {})
     _refuse_empty(config, runs.counts, copies.examples)
-    merger = Merger(bench.staging, name, features, runs, copies.dropped)
+    merger = Merger(bench.staging, name, features, runs, dropped)
     shards = [Shard(split, number, config.shards) for split in runs.splits for number in range(config.shards)]
     parts: dict[str, list[WrittenShard]] = {split: [] for split in runs.splits}
     for shard, part in zip(shards, _merge(bench, merger, shards, runs), strict=True):
@@ -80,11 +89,36 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     for path, content in tfds.metadata(name, features, sizes).items():
         bench.staging.put(path, content)
     summaries = {split: summary(features, state) for split, state in states.items()}
+    everything = _counts(notes, copies, near)
+    of_columns, twice = profile(runs, features, summaries), shared.find(runs, features, dropped)
+    of_columns["suspicions"] += shared.suspicions(twice, features)
+    statistics = _statistics(notes, everything, copies, near) | {"splits": summaries, "profile": of_columns}
     return Outcome(
-        counts={**_counts(notes, copies), **counts},
+        counts={**everything, **counts},
         features={name: feature.as_json() for name, feature in features.items()},
-        statistics={**_statistics(notes, copies, summaries), "profile": profile(runs, features, summaries)},
+        statistics={**statistics, **({"shared": twice} if twice else {})},
     )
+
+
+def _near(bench: Workbench, runs: Runs, compared: Compared | None) -> Near | None:
+    if compared is None:
+        return None
+    return search.find(runs, compared, lambda done, total: bench.progress(done, total, "bands"))
+
+
+def _regrouped(bench: Workbench, runs: Runs, near: Near) -> Runs:
+    """Return the runs after groups of near-duplicates moved to one split each."""
+    share = bench.share if runs.bytes > ALONE_BYTES else map
+    notes = dict(enumerate(runs.notes))
+    moved = sorted(near.moved)
+    notes |= zip(moved, share(Regrouper(bench.staging, runs, near.moved).regroup, moved), strict=True)
+    return Runs(bench.staging, list(notes.values()), runs.splits)
+
+
+def _together(one: Dropped, other: Dropped) -> Dropped:
+    """Return the rows that either of two drops."""
+    masks = {run: [mask[run] for mask in (one, other) if run in mask] for run in sorted({*one, *other})}
+    return {run: np.logical_or.reduce(of_run) for run, of_run in masks.items()}
 
 
 def _digest(source: Source, config: RecordsConfig, fingerprint: list[tuple[str, str]], pieces: list[Piece]) -> str:
@@ -92,7 +126,7 @@ def _digest(source: Source, config: RecordsConfig, fingerprint: list[tuple[str, 
     features = {name: feature.as_json() for name, feature in source.features.items()}
     settings = {name: value for name, value in identity(config).items() if name != "bad_budget"}
     listed = [[piece.name, piece.bytes] for piece in pieces]
-    return hashlib.sha256(canonical([features, settings, fingerprint, listed])).hexdigest()
+    return hashlib.sha256(canonical([RUN_VERSION, features, settings, fingerprint, listed])).hexdigest()
 
 
 def _sort(bench: Workbench, sorter: Sorter, pieces: list[Piece], config: RecordsConfig) -> list[Run]:
@@ -133,27 +167,29 @@ def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str
     return named
 
 
-def _counts(notes: list[Run], copies: duplicates.Copies) -> dict[str, int]:
+def _counts(notes: list[Run], copies: duplicates.Copies, near: Near | None) -> dict[str, int]:
     """Return the counts of all rows; `read` is the sum of `examples`, `quarantined` and `filtered`."""
     read, quarantined = sum(note.read for note in notes), sum(note.quarantined for note in notes)
-    dropped = sum(int(mask.sum()) for mask in copies.dropped.values())
+    masks = [*copies.dropped.values(), *(near.dropped.values() if near else ())]
     skipped = sum(note.skipped for note in notes)
-    filtered = sum(note.filtered for note in notes) + skipped + dropped
-    nonzero = {name: count for name, count in (("skipped", skipped), ("duplicates", copies.examples)) if count}
+    filtered = sum(note.filtered for note in notes) + skipped + sum(int(mask.sum()) for mask in masks)
+    some = {"skipped": skipped, "duplicates": copies.examples, "near_duplicates": near.examples if near else 0}
+    nonzero = {name: count for name, count in some.items() if count}
     written = read - quarantined - filtered
     return {"read": read, "examples": written, "quarantined": quarantined, "filtered": filtered, **nonzero}
 
 
-def _statistics(notes: list[Run], copies: duplicates.Copies, splits: dict[str, Any]) -> dict[str, Any]:
-    """Return the statistics of the manifest."""
-    counts = _counts(notes, copies)
+def _statistics(
+    notes: list[Run], counts: dict[str, int], copies: duplicates.Copies, near: Near | None
+) -> dict[str, Any]:
+    """Return the statistics of all rows."""
     skipped = sorted(row for note in notes for row in note.left_out)
     conflicts = {"convert/label_conflicts": copies.label_conflicts} if copies.examples else {}
     return {
-        "splits": splits,
         "quarantined": sorted(row for note in notes for row in note.bad)[:NAMED],
         **({"skipped": skipped[:NAMED]} if skipped else {}),
         **({"duplicates": copies.as_json()} if copies.examples else {}),
+        **({"near_duplicates": near.as_json()} if near else {}),
         "metrics": {**{f"convert/{name}": count for name, count in counts.items()}, **conflicts},
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,12 +22,15 @@ from tasks.data.assignment import UNASSIGNED, Assignment
 from tasks.data.encoding import join, values_of
 from tasks.data.features import KEY, KEY_FEATURE, Feature, of_role
 from tasks.data.kinds import category, kind_of
+from tasks.data.near import ASIDE, compared
 from tasks.data.rules import Rules
 from tasks.data.sources import Piece, Rows, Source
 from tasks.data.split import digests, places
 from tasks.store.staging import TEMPORARY, Staging
 
-RUNS, QUARANTINE = f"{TEMPORARY}runs", "quarantine"
+RUN_VERSION = 3
+"""Of the columns of a run; those of an earlier attempt with other columns are not used."""
+RUNS, MOVED, QUARANTINE = f"{TEMPORARY}runs", f"{TEMPORARY}moved", "quarantine"
 PLACE, SPLIT, CONTENT = ".place", ".split", (".content0", ".content1")
 RUN_BYTES = 64 << 20
 """Size of typed rows at which a run ends."""
@@ -34,6 +38,9 @@ NAMED = 1000
 """Rows that a note lists; all bad ones are in `quarantine/`."""
 SHOWN = 200
 """Characters of a value in `quarantine/`."""
+
+HASHED = ("text", "image", "audio")
+"""Kinds of inputs whose values are compared by themselves."""
 
 COLUMN = Feature("category", "string")
 """The type of columns with keys and splits."""
@@ -48,6 +55,8 @@ class Run:
     """Number of the run within the piece."""
     last: bool = True
     """Whether the piece has no further run."""
+    moved: bool = False
+    """Whether some of its rows moved to another split."""
     read: int = 0
     bytes: int = 0
     """Size of the typed rows."""
@@ -78,7 +87,7 @@ class Run:
     @property
     def file(self) -> str:
         """The name of its rows' file in the staging."""
-        return f"{RUNS}/{self.name}.arrow"
+        return f"{MOVED if self.moved else RUNS}/{self.name}.arrow"
 
     @property
     def quarantine(self) -> str:
@@ -105,6 +114,8 @@ class Sorter:
         self.features = {KEY: KEY_FEATURE, **{n: f for n, f in declared.items() if f.role not in ("key", "split")}}
         self._rules = Rules(self.features, config)
         self._assignment = Assignment(config, declared, source.official)
+        self.compared = compared(self.features, config.near_duplicates)
+        """The input of which near-duplicates are looked for."""
 
     def sort(self, numbered: tuple[int, Piece]) -> list[Run]:
         """Sort a piece, given with its number, into its runs, unless an earlier attempt did; return their notes."""
@@ -134,10 +145,7 @@ class Sorter:
         if quarantine:
             lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in quarantine)
             self._staging.put(run.quarantine, "".join(lines).encode())
-        with self._staging.piece(run.file) as written:
-            with pa.OSFile(str(written.path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
-            written.note.update(asdict(run), plan=self._plan)
+        write_run(self._staging, table, run, self._plan)
         return run
 
     def _adopted(self, number: int) -> list[Run] | None:
@@ -177,7 +185,7 @@ class Sorter:
         added = {PLACE: places(keys[:, 0], self._config.split_seed), SPLIT: numbers}
         for name, values in (added | {CONTENT[0]: contents[:, 0], CONTENT[1]: contents[:, 1]}).items():
             table = table.append_column(name, pa.array(values))
-        table = table.take(pa.array(kept))
+        table = self._with_hashes(table.take(pa.array(kept)))
         for name in of_role(self.features, "label"):
             counts = Counter(category.counts_of(one_chunk(table[name])))
             run.classes = dict(sorted((Counter(run.classes) + counts).items()))
@@ -209,6 +217,17 @@ class Sorter:
         entries = [kind_of(inputs[name]).entry(name, inputs[name], one_chunk(table[name])) for name in inputs]
         return digests(values_of(join(*(part for parts in entries for part in parts))))
 
+    def _with_hashes(self, table: pa.Table) -> pa.Table:
+        """Return rows with what comparisons need: a hash of each of several inputs, and of the one that is compared."""
+        alone = {self.compared.column} if self.compared else set()
+        for name in sorted({*hashed(self.features), *alone}):
+            column, kind = one_chunk(table[name]), kind_of(self.features[name])
+            [*_, payload] = kind.entry(name, self.features[name], column)
+            missing = np.asarray(kind.missing(self.features[name], column))
+            values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))
+            table = table.append_column(hash_of(name), pa.array(values.astype(np.uint64)))
+        return self.compared.added(table) if self.compared else table
+
     def _shown(self, raw: dict[str, pa.Array], row: int) -> dict[str, str]:
         """Return the raw values of a row as text."""
         shown = {}
@@ -218,9 +237,28 @@ class Sorter:
         return shown
 
 
+def write_run(staging: Staging, table: pa.Table, run: Run, plan: str) -> None:
+    """Write a run's file with its note."""
+    with staging.piece(run.file) as written:
+        with pa.OSFile(str(written.path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        written.note.update(asdict(run), plan=plan)
+
+
 def measured(feature: str, short: str) -> str:
     """Return the name of a run's column with what was measured of a feature's values."""
     return f".{short}.{feature}"
+
+
+def hashed(features: Mapping[str, Feature]) -> list[str]:
+    """Return the inputs of which each has a hash of its own, as there are several inputs."""
+    inputs = of_role(dict(features), "input")
+    return [name for name, feature in inputs.items() if feature.kind in HASHED] if len(inputs) > 1 else []
+
+
+def hash_of(feature: str) -> str:
+    """Return the name of a run's column with the hashes of an input, 0 of a missing one."""
+    return f"{ASIDE}hash.{feature}"
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:

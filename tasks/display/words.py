@@ -14,6 +14,8 @@ from tasks.evaluation import gates
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
+NEAR = {"report": "found", "group": "kept in one split", "drop": "dropped"}
+"""Descriptions of the values of `records.near_duplicates.handling`."""
 
 
 def noun(config: Config) -> str:
@@ -38,6 +40,9 @@ def describe(artifact: Artifact) -> str:
         if number := counts.get("duplicates"):
             handling = COPIES[manifest["statistics"]["duplicates"]["handling"]]
             copies = f", {number:,} {'copy' if number == 1 else 'copies'} {handling}"
+        if number := counts.get("near_duplicates"):
+            handling = NEAR[manifest["statistics"]["near_duplicates"]["handling"]]
+            copies += f", {number:,} near-duplicate{'s' * (number > 1)} {handling}"
         return f"{counts['examples']:,} records in {shards} shards{bad}{skipped}{copies}"
     if artifact.kind == "snapshot" and (tokens := manifest["features"].get("tokens")):
         block = tokens["shape"][0] - 1

@@ -40,7 +40,7 @@ def rows_of(path: Path, columns: Mapping[str, str]) -> Iterator[list[Row]]:
     while batch := list(itertools.islice(rows, BATCH)):
         # A field that some objects lack is missing in these; one that all lack is an error of the reader's.
         present = dict.fromkeys(name for row in batch for name in row if name in columns)
-        yield [{**present, **row} for row in batch]
+        yield [{**row, **{name: None for name in present if name not in row}} for row in batch]
 
 
 def _alone(path: Path, columns: Mapping[str, str]) -> Row:

@@ -39,10 +39,24 @@ def data(facts: Facts) -> dict[str, Any]:
         "total": sum(counts.values()),
         "left_out": _left_out(records),
         "duplicates": records.manifest["statistics"].get("duplicates"),
+        "near": _near(records),
         "balance": balance,
         "figures": figures,
         **_profile(records),
     }
+
+
+def _near(records: Artifact) -> dict[str, Any] | None:
+    """Return the near-duplicates, with what became of those in several splits, in words."""
+    near: dict[str, Any] | None = records.manifest["statistics"].get("near_duplicates")
+    if not near:
+        return near
+    fate = {
+        "report": "are in more than one split: a score on test may be too high",
+        "group": "would be in more than one split, and are whole in that of their first example",
+        "drop": "would be in more than one split; only their first example is kept",
+    }
+    return {**near, "fate": fate[near["handling"]], "harmful": near["handling"] == "report" and near["across_splits"]}
 
 
 def _profile(records: Artifact) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Child:
             )
             if request.rank:  # what happens at a step is the same in all processes, and the chief says it
                 logging.getLogger("tasks").setLevel(logging.WARNING)
+            os.environ.update(request.secrets)
             threads.pin(request.threads)
             outcome = getattr(importlib.import_module(module), name)(bench, *request.arguments)
             self.working = False

@@ -11,7 +11,7 @@ from typing import Any
 
 from tasks.config.roles import Role
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes.request import ComputeProcess, Limits, Request
+from tasks.processes.request import ComputeProcess, Limits, Request, secrets_of
 from tasks.processes.workbench import BEAT
 from tasks.store.staging import Staging
 
@@ -96,6 +96,7 @@ class Gang:
                 tuple(role.name for role in self.roles),
                 tuple(one.address for one in self.processes),
                 tuple(one.host for one in self.processes),
+                secrets_of(arguments) if chief else {},
             )
 
         def start(process: ComputeProcess) -> None:

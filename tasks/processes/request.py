@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from tasks.config import SqlSource
 from tasks.errors import Failed
 from tasks.store.staging import Staging
 
@@ -40,6 +42,14 @@ class Request:
     """`host:port` on which each process of the gang may listen, by rank."""
     hosts: tuple[str, ...] = ("localhost",)
     """The name of each one's host, by rank."""
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    """The variables behind references among the arguments, which a compute process has not otherwise."""
+
+
+def secrets_of(arguments: Iterable[Any]) -> dict[str, str]:
+    """Return the variables that sources among the arguments refer to, as far as they are set."""
+    names = [name for argument in arguments if isinstance(argument, SqlSource) for name in argument.secrets]
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 class Sender(Protocol):

@@ -68,14 +68,16 @@ class Identity:
 
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
     """Return the identity of records: source content, reading and splits; `memory` caches file hashes."""
+    from tasks.data.near import NEAR_LIBRARIES, NEAR_VERSION
     from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
     from tasks.data.schema import schema_file
     from tasks.data.sources import fingerprint
 
+    near = config.near_duplicates is not None
     return Identity(
-        {"source": source, "records": config},
+        {"source": source, "records": config, **({"near_duplicates": {"version": NEAR_VERSION}} if near else {})},
         {},
-        Code(RECORDS_VERSION, RECORDS_LIBRARIES),
+        Code(RECORDS_VERSION, RECORDS_LIBRARIES + (NEAR_LIBRARIES if near else ())),
         sources=lambda: [*fingerprint(source, memory), *schema_file(config)],
     )
 

@@ -137,6 +137,12 @@ class SqlSource(ColumnsSource):
     query: Text
     """The name of a table, `table` or `schema.table`, or a SELECT."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The variable that `url` refers to."""
+        kind, _, name = self.url.partition(":")
+        return (name,) if kind == "env" else ()
+
     @model_validator(mode="after")
     def rows_have_an_order(self) -> SqlSource:
         if self.key is None:

@@ -5,9 +5,11 @@ TensorFlow is imported inside functions, as the flow's process imports this modu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from tasks.config import SnapshotConfig, TableSnapshot
 from tasks.data.arrays import ArrayWriter
 
 if TYPE_CHECKING:
+    from tasks.data.reading import RecordsReader
     from tasks.processes.workbench import Workbench
 
 KINDS = {
@@ -53,6 +56,13 @@ def build(bench: Workbench, records: Records, config: SnapshotConfig) -> Outcome
     """Preprocess records by `config.kind`; return counts (rows of each split) and features (layout by name)."""
     outcome: Outcome = import_module(KINDS[config.kind]).build(bench, records, config)
     return outcome
+
+
+def transformed(records: RecordsReader, snapshot: Path, config: SnapshotConfig) -> Iterator[int]:
+    """Decode and transform the train split as `build` does, by the fitted state of a snapshot; yield how many records
+    are done each time, for measurements."""
+    done: Iterator[int] = import_module(KINDS[config.kind]).transformed(records, snapshot / "transform")
+    return done
 
 
 def own_files(config: SnapshotConfig) -> list[tuple[str, str]]:

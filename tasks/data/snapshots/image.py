@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 
+transformed = table.transformed
+
+
 def build(bench: Workbench, records: Records, config: ImageSnapshot) -> Outcome:
     """Preprocess records to images uint8 [height, width, channels] under the name of their feature, and what they are
     labelled with (see `table.build`).

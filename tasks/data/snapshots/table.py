@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -146,6 +147,15 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
             },
         },
     )
+
+
+def transformed(records: Tables, transform: Path) -> Iterator[int]:
+    """Transform the train split by a fitted state; yield the rows of each batch."""
+    reader = Reader.open(transform)
+    description = json.loads((transform / DESCRIPTION).read_bytes())
+    layout = Layout(description["arrays"], description)
+    for batch in _batches(records, layout, parts_of(TRAIN, records.counts[TRAIN], 1)):
+        yield _make(records, reader, layout, batch).rows
 
 
 def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[Layout, dict[str, Any]]:

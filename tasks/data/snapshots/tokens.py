@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,19 @@ from tasks.data.order import permutation
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import Part, packing, parts_of, write_array
 from tasks.data.snapshots.packing import Packed
-from tasks.data.text import LAYOUT, TOKENIZER, Codec, Columns, fit, layout, pin, scored, text_columns, text_of
+from tasks.data.text import (
+    LAYOUT,
+    TOKENIZER,
+    Codec,
+    Columns,
+    fit,
+    layout,
+    pin,
+    read_layout,
+    scored,
+    text_columns,
+    text_of,
+)
 from tasks.errors import Failed
 from tasks.store.files import pretty
 from tasks.store.staging import TEMPORARY
@@ -103,6 +116,14 @@ def _features(codec: Codec, columns: Columns, config: TokensSnapshot) -> dict[st
         return {"tokens": tokens}
     tokens |= {"prompt": columns.prompt, "text": columns.text}
     return {"tokens": tokens, SCORED: {"dtype": "uint8", "shape": [config.block + 1]}}
+
+
+def transformed(records: RecordsReader, transform: Path) -> Iterator[int]:
+    """Encode the texts of the train split by a fitted tokenizer; yield one for each row."""
+    codec, columns = Codec.open(transform), text_columns(records, read_layout(transform)["prompt"])
+    for row in range(records.counts[TRAIN]):
+        codec.encode([text_of(records, TRAIN, row, column) for column in columns])
+        yield 1
 
 
 class Reports:

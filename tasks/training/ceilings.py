@@ -1,0 +1,196 @@
+"""How fast each part of the input could be alone, and the model's step, for `millrace doctor --input`.
+
+In training, a thread reads batches while the devices compute: the slowest part sets the pace. Source and transform run
+once, before it, and are compared with each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import Config, TrainConfig
+from tasks.config.strategy import OneDevice
+from tasks.data import open_snapshot, snapshots
+from tasks.data.batches import BatchReader
+from tasks.data.reading import RecordsReader
+from tasks.data.sources import open_source
+from tasks.training import engines
+from tasks.training.group import Cluster
+from tasks.training.plan import make_plan
+
+if TYPE_CHECKING:
+    from tasks.data.pipeline import SnapshotReader
+    from tasks.processes.workbench import Workbench
+
+SECONDS = 1.0
+"""Time for which a part is measured, at least one call."""
+FASTER = 1.2
+"""Ratio from which another setting is worth a line: less may be chance."""
+LARGER = 4
+"""How many times larger the batch is that is tried for the transfer."""
+STEPS = 1_000_000
+"""Steps of a training of which some are measured."""
+
+CONVERSION = ("source", "transform")
+"""Parts of the conversion; all others are of the training."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The examples a second that a part would reach if all others took no time."""
+
+    part: str
+    rate: float
+    what: str
+    """What was measured, in words."""
+    advice: str = ""
+    """What makes it faster, where that was measured or is certain."""
+
+
+def measure(bench: Workbench, config: Config, records: Records, snapshot: Snapshot, memory: Path) -> list[Ceiling]:
+    """Return the ceilings of a preset, in the order of the data's way.
+
+    Args:
+        memory: a folder for a cache of the content hashes of the source.
+    """
+    train = _on_one_device(config.train)
+    reader = open_snapshot(snapshot.path)
+    batches = _batches(reader, train, config.seed, train.order)
+    other = _batches(reader, train, config.seed, "blocks" if train.order == "rows" else "rows")
+    return [
+        _source(config, memory, bench.threads),
+        _transform(config, records, snapshot),
+        _read(batches, other, train.order),
+        _batch(batches),
+        _transfer(batches),
+        _step(reader, config, train, batches.share),
+    ]
+
+
+def slowest(ceilings: list[Ceiling], conversion: bool) -> Ceiling:
+    """Return the smallest ceiling of the conversion, or of the training."""
+    return min((each for each in ceilings if (each.part in CONVERSION) == conversion), key=lambda each: each.rate)
+
+
+def _on_one_device(train: TrainConfig) -> TrainConfig:
+    alone = {} if train.strategy.processes == 1 else {"strategy": OneDevice()}
+    return train.model_copy(update={"steps": STEPS, "epochs": None, "evaluate": "inline", **alone})
+
+
+def _batches(reader: SnapshotReader, train: TrainConfig, seed: int, order: str) -> BatchReader:
+    return reader.reader("train", train.batch_size, seed=seed, order="blocks" if order == "blocks" else "shuffled")
+
+
+def rate(work: Callable[[int], int]) -> float:
+    """Return the examples a second of calls `work(number)`, which return how many they did; the first is not timed."""
+    work(0)
+    examples, number, started = 0, 0, time.perf_counter()
+    while not number or time.perf_counter() - started < SECONDS:
+        number += 1
+        examples += work(number)
+    return examples / (time.perf_counter() - started)
+
+
+def rate_of(begin: Callable[[], Iterator[int]]) -> float:
+    """Return the examples a second of iterators that yield how many they did; the first item is not timed."""
+    counts = chain.from_iterable(begin() for _ in count())
+    return rate(lambda _: next(counts))
+
+
+def _source(config: Config, memory: Path, threads: int) -> Ceiling:
+    source = open_source(config.source, memory)
+    source.fingerprint()
+    pieces = source.pieces()
+    found = rate_of(lambda: (len(rows.keys) for piece in pieces for rows in source.read(piece)))
+    several = f"{len(pieces):,} pieces are shared by {threads} processes (resources.threads)"
+    alone = "the source is one piece, which one process reads: it is small, or cannot be divided"
+    return Ceiling("source", found, "rows of the source, read by one process", several if len(pieces) > 1 else alone)
+
+
+def _transform(config: Config, records: Records, snapshot: Snapshot) -> Ceiling:
+    reader = RecordsReader(records.path)
+    found = rate_of(lambda: snapshots.transformed(reader, snapshot.path, config.snapshot))
+    advice = "it is shared by the threads of the machine (resources.threads), and done once"
+    return Ceiling("transform", found, "records, decoded and transformed by one thread", advice)
+
+
+def _read(batches: BatchReader, other: BatchReader, order: str) -> Ceiling:
+    ours, theirs = _gathering(batches), _gathering(other)
+    advice = "the bytes of an example decide: a smaller height, width or block, or fewer columns"
+    if order == "rows" and theirs > FASTER * ours:
+        advice = f"train.order: blocks reads {theirs / ours:.1f} times as fast here"
+    return Ceiling("read", ours, f"rows gathered from the arrays (train.order: {order})", advice)
+
+
+def _gathering(batches: BatchReader) -> float:
+    """Return the speed of reading rows whose numbers are known."""
+    steps = batches.steps_per_call
+    numbers = [batches.rows(call * steps, (call + 1) * steps)[0] for call in range(64)]
+
+    def gather(call: int) -> int:
+        rows = numbers[call % len(numbers)]
+        for array in batches.arrays.values():
+            np.asarray(array[rows])
+        return int(rows.size)
+
+    return rate(gather)
+
+
+def _batch(batches: BatchReader) -> Ceiling:
+    steps = batches.steps_per_call
+    found = rate(lambda call: int(batches.read(call * steps, (call + 1) * steps)["row"].size))
+    advice = "it is reading, and the order's arithmetic on the processor"
+    return Ceiling("batch", found, "batches in their order, all features, by one thread", advice)
+
+
+def _transfer(batches: BatchReader) -> Ceiling:
+    import tensorflow as tf
+
+    batch = batches.read(0, 1)
+    larger = batches.read(0, LARGER)
+    device = (tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name
+
+    def transferring(arrays: dict[str, Any]) -> float:
+        def transfer(_: int) -> int:
+            with tf.device(device):
+                copies = [tf.identity(tf.constant(values)) for values in arrays.values()]
+            tf.test.experimental.sync_devices()
+            return int(arrays["row"].size) if copies else 0
+
+        return rate(transfer)
+
+    ours, theirs = transferring(batch), transferring(larger)
+    advice = "the bytes of an example decide: a smaller height, width or block, or fewer columns"
+    if theirs > FASTER * ours:
+        advice = f"a train.batch_size {LARGER} times as large is {theirs / ours:.1f} times as fast to hand over"
+    return Ceiling("transfer", ours, f"batches to tensors on {device.rpartition('device:')[2]}", advice)
+
+
+def _step(reader: SnapshotReader, config: Config, train: TrainConfig, batch_size: int) -> Ceiling:
+    """Measure steps of the real engine; its waits for input are not counted."""
+    plan = make_plan(train, reader.counts["train"], ())
+    engine = engines.build(train, config.model, reader, plan, config.seed, Cluster(0, ("127.0.0.1:0",)))
+    try:
+        engine.seek(0)
+        step, examples, seconds, calls = 0, 0, 0.0, 0
+        while calls < 3 or seconds < SECONDS:
+            until = plan.next_stop(step)
+            call = engine.step(until - step)
+            plan.pace.update(until - step, call.seconds)
+            calls += 1
+            if calls > 1:  # the first call compiles
+                examples += (until - step) * batch_size
+                seconds += call.seconds - call.waited
+            step = until
+    finally:
+        engine.close()
+    advice = "the input is no limit: a faster device, or a smaller model, is"
+    return Ceiling("step", examples / seconds, f"steps of the model, {config.model.kind}, on one device", advice)

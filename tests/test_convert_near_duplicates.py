@@ -1,0 +1,309 @@
+"""Similar texts and images are found, named and handled; an input that is in train and in test is said."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageFilter
+
+from tasks.artifacts import Artifact, Outcome, Records
+from tasks.config import ImageFolderSource, JsonlSource, RecordsConfig
+from tasks.config.base import Conflict
+from tasks.data import records
+from tasks.data.near import SIGNATURE, Compared, image, text
+from tasks.data.near.search import _compare, _Joined
+from tasks.data.reading import RecordsReader
+from tasks.display.words import describe
+from tasks.errors import Refused
+from tasks.pages.data import data
+from tasks.processes.workbench import Workbench
+from tests.homes import CommandHome
+
+SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
+WORDS = [a + b + c for a in "kmprt" for b in "aeiou" for c in ("n", "la", "sto", "vim")]
+
+
+def texts(count: int = 90) -> dict[str, str]:
+    """Texts of 40 words by key; every third has two more that differ in one word, or one that differs in
+    five, which is a little too much; and a chain of four."""
+    random = np.random.default_rng(5)
+    made: dict[str, str] = {}
+    for number in range(count):
+        words = random.choice(WORDS, 40).tolist()
+        made[f"t{number:03d}"] = " ".join(words)
+        for copy in range(2 * (number % 3 == 0)):
+            made[f"t{number:03d}.{copy}"] = " ".join([*words[: 7 + copy], "changed", *words[8 + copy :]])
+        if number % 3 == 1:
+            far = [word if place % 9 else "xyzab" for place, word in enumerate(words)]
+            made[f"t{number:03d}.far"] = " ".join(far)
+    chain = random.choice(WORDS, 40).tolist()
+    for link in range(4):
+        chain[9 * link : 9 * link + 3] = ["other"] * 3
+        made[f"chain{link}"] = " ".join(chain).upper()
+    return made
+
+
+def jaccard(one: str, other: str) -> float:
+    sets = [{plain[n : n + 5] for n in range(len(plain) - 4)} for plain in (one.lower(), other.lower())]
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def components(of: dict[str, str], least: float) -> list[list[str]]:
+    """The groups, by comparing each text with each."""
+    home = {key: {key} for key in of}
+    for one, other in combinations(of, 2):
+        if home[one] is not home[other] and jaccard(of[one], of[other]) >= least:
+            home[one] |= home[other]
+            home.update(dict.fromkeys(home[one], home[one]))
+    return sorted(sorted(group) for group in {id(group): group for group in home.values()}.values() if len(group) > 1)
+
+
+def source_of(folder: Path, rows: dict[str, str]) -> JsonlSource:
+    """Texts by key, in three files."""
+    for number in range(3):
+        values = [{"id": key, "body": body, "label": sum(key.encode()) % 2} for key, body in rows.items()]
+        lines = [json.dumps(value) for value in values]
+        (folder / f"{number}.jsonl").write_text("\n".join(lines[number::3]) + "\n")
+    columns: Any = {"id": "category", "body": "text", "label": "category"}
+    return JsonlSource(path=str(folder), glob="*.jsonl", columns=columns, key="id", label="label")
+
+
+@pytest.fixture
+def convert(tmp_path: Path, publish: Callable) -> Callable[..., tuple[Outcome, Artifact]]:
+    """`convert(bench, rows, **records)`: records of texts by key."""
+
+    def made(bench: Workbench, rows: dict[str, str], **config: Any) -> tuple[Outcome, Artifact]:
+        source = source_of(tmp_path, rows)
+        outcome = records.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
+        counts = outcome.counts
+        assert counts["read"] == counts["examples"] + counts["quarantined"] + counts["filtered"] == len(rows)
+        return outcome, publish(Records, bench, outcome)
+
+    return made
+
+
+def homes(made: Artifact) -> dict[str, str]:
+    """The split of each key."""
+    reader = RecordsReader(made.path)
+    return {reader.key(split, row): split for split, count in reader.counts.items() for row in range(count)}
+
+
+def test_similar_texts_are_those_that_a_comparison_of_all_finds(bench: Workbench, convert: Callable) -> None:
+    rows = texts()
+    groups, (plain, _) = components(rows, 0.8), convert(bench, rows)
+    assert 0.65 < jaccard(rows["t001"], rows["t001.far"]) < 0.8
+    assert len(groups) == 31 and ["chain0", "chain1", "chain2", "chain3"] in groups
+    assert jaccard(rows["chain0"], rows["chain3"]) < 0.7, "a chain: its ends are not similar"
+    outcome, made = convert(bench, rows, near_duplicates={})
+    found, at = outcome.statistics["near_duplicates"], homes(made)
+    across = [group for group in groups if len({at[key] for key in group}) > 1]
+    assert (found["groups"], found["across_splits"]) == (31, len(across)) and len(across) > 10
+    assert outcome.counts["near_duplicates"] == found["examples"] == sum(map(len, groups)) - 31
+    assert len(found["pairs"]) == min(len(across), 20)
+    for pair in found["pairs"]:
+        one, other = pair["keys"]
+        assert pair["splits"] == [at[one], at[other]] and at[one] != at[other]
+        assert pair["similarity"] == round(jaccard(rows[one], rows[other]), 4) >= 0.8
+    assert outcome.counts == {**plain.counts, "near_duplicates": 63}, "a report changes no example"
+    assert describe(made).endswith("63 near-duplicates found")
+    near = data(SimpleNamespace(one=lambda kind: made))["near"]  # type: ignore[arg-type]
+    assert near["harmful"] and "a score on test may be too high" in near["fate"]
+
+
+def test_a_group_goes_to_the_split_of_its_first_key_and_nothing_else_moves(
+    bench: Workbench, benches: Callable, convert: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = texts()
+    rows["z"] = rows["t000"]
+    groups = components(rows, 0.8)
+    before = homes(convert(bench, rows)[1])
+    outcome, made = convert(benches("grouped"), rows, near_duplicates={"handling": "group"})
+    expected = {**before, **{key: before[group[0]] for group in groups for key in group}}
+    assert homes(made) == expected != before
+    assert outcome.statistics["duplicates"]["across_splits"] == 0, "an exact copy goes with its group"
+    counts = [list(expected.values()).count(split) for split in SHARES]
+    assert [outcome.counts[split] for split in SHARES] == counts
+
+    monkeypatch.setattr("tasks.data.records.ALONE_BYTES", 0)
+    monkeypatch.setattr("tasks.data.parts.PART", 17)
+    again, shared = convert(benches("shared"), rows, near_duplicates={"handling": "group"})
+    assert shared.manifest["files"] == made.manifest["files"], "by several processes, and in parts of the hash space"
+    assert again == outcome
+
+    _, grown = convert(benches("grown"), {**rows, "zz": rows["t003"] + " more"}, near_duplicates={"handling": "group"})
+    assert homes(grown) == {**expected, "zz": expected["t003"]}
+
+
+def test_moved_rows_of_an_earlier_attempt_are_used_where_they_are_whole(tmp_path: Path, bench: Workbench) -> None:
+    source, config = source_of(tmp_path, texts()), {"splits": SHARES, "near_duplicates": {"handling": "group"}}
+    first = records.build(bench, source, RecordsConfig.model_validate(config))
+    moved = sorted(bench.staging.root.rglob("moved/*.arrow"))
+    written = [path.stat().st_mtime_ns for path in moved]
+    assert moved and records.build(bench, source, RecordsConfig.model_validate(config)) == first
+    assert [path.stat().st_mtime_ns for path in moved] == written
+    moved[0].write_bytes(moved[0].read_bytes()[:-100])
+    assert records.build(bench, source, RecordsConfig.model_validate(config)) == first
+
+
+def test_dropped_near_duplicates_leave_the_first_by_key(bench: Workbench, convert: Callable) -> None:
+    rows = texts()
+    rows |= {"z0": rows["t000"], "z1": rows["t000.1"], "z2": rows["t001"]}
+    kept = rows.keys() - {key for group in components(texts(), 0.8) for key in group[1:]} - {"z1"}
+    outcome, made = convert(bench, rows, near_duplicates={"handling": "drop"})
+    assert homes(made).keys() == kept and "z0" in kept, "copies of what is kept are kept"
+    assert (outcome.counts["near_duplicates"], outcome.counts["duplicates"]) == (64, 2)
+    outcome, made = convert(bench, rows, near_duplicates={"handling": "drop"}, duplicates="drop")
+    assert homes(made).keys() == kept - {"z0", "z2"}
+    assert (outcome.counts["near_duplicates"], outcome.counts["duplicates"], outcome.counts["filtered"]) == (64, 2, 66)
+
+
+def test_a_bucket_of_very_many_is_compared_in_order_of_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that families whose values alternate are found, although each value is compared with two others."""
+    family = np.arange(30, dtype="<u8") % 3
+    signatures = np.where(family == 0, 0, 2**64 - 1 >> family * 20) ^ (np.arange(30, dtype="<u8") // 3 << 59)
+    column = pa.array([value.tobytes() for value in signatures.astype(">u8")], pa.binary(8))
+    runs: Any = SimpleNamespace(table=lambda run: {SIGNATURE: column})
+    monkeypatch.setattr("tasks.data.near.search.WINDOW", 2)
+    joined, rows = _Joined(), np.arange(30)
+    _compare(runs, Compared("image", "image", 0.9, "report"), joined, 0 * rows, rows, rows)
+    assert [joined.root(row) for row in range(30)] == (rows % 3).tolist()
+
+
+def test_signatures_depend_on_the_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = pa.array(
+        ["", "ab", "a text of some words", "A  text\nof some WORDS", "名前のない猫である"], pa.large_string()
+    )
+    signatures, bands = text.signed(values, 0.8)
+    golden = "580c0537ec403d4c"
+    assert hashlib.sha256(signatures[2].tobytes() + bands[4].tobytes()).hexdigest()[:16] == golden
+    assert (bands[0] == 0).all() and (bands[1:] != 0).all() and bands.shape == (5, 21)
+    assert (signatures[2] == signatures[3]).all() and (bands[2] == bands[3]).all()
+    monkeypatch.setattr(text, "CHARACTERS", 1)
+    assert all(
+        (ours == theirs).all() for ours, theirs in zip(text.signed(values, 0.8), (signatures, bands), strict=True)
+    )
+
+
+@given(st.integers(0, 2**64 - 1), st.sets(st.integers(0, 63), max_size=6))
+def test_images_of_six_other_bits_share_a_band(bits: int, differing: set[int]) -> None:
+    other = bits ^ sum(1 << bit for bit in differing)
+    hashes = iter([bits, other])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image, "difference_hash", lambda payload: next(hashes))
+        signatures, bands = image.signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
+    assert (bands[0] == bands[1]).any()
+    assert image.estimates(signatures[0], signatures[1:])[0] == 1 - len(differing) / 64
+
+
+def photo(seed: int, size: int = 96, quality: int | None = None) -> bytes:
+    noise = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), np.uint8)
+    picture = Image.fromarray(noise).resize((96, 96), Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(4))
+    payload = io.BytesIO()
+    picture.resize((size, size)).save(
+        payload, **({"format": "JPEG", "quality": quality} if quality else {"format": "PNG"})
+    )
+    return payload.getvalue()
+
+
+def test_an_image_of_another_size_and_quality_is_similar_and_flat_ones_are_not(
+    tmp_path: Path, bench: Workbench
+) -> None:
+    for seed in range(40):
+        folder = tmp_path / "ab"[seed % 2]
+        folder.mkdir(exist_ok=True)
+        (folder / f"{seed:02d}.png").write_bytes(photo(seed))
+        if seed % 4 == 0:
+            (folder / f"{seed:02d}_small.jpg").write_bytes(photo(seed, 64, 40))
+        payload = io.BytesIO()
+        Image.new("L", (20, 20), 3 * seed).save(payload, "PNG")
+        (folder / f"flat{seed:02d}.png").write_bytes(payload.getvalue())
+    config = RecordsConfig.model_validate({"splits": SHARES, "near_duplicates": {}})
+    found = records.build(bench, ImageFolderSource(path=str(tmp_path)), config).statistics["near_duplicates"]
+    assert (found["column"], found["groups"], found["examples"], found["similarity"]) == ("image", 10, 10, 0.9)
+    assert all("_small" in pair["keys"][1] or "_small" in pair["keys"][0] for pair in found["pairs"])
+
+
+def reviews(tmp_path: Path, bench: Workbench, **config: Any) -> Outcome:
+    """Texts with a category beside: twenty texts stand in five examples each, and many are missing."""
+    lines = [
+        {
+            "body": f"text number {number % 20} of some" if number < 100 else "",
+            "shop": f"s{number}",
+            "label": number % 2,
+        }
+        for number in range(140)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    columns = {"body": "text", "shop": "category", "label": "category"}
+    source = JsonlSource(path=str(tmp_path / "rows.jsonl"), columns=columns, label="label")  # type: ignore[arg-type]
+    return records.build(bench, source, RecordsConfig.model_validate({"splits": SHARES, **config}))
+
+
+def test_a_text_that_is_in_train_and_in_test_is_a_suspicion(tmp_path: Path, bench: Workbench) -> None:
+    outcome = reviews(tmp_path, bench)
+    assert "duplicates" not in outcome.statistics, "no example is a copy of another"
+    shared = outcome.statistics["shared"]["body"]
+    assert 10 <= shared["contents"] <= 20 <= shared["examples"] + 10 and len(shared["keys"]) == shared["contents"]
+    [line] = [line for line in outcome.statistics["profile"]["suspicions"] if "with other values beside" in line]
+    assert line.startswith(f"body: {shared['contents']} texts are in train")
+    assert f"in {shared['examples']} examples of test ({' and '.join(shared['keys'][0])})" in line
+
+
+def test_texts_of_several_examples_are_grouped(tmp_path: Path, bench: Workbench) -> None:
+    outcome = reviews(tmp_path, bench, near_duplicates={"similarity": 1.0, "handling": "group"})
+    assert outcome.statistics["near_duplicates"]["groups"] == 20
+    assert "shared" not in outcome.statistics, "each is in one split now"
+
+
+def test_the_page_of_a_run_says_it_in_words(tmp_path: Path) -> None:
+    rows = [{"id": key, "body": body, "label": sum(key.encode()) % 2} for key, body in texts().items()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    config = {
+        "name": "texts",
+        "source": {
+            "kind": "jsonl",
+            "path": "rows.jsonl",
+            "key": "id",
+            "label": "label",
+            "columns": {"id": "category", "body": "text", "label": "category"},
+        },
+        "records": {"splits": SHARES, "near_duplicates": {}},
+        "snapshot": {"kind": "table"},
+        "train": {"steps": 1},
+    }
+    (tmp_path / "texts.yaml").write_text(json.dumps(config))
+    answer = CommandHome(tmp_path / "home")("run", "dataset", tmp_path / "texts.yaml", "--json")
+    assert answer.code == 0, answer.stderr
+    page = (tmp_path / "home/runs" / answer.json["run_id"] / "page.html").read_text()
+    assert "63 have a body similar to that of others, in 31 groups" in page
+    assert "are in more than one split: a score on test may be too high" in page
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path, bench: Workbench, convert: Callable) -> None:
+    for change, rule in (
+        ({"column": "label"}, "must be a text or an image: body"),
+        ({"similarity": 0.3}, "at least 0.5"),
+    ):
+        with pytest.raises(Refused, match=rule):
+            convert(bench, texts(4), near_duplicates=change)
+    for settings in ({"duplicates": "keep"}, {"splits": "official"}):
+        with pytest.raises((Conflict, ValueError), match="near_duplicates.handling"):
+            RecordsConfig.model_validate({"near_duplicates": {"handling": "group"}, **settings})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "rows.jsonl").write_text('{"body": "x", "writer": "w", "label": 0}\n')
+    columns = {"body": "text", "writer": "category", "label": "category"}
+    source = JsonlSource(path=str(tmp_path / "a"), glob="*.jsonl", columns=columns, label="label", group="writer")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="a group must not be divided"):
+        records.build(bench, source, RecordsConfig.model_validate({"near_duplicates": {"handling": "group"}}))

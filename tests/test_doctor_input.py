@@ -1,0 +1,89 @@
+"""`millrace doctor --input` measures each part of a preset's input, and names the one that is slowest."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import Records, Snapshot
+from tasks.config import Config
+from tasks.data import records, snapshots
+from tasks.data.batches import BatchReader
+from tasks.processes.workbench import Workbench
+from tasks.training import ceilings
+from tasks.training.ceilings import Ceiling, slowest
+from tests.homes import CommandHome
+
+PRESET = {
+    "name": "digits",
+    "source": {"kind": "sklearn"},
+    "snapshot": {"kind": "image", "height": 8, "width": 8, "channels": 1},
+    "model": {"kind": "mlp", "units": [8]},
+    "train": {"steps": 3, "batch_size": 32, "schedule": {"warmup": 1}},
+}
+PARTS = ["source", "transform", "read", "batch", "transfer", "step"]
+
+Measured = Callable[[], list[Ceiling]]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Measured:
+    """`measured()`: the ceilings of the preset, each part timed for a moment."""
+    root, config = tmp_path_factory.mktemp("doctor"), Config.model_validate(PRESET)
+    bench: Workbench = workbench_at(root / "records")
+    converted = publish(Records, bench, records.build(bench, config.source, config.records))
+    bench = workbench_at(root / "snapshot")
+    made = publish(Snapshot, bench, snapshots.build(bench, converted, config.snapshot))
+    return lambda: ceilings.measure(bench, config, converted, made, root)
+
+
+@pytest.fixture(autouse=True)
+def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "SECONDS", 0.1)
+
+
+def test_a_slow_reader_is_named_with_what_is_sure_of_it(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = measured()
+    assert [each.part for each in plain] == PARTS
+    assert all(each.rate > 0 and each.what and each.advice for each in plain)
+    assert slowest(plain, conversion=False).rate == min(each.rate for each in plain[2:])
+    assert slowest(plain, conversion=True).rate == min(each.rate for each in plain[:2])
+    quick = BatchReader.read
+
+    def slow(self: BatchReader, start: int, stop: int) -> Any:
+        time.sleep(0.05 * (stop - start))
+        return quick(self, start, stop)
+
+    monkeypatch.setattr(BatchReader, "read", slow)
+    found = slowest(measured(), conversion=False)
+    assert found.part == "batch" and found.rate < 32 / 0.05
+    step = measured()[-1]
+    assert step.rate > 2 * found.rate, "the step's waits for input are not the step's"
+
+
+def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds = iter([100.0, 300.0, 100.0, 110.0, 100.0, 300.0])
+    monkeypatch.setattr(ceilings, "_gathering", lambda batches: next(speeds))
+    advices = [ceilings._read(None, None, order).advice for order in ("rows", "rows", "blocks")]  # type: ignore[arg-type]
+    assert "train.order: blocks reads 3.0 times as fast" in advices[0]
+    assert not any("train.order" in advice for advice in advices[1:])
+
+
+def test_the_command_refuses_without_the_snapshot_and_then_measures(tmp_path: Path) -> None:
+    home, preset = CommandHome(tmp_path / "home"), tmp_path / "digits.yaml"
+    preset.write_text(json.dumps(PRESET))
+    answer = home("doctor", "--input", preset, "--json")
+    assert answer.code == 2
+    assert answer.json["error"]["remedy"] == f"run millrace run dataset {preset}"
+    assert home("run", "dataset", preset).code == 0
+    answer = home("doctor", "--input", preset, "--json")
+    assert answer.code == 0, answer.stderr
+    found = {each["part"]: each["rate"] for each in answer.json["ceilings"]}
+    assert list(found) == PARTS and min(found.values()) > 0
+    assert answer.json["bottleneck"] == min(PARTS[2:], key=lambda part: found[part])
+    assert answer.json["conversion_bottleneck"] == min(PARTS[:2], key=lambda part: found[part])
