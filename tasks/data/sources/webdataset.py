@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,10 @@ class Webdataset(Tables):
             if is_json(ending) and ending not in self.config.columns:
                 try:
                     objects[ending] = json.loads(content.decode())
+                    if b"\\u" in content:
+                        json.dumps(objects[ending], ensure_ascii=False).encode()
+                except UnicodeEncodeError:
+                    raise ValueError(f"{ending}: half of a surrogate pair") from None
                 except (ValueError, RecursionError) as error:
                     raise ValueError(f"{ending}: not JSON: {error}") from None
                 if not isinstance(objects[ending], dict):
@@ -194,6 +199,8 @@ def grouped(files: Iterable[Member], path: str) -> Iterator[Sample]:
         sample.end = file.end
         if not name.isprintable():
             sample.bad = f"{name!a}: an unprintable name"
+        elif ".." in name.split("/"):
+            sample.bad = "a name with .., which leads out of its folder"
         elif file.reason:
             sample.bad = f"{ending}: {file.reason}, and not a file"
         elif ending in sample.content:
@@ -236,5 +243,5 @@ def _array(name: str, content: bytes) -> Any:
         if name.endswith("npy"):
             return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
         return json.loads(content.decode())
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError, TokenError):  # of a header that is broken, or not true
         raise ValueError(f"{name}: {NOT_NUMBERS}") from None
