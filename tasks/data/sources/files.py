@@ -112,6 +112,10 @@ class Hashes:
         name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
         self._file = None if memory is None else memory / "sources" / f"{name}.json"
 
+    def find(self, glob: str, exclude: Iterable[str], accept: Callable[[str], bool] = lambda name: True) -> list[str]:
+        """Return the files below the folder that match (see `find`)."""
+        return find(self.root, glob, exclude, accept)
+
     def of(self, paths: list[str]) -> list[str]:
         """Return the hashes, in order; raises `Failed` for a file that is missing, unreadable or changes meanwhile."""
         cached = self._load()
