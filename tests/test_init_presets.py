@@ -200,6 +200,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "tables/y.bin").write_bytes(os.urandom(99))
     (tmp_path / "story.md").write_text("Once upon a time.\n")
     (tmp_path / "data.zip").write_bytes(b"PK")
+    (tmp_path / "data.rar").write_bytes(b"Rar!")
     (tmp_path / "set").mkdir()
     (tmp_path / "set/dataset_info.json").write_text("{}")
     (tmp_path / "set/x.tfrecord").touch()
@@ -221,7 +222,8 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
         (tmp_path / "tables/x.csv", "no rows; a table has rows"),
         (one / "square/1.png", "one image; .*name the folder that holds the class folders"),
         (tmp_path / "story.md", "one text; texts are split by file.*split -n l/50 --additional-suffix=.md story.md"),
-        (tmp_path / "data.zip", "packed; .*unpack it"),
+        (tmp_path / "data.zip", "File is not a zip file"),
+        (tmp_path / "data.rar", "packed; .*unpack it"),
         (tmp_path / "set/x.tfrecord", "a file of a prepared data set; .*name its folder, .*set"),
         (pair, "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -25,7 +26,7 @@ from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tests.homes import CommandHome
-from tests.test_init_presets import init
+from tests.test_init_presets import init, pictures, texts
 from tests.test_init_tables import rows, write_csv
 
 RATE = 8000
@@ -214,6 +215,34 @@ def test_a_folder_of_tars_of_images_with_a_class(tmp_path: Path, convert: Writte
     guess = guess_source(tmp_path / "tars")
     assert (guess.what, guess.examples, guess.counts) == ("images", 40, {"0": 20, "1": 20})
     convert(guess)
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar"])
+def test_an_archive_of_class_folders(tmp_path: Path, convert: Written, suffix: str) -> None:
+    shutil.make_archive(str(tmp_path / "shapes"), suffix, pictures(tmp_path / "top/My Shapes").parent)
+    guess = guess_source(tmp_path / f"shapes.{suffix}")
+    assert guess.source == {
+        "kind": "image_folder",
+        "name": "shapes",
+        "path": str(tmp_path / f"shapes.{suffix}/My Shapes"),
+    }
+    assert guess.counts == {"round": 12, "square": 12}
+    _, outcome = convert(guess)
+    assert outcome.counts["examples"] == 24
+
+
+def test_archives_of_sounds_and_texts(tmp_path: Path, convert: Written) -> None:
+    shutil.make_archive(str(tmp_path / "tones"), "zip", sounds(tmp_path / "high and low"))
+    assert convert(guess_source(tmp_path / "tones.zip"))[0].source.kind == "audio_folder"
+    shutil.make_archive(str(tmp_path / "book"), "tar", texts(tmp_path / "parts"))
+    guess = guess_source(tmp_path / "book.tar")
+    assert (guess.what, guess.left_out, guess.name) == ("text", {".csv": 1}, "book")
+    convert(guess)
+    (tmp_path / "tables").mkdir()
+    write_csv(tmp_path / "tables/a.csv", rows())
+    shutil.make_archive(str(tmp_path / "tables"), "zip", tmp_path / "tables")
+    with pytest.raises(Refused, match="1 .csv; understood are"):
+        guess_source(tmp_path / "tables.zip")
 
 
 PREPARED = '''

@@ -8,20 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.data.guess import tfds
-from tasks.data.guess.file_kinds import IMAGES, NO_TEXT, SOUNDS, by_suffix, choose_kind, is_text, kinds_of, suffix_of
-from tasks.data.guess.folders import Read, guess_images, guess_sounds, guess_texts, split_command
+from tasks.data.guess.examples import is_webdataset_of_samples
+from tasks.data.guess.file_kinds import (
+    IMAGES,
+    NO_TEXT,
+    SAMPLED_BYTES,
+    SOUNDS,
+    by_suffix,
+    choose_kind,
+    is_text,
+    kinds_of,
+    suffix_of,
+)
+from tasks.data.guess.folders import guess_images, guess_sounds, guess_texts, split_command
 from tasks.data.guess.found import Choices, Guess, name_of, refuse
 from tasks.data.guess.samples import DATABASES, ENDINGS, kind_of_file, sample_database, sample_files
 from tasks.data.guess.tables import guess_table
-from tasks.data.sources.files import find
+from tasks.data.sources.archive_listing import TAR, ZIP
 from tasks.data.sources.image_folder import is_image
 from tasks.data.sources.tfds_schema import INFO
+from tasks.data.sources.trees import Tree, open_tree
 from tasks.errors import Refused
 
 __all__ = ["Choices", "Guess", "guess_source"]
 
-CLASS_FOLDERS: dict[str, Callable[[Path, list[str], Read], Guess]] = {IMAGES: guess_images, SOUNDS: guess_sounds}
-ARCHIVES = {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
+CLASS_FOLDERS: dict[str, Callable[[Path, list[str], Tree], Guess]] = {IMAGES: guess_images, SOUNDS: guess_sounds}
+IN_PLACE = (ZIP, TAR)
+PACKED = {".gz", ".bz2", ".xz", ".txz", ".zst", ".7z", ".rar"}
+"""Suffixes of files that are packed, and not read in place."""
 
 
 def guess_source(path: str | Path, choices: Choices = Choices()) -> Guess:
@@ -48,22 +62,17 @@ def _guess(path: Path, choices: Choices) -> Guess:
     root = (path.parent if path.name == INFO else path).resolve()
     if not root.is_dir():
         return _guess_file(path, root, choices)
-    names = _files(root)
+    tree = open_tree(root, None)
+    names = _names(tree)
     if choices.suffix is None and (prepared := tfds.find_prepared(root)):
         outside = [name for name in names if not (root / name).is_relative_to(prepared)]
         return replace(tfds.guess_folder(prepared, choices), left_out=by_suffix(outside))
-    kinds = kinds_of(root, names)
-    if not kinds:
-        seen = ", ".join(f"{count} {suffix}" for suffix, count in Counter(map(suffix_of, names)).most_common(5))
-        raise refuse(path, seen or "no files")
-    kind = choose_kind(path, kinds, choices.suffix)
+    kinds = kinds_of(names, tree)
+    kind = _chosen(path, names, kinds, choices)
     if kind in ENDINGS:
         guess = guess_table(sample_files(root, kind, name_of(root)), choices)
-    elif kind in CLASS_FOLDERS:
-        guess = CLASS_FOLDERS[kind](root, kinds[kind], lambda name: (root / name).read_bytes())
     else:
-        sizes = [(root / name).stat().st_size for name in kinds[kind]]
-        guess = guess_texts(root, kinds[kind], sizes, len(names))
+        guess = _guess_files(root, kind, kinds[kind], tree, len(names))
     return replace(guess, left_out=by_suffix(set(names) - set(kinds[kind])))
 
 
@@ -73,14 +82,44 @@ def _guess_file(path: Path, root: Path, choices: Choices) -> Guess:
     if (path.parent / INFO).is_file():
         rule = "a data set is taken whole"
         raise Refused("PATH", f"{path}: a file of a prepared data set", rule, f"name its folder, {path.parent}")
+    if path.name.lower().endswith(IN_PLACE) and not is_webdataset_of_samples(root):
+        return _guess_archive(root, choices)
     if (kind := kind_of_file(path.name)) is not None:
         return guess_table(sample_files(root, kind, name_of(path.name.partition(".")[0])), choices)
     raise _refuse_file(path)
 
 
-def _files(root: Path) -> list[str]:
+def _guess_archive(path: Path, choices: Choices) -> Guess:
+    """Return what the files of an archive are; of one folder that holds all of them, what is in it."""
+    root, tree = path, open_tree(path, None)
+    names = _names(tree)
+    while len({name.partition("/")[0] for name in names}) == 1 and all("/" in name for name in names):
+        root /= names[0].partition("/")[0]
+        tree = open_tree(root, None)
+        names = _names(tree)
+    kinds = kinds_of(names, tree, rows=False)
+    kind = _chosen(path, names, kinds, choices)
+    guess = _guess_files(root, kind, kinds[kind], tree, len(names))
+    source = {**guess.source, "name": name_of(path.name.partition(".")[0])}
+    return replace(guess, source=source, left_out=by_suffix(set(names) - set(kinds[kind])))
+
+
+def _guess_files(root: Path, kind: str, names: list[str], tree: Tree, among: int) -> Guess:
+    if kind in CLASS_FOLDERS:
+        return CLASS_FOLDERS[kind](root, names, tree)
+    return guess_texts(root, names, tree, among)
+
+
+def _chosen(path: Path, names: list[str], kinds: dict[str, list[str]], choices: Choices) -> str:
+    if kinds:
+        return choose_kind(path, kinds, choices.suffix)
+    seen = ", ".join(f"{count} {suffix}" for suffix, count in Counter(map(suffix_of, names)).most_common(5))
+    raise refuse(path, seen or "no files")
+
+
+def _names(tree: Tree) -> list[str]:
     try:
-        return find(root, "**/*", ("__pycache__", "site-packages", "dist-packages"))
+        return tree.find("**/*", ("__pycache__", "site-packages", "dist-packages", "__MACOSX"))
     except Refused as refused:
         if "matches" in str(refused.saw):
             return []
@@ -91,12 +130,13 @@ def _refuse_file(path: Path) -> Refused:
     """Return the error for a single file, which is not a source."""
     if not path.is_file():
         return refuse(path, "neither a file nor a folder")
-    if path.suffix.lower() in ARCHIVES:
+    if path.suffix.lower() in PACKED:
         return Refused("PATH", f"{path}: packed", "init looks at files as they are", "unpack it and name the folder")
     if is_image(path.name):
         rule = "a classifier learns from a folder of images for each class"
         return Refused("PATH", f"{path}: one image", rule, "name the folder that holds the class folders")
-    if path.suffix not in NO_TEXT and path.stat().st_size and is_text(path):
+    head = open_tree(path.parent, None).head(path.name, SAMPLED_BYTES)
+    if path.suffix not in NO_TEXT and head and is_text(head):
         rule = "texts are split by file, so there must be several"
         return Refused("PATH", f"{path}: one text", rule, split_command(path.name))
     return refuse(path, "a single file")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tasks.data.guess.columns import payload_kind
 from tasks.data.guess.forms import Form, leaves_of
 from tasks.data.sources.tfrecord import payloads
-from tasks.data.sources.webdataset import is_json, samples
+from tasks.data.sources.webdataset import is_json, is_webdataset, samples
 from tasks.data.tfrecord import decode
 from tasks.errors import Refused
 
@@ -52,6 +52,14 @@ def webdataset(path: Path) -> Form:
     if not found:
         raise Refused("PATH", f"{path}: no samples", "the files of a sample have a name and an ending", "name another")
     return _form(found, f"endings of the first samples: {', '.join(content)}")
+
+
+def is_webdataset_of_samples(path: Path) -> bool:
+    """Return whether an archive is a tar file whose first files, several of one name, are samples."""
+    if not is_webdataset(path.name):
+        return False
+    some = list(islice(samples(path.parent, path.name), LOOKED_AT))
+    return sum(len(sample.content) > 1 for sample in some) > len(some) / 2
 
 
 def _form(found: dict[str, tuple[str, str]], said: str) -> Form:

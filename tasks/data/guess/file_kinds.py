@@ -11,6 +11,7 @@ from tasks.data.guess.samples import ENDINGS, kind_of_file
 from tasks.data.sources import audio_folder
 from tasks.data.sources.audio_folder import is_sound
 from tasks.data.sources.image_folder import SUFFIXES, is_image
+from tasks.data.sources.trees import Tree
 from tasks.errors import Refused
 
 IMAGES, SOUNDS = "images", "sounds"
@@ -24,18 +25,22 @@ SAMPLED_FILES, SAMPLED_BYTES = 8, 1 << 16
 """Number of files of a suffix, and bytes of each, that decide whether they are text."""
 
 
-def kinds_of(root: Path, names: list[str]) -> dict[str, list[str]]:
-    """Return the files that can be read, by kind, the most frequent first: images, tables, and texts by suffix."""
+def kinds_of(names: list[str], tree: Tree, rows: bool = True) -> dict[str, list[str]]:
+    """Return the files that can be read, by kind, the most frequent first: images, sounds, and texts by suffix.
+
+    Args:
+        rows: whether files of rows are among them.
+    """
     kinds: dict[str, list[str]] = {}
     others = []
     for name in names:
         kind = IMAGES if is_image(name) else SOUNDS if is_sound(name) else None
         if kind is None and not EXCLUDED & set(name.split("/")):
             others.append(name)
-            kind = kind_of_file(name)
+            kind = kind_of_file(name) if rows else None
         if kind is not None:
             kinds.setdefault(kind, []).append(name)
-    kinds |= _text_files(root, others)
+    kinds |= _text_files(others, tree)
     return dict(sorted(kinds.items(), key=lambda item: -len(item[1])))
 
 
@@ -65,22 +70,20 @@ def by_suffix(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(suffix_of(name) or "without suffix" for name in names).most_common())
 
 
-def _text_files(root: Path, names: list[str]) -> dict[str, list[str]]:
+def _text_files(names: list[str], tree: Tree) -> dict[str, list[str]]:
     """Return the files of each suffix that is text, the most frequent first."""
     of_suffix: dict[str, list[str]] = {}
     for suffix, _ in Counter(map(suffix_of, names)).most_common():
         same_suffix = [name for name in names if suffix_of(name) == suffix]
         if suffix and suffix not in NO_TEXT:
-            sampled = [is_text(root / name) for name in same_suffix[:SAMPLED_FILES]]
+            sampled = [is_text(tree.head(name, SAMPLED_BYTES)) for name in same_suffix[:SAMPLED_FILES]]
             if 2 * sum(sampled) > len(sampled):  # a few may have another encoding
                 of_suffix[suffix] = same_suffix
     return of_suffix
 
 
-def is_text(path: Path) -> bool:
-    """Return whether the beginning of a file is UTF-8."""
-    with open(path, "rb") as file:
-        head = file.read(SAMPLED_BYTES)
+def is_text(head: bytes) -> bool:
+    """Return whether the first `SAMPLED_BYTES` of a file, or fewer, are UTF-8."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

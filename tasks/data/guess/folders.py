@@ -1,10 +1,10 @@
-"""Folders of files, each an example: images and sounds in class folders, and texts."""
+"""Folders and archives of files, each an example: images and sounds in class folders, and texts."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,34 +18,33 @@ from tasks.data.guess.found import Guess, name_of, refuse
 from tasks.data.guess.payloads import image_shape, log_mel
 from tasks.data.guess.splits import draw_splits, keep_splits, shares_of_text
 from tasks.data.guess.tables import SAMPLED_FILES, worries_of_classes
+from tasks.data.sources.trees import Tree
 from tasks.errors import Refused
 
 TEXT_PARTS = 50
 """Number of files to split a single text into, as the error message suggests."""
 
-Read = Callable[[str], bytes]
-"""From a file's path below the folder to its content."""
 
-
-def guess_images(root: Path, names: list[str], read: Read) -> Guess:
+def guess_images(root: Path, names: list[str], tree: Tree) -> Guess:
     """Return a classifier of the images in class folders; raises `Refused` where they are in none."""
     guess = _of_classes(root, names, "image_folder", "images")
-    shape, sizes = image_shape(map(read, _some(names)))
+    shape, sizes = image_shape(_some(names, tree))
     columns = replace(guess.columns, types={"image": "image", "label": "category"})
     return replace(guess, what="images", shape=shape, sizes=sizes, columns=columns)
 
 
-def guess_sounds(root: Path, names: list[str], read: Read) -> Guess:
+def guess_sounds(root: Path, names: list[str], tree: Tree) -> Guess:
     """Return a classifier of the sounds in class folders; raises `Refused` where they are in none."""
     guess = _of_classes(root, names, "audio_folder", "sounds")
-    transform, said = log_mel(map(read, _some(names)))
+    transform, said = log_mel(_some(names, tree))
     columns = replace(guess.columns, types={"audio": "audio", "label": "category"})
     said = f"sounds of {said}: log-mel spectrograms, read by a perceptron (mlp)"
     return replace(guess, transforms={"audio": transform}, columns=columns, said=(said, *guess.said))
 
 
-def guess_texts(root: Path, names: list[str], sizes: list[int], among: int) -> Guess:
+def guess_texts(root: Path, names: list[str], tree: Tree, among: int) -> Guess:
     """Return a language model of text files; raises `Refused` where they are too few."""
+    sizes = tree.sizes(names)
     suffix, size = suffix_of(names[0]), sum(sizes)
     source = {
         "kind": "text_files",
@@ -122,5 +121,8 @@ def _refuse_data_sets(root: Path, names: list[str], noun: str) -> None:
         raise Refused("PATH", saw, rule, f"{remedy}; where these folders are the classes, write a preset by hand")
 
 
-def _some(names: list[str]) -> list[str]:
-    return [names[int(place)] for place in np.linspace(0, len(names) - 1, min(SAMPLED_FILES, len(names)))]
+def _some(names: list[str], tree: Tree) -> Iterator[bytes]:
+    """Yield the content of some files, from the first to the last."""
+    for place in np.linspace(0, len(names) - 1, min(SAMPLED_FILES, len(names))):
+        name = names[int(place)]
+        yield tree.head(name, tree.size([name]))

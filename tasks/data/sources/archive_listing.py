@@ -92,9 +92,9 @@ def _misnamed(name: str) -> str | None:
     """Return why a name is not that of a file below the archive."""
     if not name.isprintable():
         return "an unprintable name"
-    if name.startswith("/") or "\\" in name or ":" in name.partition("/")[0]:
-        return "not a relative path"
-    return "a path that leads elsewhere" if {"", ".", ".."} & set(name.split("/")) else None
+    if "\\" in name or ":" in name.partition("/")[0]:
+        return "not a path with / between its parts"
+    return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None
 
 
 def _in_zip(path: Path) -> Iterator[tuple[str, Member]]:

@@ -42,6 +42,10 @@ class Tree(Protocol):
         """Return the latest modification time, in seconds since 1970."""
         ...
 
+    def head(self, path: str, size: int) -> bytes:
+        """Return the first `size` bytes of a file, or all that there are, unchecked."""
+        ...
+
     def read(self, path: str, sha256: str) -> bytes:
         """Return a file's content; raises `Failed` where its hash is another."""
         ...
