@@ -29,6 +29,8 @@ IMBALANCE = 5
 """Ratio of the most to the least frequent class above which classes are weighted."""
 NOUNS = {"image": "images", "audio": "sounds"}
 """What examples of only one such column are called; the snapshot's sizes follow from the data."""
+SHOWN = 20
+"""Columns whose types are said."""
 SAMPLED_FILES = 200
 """Number of images or sounds whose sizes are read."""
 
@@ -63,7 +65,7 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         examples=sample.rows,
         task="classification" if columns.label else "regression",
         columns=columns,
-        said=(*sample.form.said, *columns.said, *_worries(columns, sample, kept)),
+        said=(*sample.form.said, _types(columns), *columns.said, *_worries(columns, sample, kept)),
     )
     if noun == "images":
         shape, sizes = image_shape(_payloads(source, *kinds))
@@ -123,8 +125,19 @@ def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess
         task="language_model",
         columns=columns,
         bytes=size,
-        said=(*sample.form.said, *columns.said, "no label: a language model of the texts; --label names one"),
+        said=(
+            *sample.form.said,
+            _types(columns),
+            *columns.said,
+            "no label: a language model of the texts; --label names one",
+        ),
     )
+
+
+def _types(columns: Columns) -> str:
+    """Return the types of the columns, as the preset has them, of the first ones."""
+    shown = [f"{name} {kind}" for name, kind in columns.types.items()]
+    return f"columns: {', '.join(shown[:SHOWN])}" + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")
 
 
 def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[str]:
