@@ -125,12 +125,7 @@ def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess
         task="language_model",
         columns=columns,
         bytes=size,
-        said=(
-            *sample.form.said,
-            _types(columns),
-            *columns.said,
-            "no label: a language model of the texts; --label names one",
-        ),
+        said=(*sample.form.said, _types(columns), *columns.said, "no label: a language model (or add --label)"),
     )
 
 
