@@ -21,7 +21,11 @@ def init(
     table: Annotated[str | None, typer.Option(help="Which of several tables of a database.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Inspect raw data, and write a preset with comments into the working directory."""
+    """Inspect raw data, and write a preset with comments into the working directory.
+
+    Understood are files and folders of CSV, JSON lines, Parquet, TFRecord and WebDataset; databases; folders and
+    archives (.zip, .tar) of images or sounds by class, or of texts; data sets prepared by tensorflow-datasets.
+    """
     with replying("init", as_json) as reply:
         from flows.preset_text import description, preset_of
         from tasks.data.guess import Choices, guess_source
