@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import struct
@@ -213,6 +214,15 @@ def test_a_tar_that_is_cut_ends_the_run(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(Failed, match="a tar file must be whole"):
         open_source(texts_of(path))
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 100, 258])
+def test_the_last_bytes_of_a_chunk_are_not_lost(tmp_path: Path, beyond: int) -> None:
+    content = b"ab" * (archives.CHUNK // 2) + b"c" * beyond if beyond > 0 else b"a" * (archives.CHUNK + beyond)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/long.md", content)
+    tree = open_tree(tmp_path / "x.zip", None)
+    assert tree.read("a/long.md", hashlib.sha256(content).hexdigest()) == content
 
 
 def test_memory_stays_flat_where_a_long_file_is_read_by_lines(tmp_path: Path) -> None:

@@ -69,9 +69,9 @@ def draw_splits(
 
 
 def keep_splits(source: dict[str, Any], names: Collection[str], count: int, exact: bool = True) -> Splits | None:
-    """Return the splits that the source has by these names; None where they are not train and at least one other."""
-    meant = {name: USUAL_NAMES[name.lower()] for name in sorted(names) if name.lower() in USUAL_NAMES}
-    if len(meant) < len(names) or not {"train"} < set(meant.values()):
+    """Return the splits that the source has by these usual names; None where they are not train and one other."""
+    meant = {name: USUAL_NAMES[name.lower()] for name in sorted(names)}
+    if not {"train"} < set(meant.values()):
         return None
     official: dict[str, list[str]] = {}
     said = f"its splits are kept: {', '.join(meant)}"
