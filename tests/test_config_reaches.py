@@ -30,6 +30,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
     "train.optimizer[sgd]": {"momentum": 0.5},
     "train.schedule": {"kind": "linear"},
+    "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
 }
@@ -121,6 +122,7 @@ OF_FIELD: dict[str, list[Any]] = {
     "augment": [[{"kind": "flip"}]],
     "area": [[0.1, 0.9]],
     "ratio": [[0.5, 2.0]],
+    "prompt": ["question"],
 }
 """Further candidates by the name of a setting."""
 

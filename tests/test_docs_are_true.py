@@ -83,3 +83,16 @@ def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandH
     words, environment = ["bash", "-e", "-c", script], {**surroundings(), "MILLRACE_HOME": str(home.root)}
     completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"
+
+
+@pytest.mark.slow
+def test_the_page_on_data_works_as_it_stands(tmp_path: Path) -> None:
+    """In one shell, as it says."""
+    script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n' + "".join(blocks("docs/how-to-data.md"))
+    words, home = ["bash", "-e", "-c", script], CommandHome(tmp_path / "home")
+    environment = {**surroundings(), "MILLRACE_HOME": str(home.root)}
+    completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "Traceback" not in completed.stderr
+    seen = ("rent: predicted as a number", "user.age number", "image/encoded image", "40 sounds", "pets.zip/pets")
+    assert [said for said in seen if said not in completed.stdout] == []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.commands.init import TEXT_SIZES, preset_of
+from flows.preset_text import TEXT_SIZES, preset_of
 from tasks.artifacts import Records
 from tasks.config import CompressConfig, ImageFolderSource, RecordsConfig, TextFilesSource, TransformerModel
 from tasks.config.load import load
@@ -154,7 +154,7 @@ def test_of_much_text_little_is_held_out(tmp_path: Path) -> None:
         (tmp_path / f"much/{number}.txt").write_bytes(b"%04d " % number * 100_000)
     preset = guess_source(tmp_path / "much")
     assert preset.bytes == 20_000_000
-    assert preset.splits == {"train": 0.94, "validation": 0.03, "test": 0.03}
+    assert preset.splits.shares == {"train": 0.94, "validation": 0.03, "test": 0.03}
 
 
 def test_records_of_ours_are_a_prepared_data_set(tmp_path: Path, bench: Workbench) -> None:
@@ -200,6 +200,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     (tmp_path / "tables/y.bin").write_bytes(os.urandom(99))
     (tmp_path / "story.md").write_text("Once upon a time.\n")
     (tmp_path / "data.zip").write_bytes(b"PK")
+    (tmp_path / "data.rar").write_bytes(b"Rar!")
     (tmp_path / "set").mkdir()
     (tmp_path / "set/dataset_info.json").write_text("{}")
     (tmp_path / "set/x.tfrecord").touch()
@@ -215,13 +216,14 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
     pair = texts(tmp_path / "pair", 2)
     (pair / "table.csv").unlink()
     for path, says in [
-        (tmp_path / "nowhere", "no such file or folder"),
+        (tmp_path / "nowhere", "no such file, folder or prepared data set"),
         (tmp_path / "empty", "no files; understood are: a file or folder of CSV"),
         (tmp_path / "tables", "no rows; a table has rows"),
         (tmp_path / "tables/x.csv", "no rows; a table has rows"),
         (one / "square/1.png", "one image; .*name the folder that holds the class folders"),
         (tmp_path / "story.md", "one text; texts are split by file.*split -n l/50 --additional-suffix=.md story.md"),
-        (tmp_path / "data.zip", "packed; .*unpack it"),
+        (tmp_path / "data.zip", "File is not a zip file"),
+        (tmp_path / "data.rar", "packed; .*unpack it"),
         (tmp_path / "set/x.tfrecord", "a file of a prepared data set; .*name its folder, .*set"),
         (pair, "2 examples; .*name a folder of several, or cut it up"),
         (one, "one class only, square"),

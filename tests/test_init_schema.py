@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from flows.commands import app
 from tasks.config.load import load
 from tasks.data import records
-from tasks.data.guess_schema import rules_of
+from tasks.data.guess.schema import rules_of
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tests.test_init_tables import rows, write_csv

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from flows.commands.init import preset_of
+from flows.preset_text import preset_of
 from tasks.config import Config
 from tasks.config.load import load
 from tasks.data import records
@@ -70,7 +70,6 @@ EXPECTED = {
 
 
 def check(guess: Guess) -> None:
-    assert guess.columns is not None
     assert guess.columns.types == EXPECTED
     assert (guess.columns.key, guess.columns.label) == ("id", "species")
     assert guess.counts == {"cat": 100, "dog": 100, "owl": 100}
@@ -113,10 +112,10 @@ def test_a_number_of_many_values_is_a_regression_and_the_user_decides(tmp_path: 
     table = [{"a": number % 7, "b": number * 0.5, "price": number * 1.25 + 3} for number in range(120)]
     path = write_csv(tmp_path / "flats.csv", table)
     guess = guess_source(path)
-    assert guess.columns is not None and guess.columns.targets == ("price",)
+    assert guess.columns.targets == ("price",)
     assert config_of(guess, tmp_path).model.task == "regression"
     chosen = guess_source(path, Choices(label="a"))
-    assert chosen.columns is not None and (chosen.columns.label, chosen.task) == ("a", "classification")
+    assert (chosen.columns.label, chosen.task) == ("a", "classification")
     assert chosen.classes == [str(number) for number in range(7)]
     with pytest.raises(Refused, match="must be one of a, b, price"):
         guess_source(path, Choices(label="c"))
@@ -141,7 +140,7 @@ def test_paths_of_images_are_images(tmp_path: Path) -> None:
         Image.new("L", (4, 4), number * 5).save(tmp_path / f"photos/{number}.png")
         table.append({"photo": f"photos/{number}.png", "size": number, "label": "ab"[number % 2]})
     guess = guess_source(write_csv(tmp_path / "photos.csv", table))
-    assert guess.columns is not None and guess.columns.types["photo"] == "image"
+    assert guess.columns.types["photo"] == "image"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +164,7 @@ def test_a_database_of_several_tables_needs_a_choice(tmp_path: Path, monkeypatch
             database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", [(n, n / 2, "ab"[n % 2]) for n in range(50)])
     with pytest.raises(Refused, match="tables one, two; .*add --table one"):
         guess_source(tmp_path / "two.db")
-    assert guess_source(f"sqlite:///{tmp_path}/two.db", Choices(table="two")).rows == 50
+    assert guess_source(f"sqlite:///{tmp_path}/two.db", Choices(table="two")).examples == 50
 
 
 def test_a_large_table_is_sampled_at_its_beginning_middle_and_end(
@@ -174,7 +173,7 @@ def test_a_large_table_is_sampled_at_its_beginning_middle_and_end(
     table = [{"x": number, "label": "abc"[number // 1000]} for number in range(3000)]
     path = write_csv(tmp_path / "sorted.csv", table)
     monkeypatch.setattr("tasks.data.sources.table_files.PIECE_BYTES", 4000)
-    monkeypatch.setattr("tasks.data.guess_tables.SAMPLED", 300)
+    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 300)
     guess = guess_source(path)
     assert set(guess.counts) == {"a", "b", "c"}
-    assert 1500 < guess.rows < 6000
+    assert 1500 < guess.examples < 6000

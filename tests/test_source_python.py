@@ -81,6 +81,30 @@ def test_values_of_every_type(folder: Path) -> None:
     assert read.columns["f"] == [b"\xff", None, None]
 
 
+@pytest.mark.parametrize("reused", ["row", "row['v']"])
+def test_what_a_function_changes_later_stays_as_it_was_yielded(folder: Path, reused: str) -> None:
+    yielded = {"row": "row", "row['v']": "dict(row)"}[reused]
+    for array in ("np.zeros(2)", "[0, 0]", "[[0], [0]]"):
+        lines = ["import numpy as np", "def read():", f"    row = {{'n': 0, 'v': {array}}}", "    for n in range(3):"]
+        lines += [
+            "        row['n'] = n",
+            f"        row['v'][1] = {'[n]' if '[[' in array else 'n'}",
+            f"        yield {yielded}",
+        ]
+        (folder / "own/people.py").write_text("\n".join(lines))
+        columns = {"n": "number", "v": "number[2, 1]" if "[[" in array else "number[2]"}
+        assert everything(source(folder, columns, arguments={})).rows == [(n, [0, n]) for n in range(3)]
+
+
+def test_times_that_are_missing_or_beyond_any_year(folder: Path) -> None:
+    zone = "datetime.timezone(datetime.timedelta(hours=2))"
+    values = f"[{{'d': np.datetime64('NaT'), 'v': 1}}, {{'d': datetime.datetime.min.replace(tzinfo={zone}), 'v': 1}}]"
+    values = values.replace("]", ", {'d': __import__('pandas').NaT, 'v': 1}, {'d': datetime.date.max, 'v': 1}]")
+    read = everything(yielding(folder, values, {"d": "time", "v": "number"}))
+    assert read.rows == [(None, 1), (None, 1), (datetime.datetime(9999, 12, 31), 1)]
+    assert read.bad == {"own.people:read row 2": "d: 0001-01-01 00:00:00+02:00 is in UTC in no year from 1 to 9999"}
+
+
 def test_what_is_no_example_is_named(folder: Path) -> None:
     values = [
         "{'name': 'a', 'age': 1}",
@@ -107,13 +131,13 @@ def test_what_is_no_example_is_named(folder: Path) -> None:
     ]
     columns = {"v": "number[2]", "i": "image"}
     arrays = ["{'v': np.ones(3), 'i': None}", "{'v': [[1], []], 'i': None}", "{'v': [1, 2], 'i': 'a.png'}"]
-    arrays.append("{'v': ['a', 'b'], 'i': None}")
+    arrays += ["{'v': ['a', 'b'], 'i': None}", "{'v': [1j, 2], 'i': None}"]
     read = everything(yielding(folder, f"[{', '.join(arrays)}]", columns))
     assert list(read.bad.values()) == [
         "v: an array of shape [3], and the column is number[2]",
         "v: not an array of numbers",
         "i: a str, and an image is the bytes of its file",
-        "v: not an array of numbers",
+        *["v: not an array of numbers"] * 2,
     ]
 
 
@@ -126,6 +150,10 @@ def test_what_is_no_example_is_named(folder: Path) -> None:
         ),
         ("import nothing_there\ndef read(): ...", "own/people.py line 1: ModuleNotFoundError: No module named"),
         ("def read():\n    import sys\n    sys.exit(3)\n    yield", "own/people.py line 3: SystemExit: 3"),
+        (
+            "class Odd(Exception):\n    def __str__(self): return 1 / 0\ndef read():\n    raise Odd\n    yield",
+            "own/people.py line 4: Odd; the function",
+        ),
         ("def read(count): yield", "own.people:read: TypeError: read\\(\\) missing 1 required"),
         ("def read(): return 7", "own.people:read: TypeError: 'int' object is not iterable"),
         ("def other(): yield", "own.people:read: AttributeError: module 'own.people' has no attribute 'read'"),

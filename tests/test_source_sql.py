@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +157,27 @@ def test_columns_are_those_of_the_config(database: str) -> None:
 def test_what_is_refused(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="is what orders the rows"):
         source(database, key=None)
-    for url in ("postgresql://me:T0PS3CRET@h/d", "postgresql://h/d?password=T0PS3CRET"):
+    for url in (
+        "postgresql://me:T0PS3CRET@h/d",
+        "postgresql://me:T0PS3CRET/+:%2F@h/d",
+        "postgresql://:T0PS3CRET@h/d",
+        "postgresql://h/d?password=T0PS3CRET",
+        "postgresql://h/d?sslmode=require&SSLPassword=T0PS3CRET",
+        "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3DT0PS3CRET",
+        "mssql+pyodbc:///?odbc_connect=PWD%3dT0PS3CRET",
+    ):
         with pytest.raises(ValueError, match="a URL with a password in it") as refused:
             source(url)
         assert "T0PS3CRET" not in str(refused.value.errors()[0]["msg"])  # type: ignore[attr-defined]
     for url in ("nonsense", "sqlite:///nowhere.db", "sqlite://", "oracle9://h/d", "env:MILLRACE_NO_SUCH"):
         with pytest.raises(Refused):
             open_source(source(url))
+    for url in ("postgresql://me@h:5432/d?application_name=a", "sqlite:///C:/a@b.db", "env:A:b@c"):
+        assert source(url).url == url
     monkeypatch.setenv("SOURCE_URL", "T0PS3CRET no url")
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(Refused, match="postgresql://h/d; must be a URL of SQLAlchemy; .* install its driver"):
+        open_source(source("postgresql://h/d"))
     with pytest.raises(Refused, match="source.url: no URL") as wrong:
         open_source(source("env:SOURCE_URL"))
     assert "T0PS3CRET" not in str(wrong.value)
@@ -177,6 +191,13 @@ def test_a_compute_process_gets_the_variable_of_the_url_and_no_other(
     config = RecordsConfig()
     assert secrets_of((source("env:SOURCE_URL"), config)) == {"SOURCE_URL": database}
     assert secrets_of((source("env:MILLRACE_NO_SUCH"), config)) == secrets_of((source(database), config)) == {}
+
+
+def test_no_option_of_a_url_that_is_a_password_is_shown(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_URL", f"{database}?password=T0PS%2B3CRET&odbc_connect=PWD%3DT0P+KEY")
+    opened: Any = open_source(source("env:SOURCE_URL"))
+    for shown in ("T0PS+3CRET", "T0PS%2B3CRET", "PWD=T0P KEY", "PWD%3DT0P+KEY"):
+        assert opened._without_password(f"of {shown} no use") == "of *** no use"
 
 
 def test_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,10 +126,13 @@ def test_each_bad_sample_is_named(write: Callable) -> None:
             ("b7.json", b"{"),
             ("b8.json", b"[1]"),
             ("b9\udcff\n.cls", b"0"),
+            ("b10.json", b'{"by": {"name": "\\ud83d"}}'),
             ("../../up.cls", b"0"),
+            ("./a/../up.cls", b"0"),
+            ("a..b/c.cls", b"0"),
         )
     )
-    assert read.keys == ["x.tar:a/0000", "x.tar:../../up"]
+    assert read.keys == ["x.tar:a/0000", "x.tar:a..b/c"]
     assert read.bad == {
         "x.tar b1": "jpg: a symbolic link, and not a file",
         "x.tar b2": "jpg: a device, and not a file",
@@ -139,6 +142,9 @@ def test_each_bad_sample_is_named(write: Callable) -> None:
         "x.tar b6": "'json.shoe', which source.columns does not name",
         "x.tar b7": "json: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         "x.tar b8": "json: not a JSON object",
+        "x.tar b10": "json: half of a surrogate pair",
+        "x.tar ../../up": "a name with .., which leads out of its folder",
+        "x.tar a/../up": "a name with .., which leads out of its folder",
         "x.tar b9\\udcff\\n": "'b9\\udcff\\n': an unprintable name",
     }
 
@@ -163,6 +169,11 @@ def test_arrays_whole_json_and_ignored_files(write: Callable, tmp_path: Path) ->
     read = everything(write(*files, ("b.npy", pickled.getvalue()), columns=columns))
     assert read.rows == [([0, 1, 2, 3], '{"b": 1}', [1, 2])]
     assert read.bad == {"x.tar b": "npy: not an array of numbers"}
+    for header in (b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,)}\n", b"{'a':"):
+        broken = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        assert list(everything(write(("a.npy", broken), columns=columns)).bad.values()) == [
+            "npy: not an array of numbers"
+        ]
     assert not (tmp_path / "trapped").exists()
 
 

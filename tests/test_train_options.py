@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,13 @@ def test_class_weights_are_by_name_or_balanced_and_must_be_whole(snapshot: Snaps
     assert of({"odd": 3.0, "even": 1.0}) == [1.0, 3.0]
     with pytest.raises(Conflict, match="must name every class: even, odd"):
         of({"odd": 1.0})
+
+
+def test_a_class_without_an_example_in_train_leaves_the_balance_to_the_others() -> None:
+    labels = {"label": np.array([0, 0, 0, 2])}
+    reader: Any = SimpleNamespace(features={"label": {"classes": ["a", "rare", "b"]}}, arrays=lambda split: labels)
+    weights = class_weights(CONFIG.model_copy(update={"class_weights": "balanced"}), reader)
+    np.testing.assert_allclose(weights, [4 / (2 * 3), 0, 4 / 2])
 
 
 def test_training_ends_early_and_says_at_which_step(snapshot: Snapshot, benches: Callable[[str], Workbench]) -> None:

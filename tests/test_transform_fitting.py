@@ -26,11 +26,13 @@ from tasks.config.transform import (
     TransformConfig,
     Vocabulary,
 )
+from tasks.data.features import Feature
 from tasks.data.reader import cast
 from tasks.data.reader.quantile import TAIL, normal_quantile
 from tasks.data.transforms import Fitted, fit
+from tasks.data.transforms.layout import lay_out
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
 from tests.tables import applied, column_of, feature, table_of
 
 NAN = float("nan")
@@ -229,3 +231,10 @@ def test_words_are_counted_or_kept_in_order() -> None:
     assert counts.sum() == 3 and counts.max() == 2
     [ids] = applied(fitted("text", [], HashWords(buckets=64, output="ids", length=5)), ["One two, one."])
     assert ids[0] == ids[2] != ids[1] and ids[3:].tolist() == [0, 0] and counts[ids[0] - 1] == 2
+
+
+def test_two_columns_whose_arrays_have_one_name_are_refused() -> None:
+    features = {name: Feature("text", "string") for name in ("a/b", "a_b")}
+    transforms = {name: Tokens(method="bytes", length=4) for name in features}
+    with pytest.raises(Refused, match="source.columns: a_b; another column's array is called a_b"):
+        lay_out(features, fit(transforms, features, lambda names: []), [])

@@ -89,7 +89,8 @@ class TrainConfig(Section):
     """Share of a label's weight that is spread over all classes (Szegedy et al., arXiv 1512.00567)."""
 
     class_weights: Annotated[Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None, LATER] = None
-    """Weight of an example by its class: a mapping for every class, or `balanced`: N / (classes x examples of it)."""
+    """Weight of an example by its class: a mapping for every class, or `balanced`: N / (classes x examples of it),
+    of the N examples and the classes in the train split."""
 
     optimizer: OptimizerConfig = Adam()
     """The update rule."""

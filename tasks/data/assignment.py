@@ -56,7 +56,9 @@ class Assignment:
             rule = f"each split of the source ({', '.join(official)}) becomes one of {', '.join(SPLITS)}"
             remedy = f"name it in records.official, as in {{train: [{unknown[0]}]}}, or leave it out of the source"
             raise Refused("records.splits", f"official, and the source has {unknown[0]}", rule, remedy)
-        if official and "validation" not in {self._split_of(name) for name in official}:
+        # The values of a column are not known yet, but perhaps what becomes of them.
+        splits = {self._split_of(name) for name in official} if official else set(self._config.official)
+        if splits and "validation" not in splits:
             self._shares = self._carved
 
     @property

@@ -1,4 +1,4 @@
-"""Sources that are folders of files, each an example."""
+"""Sources that are folders or archives of files, each an example."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TextFilesSource(Section):
     """Names the records' files."""
 
     path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The folder, relative to the preset; `stdlib:` is Python's own standard library. The content enters digests, the
-    path does not."""
+    """The folder, or an archive that is read in place (`texts.zip`, `texts.tar`, `texts.zip/folder`), relative to the
+    preset; `stdlib:` is Python's own standard library. The content enters digests, the path does not."""
 
     glob: Text = "**/*.txt"
     """Which files below the folder; `**/` is any depth, and as in a shell `*` takes no name that begins with a dot."""
@@ -54,8 +54,8 @@ class ImageFolderSource(Section):
     """Names the records' files."""
 
     path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The folder that holds the class folders, relative to the preset; the content enters digests, the path does
-    not."""
+    """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
+    `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
 
     glob: Text = "**/*"
     """Which files below the folder, of those with the ending of an image (.jpg, .jpeg, .png, .gif, .webp, .bmp)."""
@@ -81,8 +81,8 @@ class AudioFolderSource(Section):
     """Names the records' files."""
 
     path: Annotated[Text, NOT_IDENTITY, IsPath()]
-    """The folder that holds the class folders, relative to the preset; the content enters digests, the path does
-    not."""
+    """The folder that holds the class folders, or an archive of it that is read in place (`a.zip`, `a.tar`,
+    `a.zip/folder`), relative to the preset; the content enters digests, the path does not."""
 
     glob: Text = "**/*"
     """Which files below the folder, of those with the ending of a sound (.wav, .flac)."""

@@ -11,8 +11,8 @@ from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnC
 from tasks.config.sources.columns import ColumnsSource, Text
 from tasks.environment.secrets import REMEDY, RULE, unreferenced
 
-PASSWORD = re.compile(r"^[^/]*//[^/@]*:[^/]*@|[?&](password|passwd|pwd|sslpassword)=")
-"""A password in a URL."""
+PASSWORD = re.compile(r"^[^/]*//[^:/]*:[^@]*@|([?&;=]|%3B|%3D)(password|passwd|pwd|sslpassword)(=|%3D)", re.IGNORECASE)
+"""A password in a URL, which may have any character but @, or in a connection string of ODBC in one."""
 
 
 class TableFiles(ColumnsSource):

@@ -1,4 +1,4 @@
-"""Folders of files, each an example, with a folder for each class, perhaps in a folder for each split."""
+"""Files, each an example, in a folder for each class, perhaps in a folder for each split; also in an archive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 from tasks.config import AudioFolderSource, ImageFolderSource
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
-from tasks.data.sources.files import Hashes, find, groups
+from tasks.data.sources.files import groups
+from tasks.data.sources.trees import open_tree
 from tasks.errors import Refused
 
 PIECE_BYTES, PIECE_FILES = 4 << 20, 512
@@ -33,7 +34,7 @@ class ClassFolders(Source):
 
     def __init__(self, config: ImageFolderSource | AudioFolderSource, memory: Path | None = None) -> None:
         self._config = config
-        self._hashes = Hashes(Path(config.path).expanduser(), memory)
+        self._tree = open_tree(Path(config.path).expanduser(), memory)
         self._paths = self._find()
         self._listed: list[str] = []
 
@@ -58,27 +59,27 @@ class ClassFolders(Source):
 
     def fingerprint(self) -> list[tuple[str, str]]:
         self._paths = self._find()
-        self._listed = self._hashes.of(self._paths)
+        self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 
     def pieces(self) -> list[Piece]:
-        return groups(self._paths, self._hashes.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+        return groups(self._paths, self._tree.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
 
     def read(self, piece: Piece) -> Iterator[Rows]:
         start, stop = piece.where
         paths = self._paths[start:stop]
         listed = zip(paths, self._listed[start:stop], strict=True)
-        files = [self.content(path, self._hashes.read(path, sha256)) for path, sha256 in listed]
+        files = [self.content(path, self._tree.read(path, sha256)) for path, sha256 in listed]
         labels = pa.array([self._parts(path)[1] for path in paths])
         columns = {self.name: pa.array(files, pa.large_binary()), "label": labels}
         splits = pa.array([self._parts(path)[0] for path in paths]) if self._config.split_folders else None
         yield Rows(columns, pa.array(paths, pa.string()), paths.__getitem__, splits)
 
     def size(self) -> int:
-        return self._hashes.size(self._paths)
+        return self._tree.size(self._paths)
 
     def newest(self) -> float:
-        return self._hashes.newest(self._paths)
+        return self._tree.newest(self._paths)
 
     def _parts(self, path: str) -> tuple[str, str]:
         """Return split and class of a file; without split folders the first is empty."""
@@ -86,7 +87,7 @@ class ClassFolders(Source):
         return (first, second) if self._config.split_folders else ("", first)
 
     def _find(self) -> list[str]:
-        paths = find(self._hashes.root, self._config.glob, self._config.exclude, self.accepts)
+        paths = self._tree.find(self._config.glob, self._config.exclude, self.accepts)
         depth = 2 if self._config.split_folders else 1
         if without_class := [path for path in paths if path.count("/") < depth]:
             where = "of its class, in that of its split" if self._config.split_folders else "of its class"

@@ -112,6 +112,10 @@ class Hashes:
         name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
         self._file = None if memory is None else memory / "sources" / f"{name}.json"
 
+    def find(self, glob: str, exclude: Iterable[str], accept: Callable[[str], bool] = lambda name: True) -> list[str]:
+        """Return the files below the folder that match (see `find`)."""
+        return find(self.root, glob, exclude, accept)
+
     def of(self, paths: list[str]) -> list[str]:
         """Return the hashes, in order; raises `Failed` for a file that is missing, unreadable or changes meanwhile."""
         cached = self._load()
@@ -143,6 +147,11 @@ class Hashes:
     def newest(self, paths: list[str]) -> float:
         """Return the latest modification time of the files, in seconds since 1970."""
         return max(_read_or_fail(path, (self.root / path).stat).st_mtime for path in paths)
+
+    def head(self, path: str, size: int) -> bytes:
+        """Return the first `size` bytes of a file, unchecked."""
+        with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
+            return file.read(size)
 
     def read(self, path: str, sha256: str) -> bytes:
         """Return a file's bytes; raises `Failed` where their hash is not `sha256`."""

@@ -62,10 +62,10 @@ class Python(Source):
         if self._hashes() != self._listed:
             rule = "a source must not change during a run"
             raise Failed(self._config.function, "it changed since it was listed", rule, "run again")
-        batch: list[Any] = []
+        batch: list[dict[str, Any] | str] = []
         first = size = 0
         for value in self._values():
-            batch.append(value)
+            batch.append(self._taken(value))
             size += _size(value)
             if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
                 yield self._rows(batch, first)
@@ -91,14 +91,24 @@ class Python(Source):
             return call()
         except (Exception, SystemExit) as error:  # whatever the user's code raises
             where = raised_at(error, self._folder) or self._config.function
-            saw = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
+            saw = f"{type(error).__name__}: {_said(error)}".rstrip(": ").splitlines()[0]
             rule = "the function of source.function yields a dict for each example"
             raise Failed(where, saw, rule, "correct it, or source.function and source.arguments") from None
 
-    def _rows(self, batch: list[Any], first: int) -> Rows:
-        """Return dicts as columns; the first is number `first`."""
-        columns, bad = columns_of(batch, self._types, self._fitting)
+    def _rows(self, batch: list[dict[str, Any] | str], first: int) -> Rows:
+        """Return what was taken as columns; the first is number `first`."""
+        columns, bad = columns_of(batch, self._types, _given)
         return Numbered(self._config.function, first, len(batch)).rows(columns, bad)
+
+    def _taken(self, example: Any) -> dict[str, Any] | str:
+        """Return the values that are read, or why it is no example.
+
+        They are copies: a function may yield the same dict or array again, with other values.
+        """
+        try:
+            return self._fitting(example)
+        except ValueError as error:
+            return str(error)
 
     def _fitting(self, example: Any) -> dict[str, Any]:
         """Return the values that are read; raises `ValueError` for what is no example."""
@@ -113,10 +123,10 @@ class Python(Source):
     def _value(self, name: str, value: Any) -> Any:
         """Return a value as one of Python's; raises `ValueError` for one that the column cannot hold."""
         column_type = self._config.columns[name]
-        if value is None:
-            return None
         if isinstance(value, np.generic):
             value = value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+        if value is None:
+            return None
         if name in self._files:
             if isinstance(value, bytes):
                 return value
@@ -127,8 +137,21 @@ class Python(Source):
             kind = f"an array of shape {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
             raise ValueError(f"{name}: {kind}, and the column is of type {column_type}")
         if isinstance(value, datetime.date):
-            return _utc(value)
+            return _utc(name, value) if value == value else None  # pandas.NaT is a date that is not itself
         return _text(name, value) if isinstance(value, str | bytes) else value
+
+
+def _given(taken: dict[str, Any] | str) -> dict[str, Any]:
+    if isinstance(taken, str):
+        raise ValueError(taken)
+    return taken
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of an error of the user's own
+        return ""
 
 
 def _text(name: str, value: str | bytes) -> str:
@@ -144,19 +167,24 @@ def _text(name: str, value: str | bytes) -> str:
 
 def _array(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     try:
-        array = np.asarray(value)
+        array = np.array(value)
     except ValueError:  # of a ragged list
         raise ValueError(f"{name}: {NOT_NUMBERS}") from None
+    if array.dtype.kind in "cmM":
+        raise ValueError(f"{name}: {NOT_NUMBERS}")
     if array.shape != shape:
         raise ValueError(f"{name}: an array of shape {list(array.shape)}, and the column is number{list(shape)}")
     return array
 
 
-def _utc(value: datetime.date) -> datetime.datetime:
+def _utc(name: str, value: datetime.date) -> datetime.datetime:
     """Return a date or time as a time in UTC; without an offset it is in UTC already."""
     if not isinstance(value, datetime.datetime):
         return datetime.datetime(value.year, value.month, value.day)
-    return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+    try:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+    except OverflowError:
+        raise ValueError(f"{name}: {value} is in UTC in no year from 1 to 9999") from None
 
 
 def _size(example: Any) -> int:

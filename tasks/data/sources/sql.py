@@ -43,6 +43,9 @@ from tasks.errors import Failed, Refused
 
 SELECT = re.compile(r"[\s(]*(select|with|values|table)\b", re.IGNORECASE)
 
+SECRET = re.compile(r"pass|pwd|odbc_connect", re.IGNORECASE)
+"""Options of a URL that are passwords, or have one."""
+
 BATCH_BYTES, FIRST_ROWS, MAX_ROWS = 4 << 20, 100, 20_000
 """Bytes of a batch, about; rows of the first one, and of any, at most."""
 BUFFERED, BUFFERED_FILES = 1000, 16
@@ -203,8 +206,9 @@ class Sql(Source):
             raise Failed("source.query", saw, rule, remedy) from None
 
     def _without_password(self, text: str) -> str:
-        for secret in {str(self._url.password or ""), quote_plus(str(self._url.password or ""))} - {""}:
-            text = text.replace(secret, "***")
+        given = [value for name in self._url.query for value in self._url.normalized_query[name] if SECRET.search(name)]
+        for secret in filter(None, [str(self._url.password or ""), *given]):
+            text = text.replace(secret, "***").replace(quote_plus(secret), "***")
         return " ".join(text.split())
 
 
@@ -213,7 +217,7 @@ def _url_of(config: SqlSource) -> URL:
     saw = "no URL" if not unreferenced(config.url) else config.url
     try:
         url = make_url(config.url if unreferenced(config.url) else resolve(config.url))
-        url.get_dialect()
+        url.get_dialect().import_dbapi()
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
         remedy = "write it as dialect://user@host/database, and install its driver"
         raise Refused("source.url", saw, "must be a URL of SQLAlchemy", remedy) from None

@@ -44,6 +44,10 @@ class Member(NamedTuple):
     """None where it is not wanted."""
     reason: str | None
     """Why it is no file that is read: a link leads elsewhere."""
+    start: int
+    """Offset of its content."""
+    size: int
+    """Bytes of its content."""
 
 
 def members(
@@ -81,7 +85,7 @@ def members(
                 extended["path"] = content.rstrip(b"\0").decode("utf-8", "surrogateescape")
             offset += _padded(size)
             continue
-        name, read = extended.get("path", header.name), None
+        name, read, start = extended.get("path", header.name), None, offset
         reason = "a sparse file" if any(key.startswith("GNU.sparse") for key in extended) else KINDS.get(header.type)
         if header.type not in WITHOUT_CONTENT:
             reason = reason or (f"a file of {size >> 20:,} MiB" if size > LARGEST else None)
@@ -91,7 +95,7 @@ def members(
                 _skip(stream, path, offset, _padded(size))
             offset += _padded(size)
         if header.type != tarfile.DIRTYPE:
-            yield Member(name, first, offset, read, reason)
+            yield Member(name, first, offset, read, reason, start, size if offset > start else 0)
         first, extended = offset, {}
 
 

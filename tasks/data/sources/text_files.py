@@ -11,7 +11,8 @@ import pyarrow as pa
 from tasks.config import TextFilesSource
 from tasks.data.features import Feature
 from tasks.data.sources import PIECE_BYTES, Bad, Piece, Rows, Source, name_some
-from tasks.data.sources.files import Hashes, find, groups
+from tasks.data.sources.files import groups
+from tasks.data.sources.trees import open_tree
 from tasks.errors import Failed, Refused
 
 STDLIB = "stdlib:"
@@ -45,7 +46,7 @@ class TextFiles(Source):
 
     def __init__(self, root: Path, config: TextFilesSource, memory: Path | None = None) -> None:
         self._config = config
-        self._hashes = Hashes(root, memory)
+        self._tree = open_tree(root, memory)
         self._paths = self._find()
         self._listed: list[str] = []
 
@@ -59,11 +60,11 @@ class TextFiles(Source):
 
     def fingerprint(self) -> list[tuple[str, str]]:
         self._paths = self._find()
-        self._listed = self._hashes.of(self._paths)
+        self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 
     def pieces(self) -> list[Piece]:
-        return groups(self._paths, self._hashes.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
+        return groups(self._paths, self._tree.sizes(self._paths), PIECE_BYTES, PIECE_FILES)
 
     def read(self, piece: Piece) -> Iterator[Rows]:
         start, stop = piece.where
@@ -79,10 +80,10 @@ class TextFiles(Source):
         yield self._rows(batch)
 
     def size(self) -> int:
-        return self._hashes.size(self._paths)
+        return self._tree.size(self._paths)
 
     def newest(self) -> float:
-        return self._hashes.newest(self._paths)
+        return self._tree.newest(self._paths)
 
     def check_skipped(self, skipped: list[Bad]) -> None:
         if skipped and self._config.undecodable == "error":
@@ -92,11 +93,11 @@ class TextFiles(Source):
     def _texts(self, path: str, sha256: str) -> Iterator[Text]:
         """Yield the examples of a file."""
         if self._config.example == "file":
-            yield path, self._hashes.read(path, sha256)
+            yield path, self._tree.read(path, sha256)
             return
         whole_lines = self._config.example == "line"
         begin, lines = 0, list[bytes]()
-        with self._hashes.stream(path, sha256) as file:
+        with self._tree.stream(path, sha256) as file:
             offset = 0
             for line in file:
                 if lines and (whole_lines or not line.strip()):
@@ -125,7 +126,7 @@ class TextFiles(Source):
         return Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, skipped=skipped)
 
     def _find(self) -> list[str]:
-        paths = find(self._hashes.root, self._config.glob, self._config.exclude)
+        paths = self._tree.find(self._config.glob, self._config.exclude)
         if self._config.class_folders and (without := [path for path in paths if "/" not in path]):
             rule, remedy = "a text is in the folder of its class", "move it into one, or name it in source.exclude"
             raise Refused("source.path", without[0], rule, remedy)

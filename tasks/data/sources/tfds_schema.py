@@ -29,7 +29,7 @@ class Prepared:
         if self.format not in FORMATS:
             rule, remedy = f"only {' and '.join(FORMATS)} are read here", "prepare it with --file_format=tfrecord"
             raise Refused("source.dataset", f"{folder} holds {self.format}", rule, remedy)
-        self.schema = dict(_flat(read_json(folder / SCHEMA)))
+        self.schema = dict(flat(read_json(folder / SCHEMA)))
         self.kinds = {name: kind_of(feature) for name, feature in self.schema.items()}
         self.shards = self._shards(info, config.splits)
         self.columns = self._columns(config)
@@ -154,12 +154,12 @@ def kind_of(feature: dict[str, Any]) -> str:
     return {"ClassLabel": "category", "Text": "text"}.get(name, UNREAD)
 
 
-def _flat(schema: dict[str, Any], prefix: str = "") -> list[tuple[str, dict[str, Any]]]:
+def flat(schema: dict[str, Any], prefix: str = "") -> list[tuple[str, dict[str, Any]]]:
     """Return the features by path, as tensorflow-datasets names them in an example."""
     features: list[tuple[str, dict[str, Any]]] = []
     for name, feature in schema["featuresDict"]["features"].items():
         nested = str(feature.get("pythonClassName", "")).endswith("FeaturesDict")
-        features += _flat(feature, f"{prefix}{name}/") if nested else [(f"{prefix}{name}", feature)]
+        features += flat(feature, f"{prefix}{name}/") if nested else [(f"{prefix}{name}", feature)]
     return features
 
 

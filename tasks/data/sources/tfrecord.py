@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tasks.data.sources import Rows
 from tasks.data.sources.columns import check_columns
 from tasks.data.sources.payloads import Payloads, columns_of_files
 from tasks.data.sources.rows import Numbered
-from tasks.data.sources.streams import Stream, compression_of, open_stream, reading, whole
+from tasks.data.sources.streams import compression_of, open_stream, reading, whole
 from tasks.data.sources.table_files import Part, Tables
 from tasks.data.sources.values import columns_of
 from tasks.data.tfrecord import HEADER, RecordFile, decode, frames, masked
@@ -30,8 +29,9 @@ BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
 GZIP = b"\x1f\x8b"
 """How a file begins that is compressed; its name need not say so."""
 
-SHARD = re.compile(r"s?(-\d+-of-\d+)?(\.gz|\.zst|\.bz2)?")
-"""What may follow `.tfrecord` in the name of a file of examples."""
+ENDING = re.compile(r"\.tfrecord")
+SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz|\.zst|\.bz2)?$")
+"""How the name of a file of examples ends."""
 
 
 def open(config: TfrecordSource, memory: Path | None = None) -> Tfrecord:
@@ -57,15 +57,14 @@ class Tfrecord(Tables):
 
     def check_first(self, path: str) -> None:
         """Raise `Refused` where the first example of a file has a feature that the config does not name."""
-        with self._opened(path) as stream:
-            for payload in frames(partial(whole, stream), path):
-                with_all = {**self.config.columns, **dict.fromkeys(_names(payload))}
-                check_columns(self.config, with_all, f"{path} row 1")
-                return
+        for payload in payloads(self.root, path):
+            with_all = {**self.config.columns, **dict.fromkeys(_names(payload))}
+            check_columns(self.config, with_all, f"{path} row 1")
+            return
 
     def parts(self, path: str, target: int) -> Iterator[Part]:
         size = (self.root / path).stat().st_size
-        if self._compression(path):
+        if _compression(self.root, path):
             yield Part(path, size)
             return
         with reading(path):
@@ -94,8 +93,7 @@ class Tfrecord(Tables):
     def _payloads_of(self, path: str, begin: int, end: int | None) -> Iterator[bytes]:
         """Yield the payloads of a file, or of a range of its bytes."""
         if end is None:
-            with self._opened(path) as stream:
-                yield from frames(partial(whole, stream), path)
+            yield from payloads(self.root, path)
             return
         with reading(path), (self.root / path).open("rb") as file:
             file.seek(begin)
@@ -140,23 +138,29 @@ class Tfrecord(Tables):
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: byte {error.start} (0x{value[error.start]:02x}) is not UTF-8") from None
 
-    def _compression(self, path: str) -> str | None:
-        """Return the compression of a file, by its name or its first bytes."""
-        if compression := compression_of(path):
-            return compression
-        with reading(path), (self.root / path).open("rb") as file:
-            head = file.read(HEADER)
-        is_frame = masked(google_crc32c.value(head[:8])) == head[8:]
-        return "gzip" if head.startswith(GZIP) and not is_frame else None
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[Stream]:
-        with open_stream(self.root, path, self._compression(path)) as stream:
-            yield stream
-
     def _is_table(self, name: str) -> bool:
-        _, said, rest = name.lower().rpartition(".tfrecord")
-        return not said or SHARD.fullmatch(rest) is not None
+        return not ENDING.search(name.lower()) or is_shard(name)
+
+
+def payloads(root: Path, path: str) -> Iterator[bytes]:
+    """Yield the payloads of a file below a folder, which may be compressed."""
+    with open_stream(root, path, _compression(root, path)) as stream:
+        yield from frames(partial(whole, stream), path)
+
+
+def is_shard(name: str) -> bool:
+    """Return whether a name is that of a TFRecord file: `x.tfrecord`, `x.tfrecord-00000-of-00002`, `x.tfrecords.gz`."""
+    return SHARD.search(name.lower()) is not None
+
+
+def _compression(root: Path, path: str) -> str | None:
+    """Return the compression of a file, by its name or its first bytes."""
+    if compression := compression_of(path):
+        return compression
+    with reading(path), (root / path).open("rb") as file:
+        head = file.read(HEADER)
+    is_frame = masked(google_crc32c.value(head[:8])) == head[8:]
+    return "gzip" if head.startswith(GZIP) and not is_frame else None
 
 
 def _names(payload: bytes) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,12 @@ class Webdataset(Tables):
     def check_first(self, path: str) -> None:
         """Raise `Refused` where the first sample of a file has files or fields that the config does not name."""
         with self._opened(path) as stream:
-            for sample in self._samples(members(stream, path, self._wanted), path):
+            for sample in grouped(members(stream, path, self._wanted), path):
                 try:
                     names = list(names_in(self._objects(sample), set(self.config.columns)))
                 except ValueError:  # a row that is bad
                     return
-                names += [ending for ending in sample.content if not _is_json(ending)]
+                names += [ending for ending in sample.content if not is_json(ending)]
                 check_columns(self.config, {**self.config.columns, **dict.fromkeys(names)}, f"{path} {sample.name}")
                 return
 
@@ -82,7 +83,7 @@ class Webdataset(Tables):
             return
         begin = end = 0
         with self._opened(path) as stream:
-            for sample in self._samples(members(stream, path, lambda name: False), path):
+            for sample in grouped(members(stream, path, lambda name: False), path):
                 if end - begin >= target:
                     yield Part(path, end - begin, (begin, end))
                     begin = end
@@ -97,7 +98,7 @@ class Webdataset(Tables):
         with self._opened(path) as stream:
             if begin:
                 stream.seek(begin)  # type: ignore[attr-defined]
-            for sample in self._samples(members(stream, path, self._wanted, begin, end), path):
+            for sample in grouped(members(stream, path, self._wanted, begin, end), path):
                 batch.append(sample)
                 size += sum(map(len, sample.content.values()))
                 if size >= BATCH_BYTES or len(batch) == BATCH_ROWS:
@@ -105,34 +106,6 @@ class Webdataset(Tables):
                     batch, size = [], 0
         if batch:
             yield self._rows(path, batch, columns)
-
-    def _samples(self, files: Iterable[Member], path: str) -> Iterator[Sample]:
-        """Yield files grouped by their names up to the first dot of the last part."""
-        sample: Sample | None = None
-        seen = set()
-        for file in files:
-            name, ending = _parts(file.name)
-            if not ending:
-                continue
-            if sample is None or sample.name != name:
-                if sample is not None:
-                    yield sample
-                sample = Sample(name, file.begin)
-                if name in seen:
-                    rule, remedy = "the files of a sample follow each other", "make it again: tar --sort=name"
-                    raise Failed(f"{path} at byte {file.begin}", f"further files of {name}", rule, remedy)
-                seen.add(name)
-            sample.end = file.end
-            if not name.isprintable():
-                sample.bad = f"{name!a}: an unprintable name"
-            elif file.reason:
-                sample.bad = f"{ending}: {file.reason}, and not a file"
-            elif ending in sample.content:
-                sample.bad = f"{ending}: two files"
-            elif file.content is not None:
-                sample.content[ending] = file.content
-        if sample is not None:
-            yield sample
 
     def _wanted(self, name: str) -> bool:
         """Return whether a file is read: all but those that are ignored."""
@@ -154,7 +127,7 @@ class Webdataset(Tables):
         if sample.bad:
             raise ValueError(sample.bad)
         objects, known = self._objects(sample), self.config.columns
-        for name in (*(ending for ending in sample.content if not _is_json(ending)), *names_in(objects, set(known))):
+        for name in (*(ending for ending in sample.content if not is_json(ending)), *names_in(objects, set(known))):
             if name not in known:
                 raise ValueError(f"{name!r}, which source.columns does not name")
         return {
@@ -166,9 +139,13 @@ class Webdataset(Tables):
         """Return the content of JSON files that are no columns themselves, by ending."""
         objects = {}
         for ending, content in sample.content.items():
-            if _is_json(ending) and ending not in self.config.columns:
+            if is_json(ending) and ending not in self.config.columns:
                 try:
                     objects[ending] = json.loads(content.decode())
+                    if b"\\u" in content:
+                        json.dumps(objects[ending], ensure_ascii=False).encode()
+                except UnicodeEncodeError:
+                    raise ValueError(f"{ending}: half of a surrogate pair") from None
                 except (ValueError, RecursionError) as error:
                     raise ValueError(f"{ending}: not JSON: {error}") from None
                 if not isinstance(objects[ending], dict):
@@ -200,7 +177,49 @@ class Webdataset(Tables):
             yield stream
 
     def _is_table(self, name: str) -> bool:
-        return name.lower().endswith(ENDINGS)
+        return is_webdataset(name)
+
+
+def grouped(files: Iterable[Member], path: str) -> Iterator[Sample]:
+    """Yield files grouped by their names up to the first dot of the last part."""
+    sample: Sample | None = None
+    seen = set()
+    for file in files:
+        name, ending = _parts(file.name)
+        if not ending:
+            continue
+        if sample is None or sample.name != name:
+            if sample is not None:
+                yield sample
+            sample = Sample(name, file.begin)
+            if name in seen:
+                rule, remedy = "the files of a sample follow each other", "make it again: tar --sort=name"
+                raise Failed(f"{path} at byte {file.begin}", f"further files of {name}", rule, remedy)
+            seen.add(name)
+        sample.end = file.end
+        if not name.isprintable():
+            sample.bad = f"{name!a}: an unprintable name"
+        elif ".." in name.split("/"):
+            sample.bad = "a name with .., which leads out of its folder"
+        elif file.reason:
+            sample.bad = f"{ending}: {file.reason}, and not a file"
+        elif ending in sample.content:
+            sample.bad = f"{ending}: two files"
+        elif file.content is not None:
+            sample.content[ending] = file.content
+    if sample is not None:
+        yield sample
+
+
+def samples(root: Path, path: str) -> Iterator[Sample]:
+    """Yield the samples of a file below a folder with all their content."""
+    with open_stream(root, path, _compression(path)) as stream:
+        yield from grouped(members(stream, path, lambda name: True), path)
+
+
+def is_webdataset(name: str) -> bool:
+    """Return whether a name is that of a tar file."""
+    return name.lower().endswith(ENDINGS)
 
 
 def _compression(path: str) -> str | None:
@@ -214,7 +233,7 @@ def _parts(name: str) -> tuple[str, str]:
     return f"{folder}{slash}{stem}", ending.lower() if stem and not (stem[:2] == stem[-2:] == "__") else ""
 
 
-def _is_json(ending: str) -> bool:
+def is_json(ending: str) -> bool:
     return ending.rpartition(".")[2] == JSON
 
 
@@ -224,5 +243,5 @@ def _array(name: str, content: bytes) -> Any:
         if name.endswith("npy"):
             return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
         return json.loads(content.decode())
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError, TokenError):  # of a header that is broken, or not true
         raise ValueError(f"{name}: {NOT_NUMBERS}") from None

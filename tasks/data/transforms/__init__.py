@@ -111,18 +111,24 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]
     chosen = {name: given.get(name) or DEFAULTS[feature.kind]() for name, feature in inputs.items()}
     for name, feature in inputs.items():
         if (feature.kind in ALONE or feature.shape) and chosen[name].kind != "function":
-            check_own(name)
+            own_array(name)
     return chosen
 
 
-def check_own(name: str) -> None:
-    """Raise `Refused` where a column cannot name an array of its own."""
+def own_array(column: str) -> str:
+    """Return the name of a column's array, which names files: `image_encoded` of a nested column `image/encoded`.
+
+    Raises:
+        Refused: it cannot name an array.
+    """
+    name = column.replace("/", "_")
     if name in RESERVED:
         rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
-        raise Refused("source.columns", name, rule, "rename the column")
+        raise Refused("source.columns", column, rule, "rename the column")
     if not FILE_NAME.fullmatch(name):
-        rule = "it names files: letters, digits, single spaces, and _ . - within"
-        raise Refused("source.columns", name, rule, "rename the column")
+        rule = "it names files: letters, digits, single spaces, and _ . - / within"
+        raise Refused("source.columns", column, rule, "rename the column")
+    return name
 
 
 def _check(setting: str, feature: Feature, transform: TransformConfig) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tasks.config.snapshot import SERVED_AS
 from tasks.data.features import Feature, of_role
 from tasks.data.reader import FORMAT
-from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted, check_own
+from tasks.data.transforms import CATEGORIES, NUMBERS, Fitted, own_array
 from tasks.errors import Refused
 
 SHARED = {NUMBERS: "float32", CATEGORIES: "int32"}
@@ -42,9 +42,11 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
     places = []
     for name, transform in sorted(fitted.items()):
         if transform.array is None:
-            check_own(name)
-            arrays[name] = {**transform.feature, "role": "input"}
-            places.append({"column": name, "array": name})
+            if (own := own_array(name)) in arrays:
+                rule = f"another column's array is called {own}"
+                raise Refused("source.columns", name, rule, "rename the column")
+            arrays[own] = {**transform.feature, "role": "input"}
+            places.append({"column": name, "array": own})
             continue
         shared = arrays.setdefault(transform.array, {"dtype": SHARED[transform.array], "shape": [0], "role": "input"})
         start = shared["shape"][0]

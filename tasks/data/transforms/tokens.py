@@ -11,7 +11,7 @@ from tasks.data import text
 from tasks.data.features import Feature
 from tasks.data.reader.tokens import PADDING
 from tasks.data.reader.values import Values
-from tasks.data.transforms import Fitted, Known, Rows
+from tasks.data.transforms import Fitted, Known, Rows, own_array
 from tasks.data.transforms.samples import TextSample
 
 UNKNOWN = "[UNK]"
@@ -39,7 +39,7 @@ class TokensFitter:
         # One id is the padding's.
         fit = text.fit if config.method == "bpe" else fit_wordpiece
         tokenizer = fit(texts, config.vocabulary)
-        file = f"{self._name}.tokenizer.json"
+        file = f"{own_array(self._name)}.tokenizer.json"
         size = Tokenizer.from_str(tokenizer).get_vocab_size() + 1
         return _fitted(config, size, {file: tokenizer.encode()}, {"file": file}, {"texts": len(texts)})
 

@@ -11,7 +11,6 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.data.augment import MIXED, OTHER_LABEL
 from tasks.data.pipeline import SnapshotReader
-from tasks.errors import Failed
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
 
 
@@ -55,16 +54,13 @@ def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Classifi
 def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
     """Return the weight of each class, float32 [classes], by class number.
 
-    Raises:
-        Failed: `balanced`, and a class has no example in the train split.
+    With `balanced` the classes that the train split has weigh the same; one without an example there has no weight.
     """
     classes = snapshot.features["label"]["classes"]
     config.fit_classes(classes)
     if isinstance(config.class_weights, dict):
         return np.array([config.class_weights[name] for name in classes], np.float32)
     counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
-    if not counts.all():
-        empty = classes[int(np.flatnonzero(counts == 0)[0])]
-        rule = f"class {empty} has no example in the train split"
-        raise Failed("train.class_weights", "balanced", rule, "give the weights as a mapping")
-    return (counts.sum() / (len(classes) * counts)).astype(np.float32)
+    weights = np.zeros(len(classes))
+    weights[counts > 0] = counts.sum() / ((counts > 0).sum() * counts[counts > 0])
+    return weights.astype(np.float32)

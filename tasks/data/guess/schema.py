@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.data.features import KEY, Feature
-from tasks.data.guess_columns import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME, Columns
+from tasks.data.guess.columns import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME, Columns
 from tasks.data.kinds import kind_of
 from tasks.data.kinds.time import EPOCH, MICROSECOND
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from tasks.config.records import USUAL_NAMES
 from tasks.data.features import KEY, Feature
 from tasks.data.kinds import category, number, time
+from tasks.data.sources.audio_folder import is_sound
 from tasks.data.sources.image_folder import is_image
 
 LABELS = re.compile(
-    r"(class|label|target|y|outcome|category|species|diagnosis|survived|churn|price|score|rating)", re.I
+    r"(class|cls|label|target|y|outcome|category|species|diagnosis|survived|churn|price|score|rating)", re.I
 )
 """Names by which a column is what is predicted."""
-KEYS = re.compile(r"(.*_)?(id|key|uuid|index|no|nr|number)|unnamed.*|", re.I)
+KEYS = re.compile(r"(.*_)?(id|key|uuid|index|no|nr|number)|file_?name|unnamed.*|", re.I)
 """Names by which a column of different values is the key."""
+SPLITS = re.compile(r"splits?|subset|fold|partition", re.I)
+"""Names by which a column of few values, which are those of splits, is the split."""
+OF_FILES = re.compile(
+    r"height|width|depth|channels|colou?r_?space|format|encoding|file_?name|sha\d+|md5|size|rate", re.I
+)
+"""Names of what describes the file of an image or a sound beside it."""
 
 FEW_CLASSES = 20
 """Different integers at most that are classes and not a quantity."""
@@ -31,7 +39,10 @@ WORDS, CHARACTERS = 4, 40
 NEARLY_ALL = 0.9
 """Share of different values from which a column names its rows."""
 MAX_CLASSES = 1000
-SOUNDS = (".wav", ".flac")
+NO_FILE = "as its bytes are neither an image nor a sound"
+IMAGES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|GIF8[79]a|BM|RIFF....WEBP", re.DOTALL)
+SOUNDS = re.compile(rb"RIFF....WAVE|fLaC", re.DOTALL)
+"""How files of images and sounds begin."""
 
 TEXT, NUMBER, CATEGORY, TIME = (
     Feature(kind, dtype)  # type: ignore[arg-type]
@@ -49,7 +60,7 @@ class Column:
     missing: int
     rows: int
     values: tuple[str, ...] = ()
-    """Different values of a category, sorted."""
+    """Different values of a category, sorted; none of many."""
     whole: bool = False
     """Whether all its numbers are integers."""
     why: str = ""
@@ -69,10 +80,19 @@ class Columns:
     key: str | None = None
     label: str | None = None
     targets: tuple[str, ...] = ()
+    split: str | None = None
     classes: dict[str, int] = field(default_factory=dict)
     """Rows of the sample by class."""
     said: tuple[str, ...] = ()
     """Lines for the user: what was chosen, and why."""
+    splits: tuple[str, ...] = ()
+    """Different values of the column `split`."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that the model reads."""
+        roles = {self.key, self.label, self.split, *self.targets}
+        return [name for name, kind in self.types.items() if kind != "ignore" and name not in roles]
 
 
 def guess_columns(
@@ -86,10 +106,15 @@ def guess_columns(
     columns = {name: look(values, root) for name, values in sample.items()}
     said: list[str] = []
     key = key or _key(columns)
-    predicted = label or _predicted({name: column for name, column in columns.items() if name != key})
+    split = _split({name: column for name, column in columns.items() if name not in (key, label)})
+    free = {name: column for name, column in columns.items() if name not in (key, split)}
+    predicted = label or _predicted(free)
     types = {name: column.type for name, column in columns.items()}
+    beside = [name for name, column in columns.items() if column.type in ("image", "audio")]
     for name, column in columns.items():
-        if name not in (key, predicted) and (reason := _useless(name, column)):
+        if name in (key, predicted, split):
+            continue
+        if reason := _useless(name, column) or (_describes(name, column, beside) if beside else ""):
             types[name] = "ignore"
             said.append(f"{name}: ignored, {reason}")
         elif column.why:
@@ -97,17 +122,19 @@ def guess_columns(
     if key is not None:
         types[key] = "category" if types[key] not in ("number", "text") else types[key]
         said.append(f"{key}: the key, as every row has another value")
+    splits = columns[split].values if split is not None else ()
+    found = Columns(types, key, split=split, splits=splits)
     if predicted is None:
-        return Columns(types, key, said=tuple(said))
+        return replace(found, said=tuple(said))
     column = columns[predicted]
     if column.type == "number" and not (column.whole and column.distinct <= FEW_CLASSES):
         said.append(f"{predicted}: predicted as a number, as it has {column.distinct:,} values (regression)")
-        return Columns(types, key, targets=(predicted,), said=tuple(said))
+        return replace(found, targets=(predicted,), said=tuple(said))
     types[predicted] = "category"
     counts = category.counts_of(category.typed(CATEGORY, sample[predicted], 0).values)
     counts.pop("", None)
     said.append(f"{predicted}: predicted as one of {len(counts)} classes (classification)")
-    return Columns(types, key, predicted, classes=dict(sorted(counts.items())), said=tuple(said))
+    return replace(found, label=predicted, classes=dict(sorted(counts.items())), said=tuple(said))
 
 
 def look(values: pa.Array, root: Path) -> Column:
@@ -118,8 +145,8 @@ def look(values: pa.Array, root: Path) -> Column:
     present = values.drop_null()
     distinct = len(pc.unique(present)) if not pt.is_struct(values.type) else len(present)
     if pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_struct(values.type):
-        kind = "audio" if _starts(present, (b"RIFF", b"fLaC")) else "image"
-        return Column(kind, distinct, missing, rows, why="by its first bytes")
+        kind = payload_kind(_payloads(present))
+        return Column(kind, distinct, missing, rows, why="by its first bytes" if kind != "ignore" else NO_FILE)
     if pt.is_boolean(values.type):
         return Column("category", distinct, missing, rows, ("false", "true"))
     if pt.is_timestamp(values.type) or pt.is_date(values.type):
@@ -141,7 +168,7 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
     if not time.typed(TIME, present, 0).bad:
         return Column("time", distinct, missing, rows)
     some = present.slice(0, 100).to_pylist()
-    for kind, matches in (("image", is_image), ("audio", lambda name: name.lower().endswith(SOUNDS))):
+    for kind, matches in (("image", is_image), ("audio", is_sound)):
         if all(matches(value) for value in some) and all((root / value).is_file() for value in some):
             return Column(kind, distinct, missing, rows, why="paths of files that are there")
     bad = len(numbers.bad)
@@ -150,7 +177,8 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
     long = words >= WORDS or np.mean([len(value) for value in some]) >= CHARACTERS
     if distinct > FEW_CLASSES and long:
         return Column("text", distinct, missing, rows, why=f"{words:.0f} words each on average")
-    return Column("category", distinct, missing, rows, why=why)
+    values = tuple(sorted(set(present.to_pylist()))) if distinct <= FEW_CLASSES else ()
+    return Column("category", distinct, missing, rows, values, why=why)
 
 
 def _of_lists(values: pa.Array) -> Column:
@@ -169,17 +197,46 @@ def _whole(values: Any) -> bool:
     return bool(len(present)) and bool((present == np.trunc(present)).all())
 
 
-def _starts(values: pa.Array, heads: tuple[bytes, ...]) -> bool:
-    first = next((value for value in values.slice(0, 1).to_pylist()), b"")
-    content = first.get("bytes") if isinstance(first, dict) else first
-    return isinstance(content, bytes) and content.startswith(heads)
+def payload_kind(payloads: Iterable[bytes]) -> str:
+    """Return the type of a column by the first bytes of its values: image, audio, or ignore."""
+    heads = [payload[:16] for payload in payloads]
+    for kind, pattern in (("image", IMAGES), ("audio", SOUNDS)):
+        if heads and all(pattern.match(head) for head in heads):
+            return kind
+    return "ignore"
+
+
+def _payloads(values: pa.Array) -> list[bytes]:
+    """Return the bytes of some values, of a struct as Hugging Face writes it too."""
+    some = [value.get("bytes") if isinstance(value, dict) else value for value in values.slice(0, 100).to_pylist()]
+    return [value for value in some if isinstance(value, bytes)]
+
+
+def _last(name: str) -> str:
+    """Return the last part of the name of a nested column."""
+    return re.split(r"[/.]", name.strip())[-1]
+
+
+def _split(columns: Mapping[str, Column]) -> str | None:
+    """Return the column whose values are splits, train among them."""
+    for name, column in columns.items():
+        values = {value.lower() for value in column.values}
+        if SPLITS.fullmatch(_last(name)) and not column.missing and "train" in {USUAL_NAMES.get(v) for v in values}:
+            return name if len(values) > 1 and values <= USUAL_NAMES.keys() else None
+    return None
+
+
+def _describes(name: str, column: Column, beside: list[str]) -> str:
+    """Return why a column beside files is no input; empty where it may be one."""
+    described = column.type in ("number", "category") and OF_FILES.fullmatch(_last(name))
+    return f"as it describes {', '.join(beside)}" if described else ""
 
 
 def _key(columns: Mapping[str, Column]) -> str | None:
     """Return the first column of different values that is called like a key."""
     for name, column in columns.items():
         countable = column.type in ("category", "text") or (column.type == "number" and column.whole)
-        if column.unique and countable and column.rows > 1 and KEYS.fullmatch(name.strip()):
+        if column.unique and countable and column.rows > 1 and KEYS.fullmatch(_last(name)):
             return name
     return None
 
@@ -191,7 +248,7 @@ def _predicted(columns: Mapping[str, Column]) -> str | None:
         few = column.type == "category" and 2 <= column.distinct <= min(MAX_CLASSES, max(2, column.rows // 4))
         return few or (column.type == "number" and column.distinct > 1)
 
-    named = [name for name in columns if LABELS.fullmatch(name.strip()) and fits(columns[name])]
+    named = [name for name in columns if LABELS.fullmatch(_last(name)) and fits(columns[name])]
     if named:
         return named[-1]
     last = list(columns)[-1] if columns else None
@@ -211,6 +268,6 @@ def _useless(name: str, column: Column) -> str:
     many = column.distinct > NEARLY_ALL * (column.rows - column.missing)
     if column.type == "category" and column.rows > FEW_CLASSES and many:
         return "as nearly every row has another value"
-    if column.unique and KEYS.fullmatch(name.strip()):
+    if column.unique and KEYS.fullmatch(_last(name)):
         return "as it only numbers the rows"
     return ""

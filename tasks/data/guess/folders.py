@@ -1,0 +1,128 @@
+"""Folders and archives of files, each an example: images and sounds in class folders, and texts."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.data.assignment import usual
+from tasks.data.guess.columns import Columns
+from tasks.data.guess.file_kinds import suffix_of
+from tasks.data.guess.found import Guess, name_of, refuse
+from tasks.data.guess.payloads import image_shape, log_mel
+from tasks.data.guess.splits import draw_splits, keep_splits, shares_of_text
+from tasks.data.guess.tables import SAMPLED_FILES, worries_of_classes
+from tasks.data.sources.trees import Tree
+from tasks.errors import Refused
+
+TEXT_PARTS = 50
+"""Number of files to split a single text into, as the error message suggests."""
+
+
+def guess_images(root: Path, names: list[str], tree: Tree) -> Guess:
+    """Return a classifier of the images in class folders; raises `Refused` where they are in none."""
+    guess = _of_classes(root, names, "image_folder", "images")
+    shape, sizes = image_shape(_some(names, tree))
+    columns = replace(guess.columns, types={"image": "image", "label": "category"})
+    return replace(guess, what="images", shape=shape, sizes=sizes, columns=columns)
+
+
+def guess_sounds(root: Path, names: list[str], tree: Tree) -> Guess:
+    """Return a classifier of the sounds in class folders; raises `Refused` where they are in none."""
+    guess = _of_classes(root, names, "audio_folder", "sounds")
+    transform, said = log_mel(_some(names, tree))
+    columns = replace(guess.columns, types={"audio": "audio", "label": "category"})
+    said = f"sounds of {said}: log-mel spectrograms, read by a perceptron (mlp)"
+    return replace(guess, transforms={"audio": transform}, columns=columns, said=(said, *guess.said))
+
+
+def guess_texts(root: Path, names: list[str], tree: Tree, among: int) -> Guess:
+    """Return a language model of text files; raises `Refused` where they are too few."""
+    sizes = tree.sizes(names)
+    suffix, size = suffix_of(names[0]), sum(sizes)
+    source = {
+        "kind": "text_files",
+        "name": name_of(root),
+        "path": str(root),
+        "glob": f"**/*{suffix}",
+        "undecodable": "skip",
+    }
+    filled = sum(map(bool, sizes))
+    return Guess(
+        what="text",
+        source=source,
+        counts={suffix: len(names)},
+        description=f"{len(names):,} text files ({suffix}) among {among:,} files",
+        splits=draw_splits(source, filled, split_command(f"FILE{suffix}"), shares_of_text(size, filled)),
+        examples=len(names),
+        task="language_model",
+        columns=Columns({"text": "text"}),
+        bytes=size,
+    )
+
+
+def split_command(name: str) -> str:
+    """Return the remedy that splits one text into several."""
+    suffix = suffix_of(name) or ".txt"
+    command = f"mkdir parts && split -n l/{TEXT_PARTS} --additional-suffix={suffix} {shlex.quote(name)} parts/"
+    return f"name a folder of several, or cut it up: {command}"
+
+
+def _of_classes(root: Path, names: list[str], kind: str, noun: str) -> Guess:
+    """Return what class folders say of a classifier, and folders of splits above them."""
+    tops = {name.partition("/")[0] for name in names}
+    in_splits = usual(tops) and all(name.count("/") > 1 for name in names)
+    classes = Counter(name.split("/")[int(in_splits)] for name in names if "/" in name)
+    if without_class := len(names) - sum(classes.values()):
+        raise refuse(root, f"{without_class} {noun} in no class folder")
+    if usual(classes):
+        rule = "Millrace splits by itself; a class is a folder"
+        raise Refused("PATH", f"{root}: classes {', '.join(classes)}", rule, "name the folder that holds the classes")
+    if len(classes) < 2:
+        raise refuse(root, f"{noun} of one class only, {next(iter(classes))}")
+    if not in_splits:
+        _refuse_data_sets(root, names, noun)
+    source: dict[str, Any] = {"kind": kind, "name": name_of(root), "path": str(root)}
+    if in_splits:
+        source["split_folders"] = True
+    counts = dict(sorted(classes.items()))
+    kept = keep_splits(source, tops, len(names)) if in_splits else None
+    if in_splits and kept is None:
+        rule, remedy = "the folders of splits are train and test", "add the other, or name the folder of the classes"
+        raise Refused("PATH", f"{root}: {', '.join(sorted(tops))}", rule, remedy)
+    return Guess(
+        what="table",
+        source=source,
+        counts=counts,
+        description=f"{len(names):,} {noun} of {len(classes)} classes",
+        splits=kept or draw_splits(source, len(names), f"add {noun}"),
+        examples=len(names),
+        columns=Columns({}, label="label", classes=counts),
+        said=tuple(worries_of_classes(counts)),
+    )
+
+
+def _refuse_data_sets(root: Path, names: list[str], noun: str) -> None:
+    """Raise `Refused` where every folder has folders with files, as several data sets side by side have."""
+    folders: dict[str, set[str]] = {}
+    for name in names:
+        top, *below, _ = name.split("/")
+        folders.setdefault(top, set()).add(below[0] if below else "")
+    if all(len(below) > 1 and "" not in below for below in folders.values()):
+        tops, top = sorted(folders), min(folders)
+        saw = f"{root}: {', '.join(tops[:8])}, each with folders of {noun}: {top}/{', '.join(sorted(folders[top])[:4])}"
+        rule, remedy = f"a class is a folder with {noun}", f"name one data set: millrace init {shlex.quote(tops[0])}"
+        raise Refused("PATH", saw, rule, f"{remedy}; where these folders are the classes, write a preset by hand")
+
+
+def _some(names: list[str], tree: Tree) -> Iterator[bytes]:
+    """Yield the content of some files, from the first to the last."""
+    for place in np.linspace(0, len(names) - 1, min(SAMPLED_FILES, len(names))):
+        name = names[int(place)]
+        yield tree.head(name, tree.size([name]))

@@ -1,0 +1,166 @@
+"""Splits for `millrace init`: those of the source, or shares and a seed with which no split is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from tasks.config import RecordsConfig, SourceConfig
+from tasks.config.records import USUAL_NAMES
+from tasks.data.encoding import Encoded, bytes_entry, join, values_of
+from tasks.data.features import Feature, of_role
+from tasks.data.kinds import kind_of
+from tasks.data.sources import Rows, open_source
+from tasks.data.split import Hashes, bounds, digests, split_numbers
+from tasks.errors import Refused
+
+SHARES = ({"train": 0.8, "validation": 0.1, "test": 0.1}, {"train": 0.6, "validation": 0.2, "test": 0.2})
+HELD_OUT_BYTES = 500_000
+"""Bytes of text that are enough for validation and for test."""
+FEW_TEXTS = 30
+SEEDS = 1000
+FEW_EXAMPLES = 1000
+"""With fewer examples a split may be empty by chance: all are read, and seeds are tried."""
+PAYLOADS = ("image", "audio", "text")
+"""Kinds of features that are in records as they are in the source."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Splits of a preset."""
+
+    shares: dict[str, float] | None
+    """None: those of the source are kept."""
+    seed: int = 0
+    """The value of `records.split_seed`."""
+    official: dict[str, list[str]] = field(default_factory=dict)
+    """The value of `records.official`; empty where the usual names are meant."""
+    said: str = ""
+    """A line for the user."""
+
+    @property
+    def train_share(self) -> float:
+        """The share of train, about."""
+        return SHARES[0]["train"] if self.shares is None else self.shares["train"]
+
+
+def draw_splits(
+    source: dict[str, Any], count: int, remedy: str, shares: Iterable[dict[str, float]] = SHARES, exact: bool = True
+) -> Splits:
+    """Return the first of these shares, and a seed, with which no split is empty or, of few examples, too small.
+
+    Args:
+        count: the number of examples; of many their number serves in place of their content, as any uniform hash does.
+        exact: whether it is known, so that few examples can be read.
+    """
+    contents = contents_of(source) if exact and count < FEW_EXAMPLES else _numbers(count)
+    found = choose(contents, shares)
+    if found is None:
+        rule = "train, validation and test need one each, of different content"
+        raise Refused("PATH", f"{len(contents)} examples", rule, remedy)
+    return Splits(*found)
+
+
+def keep_splits(source: dict[str, Any], names: Collection[str], count: int, exact: bool = True) -> Splits | None:
+    """Return the splits that the source has by these usual names; None where they are not train and one other."""
+    meant = {name: USUAL_NAMES[name.lower()] for name in sorted(names)}
+    if not {"train"} < set(meant.values()):
+        return None
+    official: dict[str, list[str]] = {}
+    said = f"its splits are kept: {', '.join(meant)}"
+    if {"validation", "test"} <= set(meant.values()):
+        return Splits(None, said=said)
+    if "test" not in meant.values() or "split" in source:
+        official = {"train": [], "test": []}
+        for name, split in meant.items():
+            official["train" if split == "train" else "test"].append(name)
+    if "test" not in meant.values():
+        said += f"; {', '.join(official['test'])} becomes test, as there is none"
+    share = RecordsConfig().validation_share
+    said += f"; {share:.0%} of train becomes validation"
+    train = [name for name, split in meant.items() if split == "train"]
+    few = exact and count < FEW_EXAMPLES
+    found = choose(contents_of(source, train), [{"train": 1 - share, "validation": share}]) if few else (None, 0)
+    if found is None:
+        raise Refused("PATH", "too few examples in train", "validation is a part of it", "add examples")
+    return Splits(None, found[1], official, said)
+
+
+def shares_of_text(size: int, count: int) -> tuple[dict[str, float], ...]:
+    """Return candidate splits: a smaller share of much text, a larger one of few texts."""
+    share = float(f"{min(0.1, HELD_OUT_BYTES / max(size, 1)):.1g}")
+    much = {"train": round(1 - 2 * share, 9), "validation": share, "test": share}
+    return SHARES[1:] if count < FEW_TEXTS else (much, *SHARES)
+
+
+def contents_of(source: dict[str, Any], only: Collection[str] = ()) -> Hashes:
+    """Return a hash of the content of each example, which decides its split.
+
+    Args:
+        only: splits of the source whose examples are taken; empty: all.
+    """
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
+    opened = open_source(config)
+    opened.fingerprint()
+    features = dict(opened.features)
+    column = next(iter(of_role(features, "split")), None)
+    hashes: list[Hashes] = [np.empty(0, np.uint64)]
+    for piece in opened.pieces():
+        for rows in opened.read(piece):
+            if len(rows.keys):
+                contents = _contents(rows, of_role(features, "input"))
+                splits = rows.columns[column] if column else rows.splits
+                taken = _given(rows) if splits is None or not only else np.isin(splits.to_pylist(), list(only))
+                hashes.append(contents[taken])
+    return np.concatenate(hashes)
+
+
+def choose(contents: Hashes, shares: Iterable[dict[str, float]]) -> tuple[dict[str, float], int] | None:
+    """Return the first shares, and a seed, with which no split is empty or, if any seed does it, too small; or None."""
+    count = len(contents)
+    few = count < FEW_EXAMPLES
+    for candidate in shares:
+        names, _ = bounds(candidate)
+        wanted = np.array(
+            [1 if name == "train" or not few else max(1, round(candidate[name] * count)) for name in names]
+        )
+        some = None
+        for seed in range(SEEDS if few else 1):
+            filled = np.bincount(split_numbers(contents, candidate, seed), minlength=len(names))
+            if (filled >= wanted).all():
+                return candidate, seed
+            some = seed if some is None and filled.all() else some
+        if some is not None:
+            return candidate, some
+    return None
+
+
+def _contents(rows: Rows, features: dict[str, Feature]) -> Hashes:
+    entries: list[Encoded] = []
+    for name, feature in features.items():
+        column = rows.columns[name]
+        raw = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        kind = kind_of(feature)
+        if feature.kind in PAYLOADS:
+            entries += bytes_entry(name, pc.fill_null(raw.cast(pa.large_binary()), b""))
+        else:
+            entries += kind.entry(name, feature, kind.typed(feature, raw, 0).values)
+    return digests(values_of(join(*entries)))[:, 0]
+
+
+def _given(rows: Rows) -> NDArray[np.bool_]:
+    """Return which rows have more than an empty text: without one a split would have nothing to learn from."""
+    if list(rows.columns) != ["text"]:
+        return np.ones(len(rows.keys), bool)
+    return np.asarray(pc.greater(pc.binary_length(rows.columns["text"]), 0))
+
+
+def _numbers(count: int) -> Hashes:
+    return digests([str(number).encode() for number in range(count)])[:, 0]

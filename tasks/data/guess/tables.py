@@ -1,0 +1,183 @@
+"""What a sample of rows is: a table, images with a label, or texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+
+from tasks.config import SourceConfig
+from tasks.data.guess.columns import Columns, guess_columns
+from tasks.data.guess.found import Choices, Guess
+from tasks.data.guess.payloads import image_shape, log_mel
+from tasks.data.guess.samples import Sample
+from tasks.data.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
+from tasks.data.sources import open_source
+from tasks.errors import Refused
+
+MUCH_MISSING = 0.4
+"""Share of missing values that is said."""
+FEW_OF_CLASS = 20
+"""Rows of the sample below which a class gets no weight: it would be that of a few examples."""
+IMBALANCE = 5
+"""Ratio of the most to the least frequent class above which classes are weighted."""
+NOUNS = {"image": "images", "audio": "sounds"}
+"""What examples of only one such column are called; the snapshot's sizes follow from the data."""
+SHOWN = 20
+"""Columns whose types are said."""
+SAMPLED_FILES = 200
+"""Number of images or sounds whose sizes are read."""
+
+
+def guess_table(sample: Sample, choices: Choices) -> Guess:
+    """Return what a sample is, with types and roles; raises `Refused` where nothing can be predicted."""
+    columns = guess_rows(sample, choices)
+    return describe(sample, columns, section(sample, columns))
+
+
+def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Splits | None = None) -> Guess:
+    """Return what a sample with these columns is.
+
+    Args:
+        kept: the splits that the source has; None for those of a column, or drawn ones.
+    """
+    if columns.label is None and not columns.targets:
+        return _of_texts(sample, columns, source)
+    if not columns.inputs:
+        raise Refused("PATH", f"no column beside {columns.label}", "a model needs an input", "name another label")
+    kinds = {name: columns.types[name] for name in columns.inputs}
+    few, noun = sample.rows < FEW_EXAMPLES, NOUNS.get("".join(kinds.values()), "rows")
+    if columns.split:
+        kept = keep_splits(source, columns.splits, sample.rows, sample.exact)
+    of_columns = f" of {len(columns.types)} columns" if noun == "rows" else ""
+    guess = Guess(
+        what="table",
+        source=source,
+        counts=columns.classes or {"rows": sample.rows},
+        description=f"{'' if sample.exact else 'about '}{sample.rows:,} {noun}{of_columns}",
+        splits=kept or draw_splits(source, sample.rows, f"add {noun}", SHARES[few:], sample.exact),
+        examples=sample.rows,
+        task="classification" if columns.label else "regression",
+        columns=columns,
+        sample=sample.columns,
+        said=(*sample.form.said, _types(columns), *columns.said, *_worries(columns, sample, kept)),
+    )
+    if noun == "images":
+        shape, sizes = image_shape(_payloads(source, *kinds))
+        return replace(guess, what="images", shape=shape, sizes=sizes)
+    sized = [name for name, kind in kinds.items() if kind in NOUNS]
+    return replace(guess, transforms={name: _transform(source, name, kinds[name]) for name in sized})
+
+
+def guess_rows(sample: Sample, choices: Choices) -> Columns:
+    """Return types and roles of all columns, those that are not read included."""
+    names = [*sample.columns, *sample.form.unread]
+    for flag, chosen in (("--label", choices.label), ("--key", choices.key)):
+        if chosen is not None and chosen not in sample.columns:
+            raise Refused(flag, chosen, f"must be one of {', '.join(sample.columns)}", "correct it")
+    found = guess_columns(sample.columns, sample.root, choices.label, sample.source.get("key") or choices.key)
+    shaped = {n: kind for n, kind in sample.form.types.items() if "," in kind and found.types[n] != "ignore"}
+    types = {**found.types, **shaped, **dict.fromkeys(sample.form.unread, "ignore")}
+    unread = [f"{name}: ignored, {why}" for name, why in sample.form.unread.items()]
+    return replace(found, types={name: types[name] for name in names}, said=(*found.said, *unread))
+
+
+def section(sample: Sample, columns: Columns) -> dict[str, Any]:
+    """Return the config section of the source."""
+    roles = {"key": columns.key, "label": columns.label, "targets": list(columns.targets), "split": columns.split}
+    source = {**sample.source, "columns": columns.types} | {role: name for role, name in roles.items() if name}
+    # Of a part of the rows not all classes are known: those of the data are taken when it is converted.
+    return {**source, "classes": list(columns.classes)} if columns.classes and sample.exact else source
+
+
+def counts_of(sample: Sample, label: str | None) -> dict[str, int]:
+    """Return the rows of each class in a sample, by class."""
+    return dict(sorted(Counter(sample.columns[label].drop_null().to_pylist()).items())) if label else {}
+
+
+def weighted(classes: dict[str, int]) -> bool:
+    """Return whether classes differ so much in size that the loss weighs them, and none is too small for it."""
+    sizes = list(classes.values())
+    return bool(sizes) and max(sizes) > IMBALANCE * min(sizes) and min(sizes) >= FEW_OF_CLASS
+
+
+def _of_texts(sample: Sample, columns: Columns, source: dict[str, Any]) -> Guess:
+    """Return texts for a language model, where they are all that there is."""
+    texts = [name for name in columns.inputs if columns.types[name] == "text"]
+    if len(texts) != 1 or len(columns.inputs) > 1:
+        rule, names = "one column is predicted from the others", ", ".join(columns.types)
+        raise Refused("--label", f"nothing, and the columns are {names}", rule, "name it: --label COLUMN")
+    held = pc.sum(pc.binary_length(sample.columns[texts[0]])).as_py() or 0
+    size = held * sample.rows // max(len(sample.columns[texts[0]]), 1)
+    shares = shares_of_text(size, sample.rows)
+    return Guess(
+        what="text",
+        source=source,
+        counts={"texts": sample.rows},
+        description=f"{'' if sample.exact else 'about '}{sample.rows:,} texts",
+        splits=draw_splits(source, sample.rows, "add texts", shares, sample.exact),
+        examples=sample.rows,
+        task="language_model",
+        columns=columns,
+        bytes=size,
+        said=(*sample.form.said, _types(columns), *columns.said, "no label: a language model (or add --label)"),
+    )
+
+
+def _types(columns: Columns) -> str:
+    """Return the types of the columns, as the preset has them, of the first ones."""
+    shown = [f"{name} {kind}" for name, kind in columns.types.items()]
+    return f"columns: {', '.join(shown[:SHOWN])}" + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")
+
+
+def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[str]:
+    """Yield what of the data deserves attention."""
+    for name in columns.inputs:
+        missing = sample.columns[name].null_count / max(len(sample.columns[name]), 1)
+        if missing >= MUCH_MISSING:
+            yield f"{name}: {missing:.0%} are missing"
+    yield from worries_of_classes(columns.classes)
+    if columns.classes and not sample.exact:
+        yield "a part of the rows was looked at, so the classes are those of the data (source.classes)"
+    if sample.rows < FEW_EXAMPLES and kept is None:
+        yield f"few rows: {SHARES[1]['validation']:.0%} each for validation and test, and wide intervals in the report"
+
+
+def worries_of_classes(classes: dict[str, int]) -> Iterator[str]:
+    """Yield what of the sizes of classes deserves attention."""
+    least, most = min(classes.values(), default=1), max(classes.values(), default=1)
+    if weighted(classes):
+        yield f"imbalanced classes (1 to {most / least:.0f}): each class gets the same weight in the loss"
+    elif most > IMBALANCE * least:
+        yield f"a class with {least} of the examples looked at: too few to be learned, so classes have no weights"
+
+
+def _transform(source: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
+    payloads = _payloads(source, name)
+    if kind == "audio":
+        return log_mel(payloads)[0]
+    (height, width, channels), _ = image_shape(payloads)
+    return {"kind": "image", "height": height, "width": width, "channels": channels}
+
+
+def _payloads(source: dict[str, Any], name: str) -> Iterable[bytes]:
+    """Return the first values of a column of files."""
+    config: SourceConfig = TypeAdapter(SourceConfig).validate_python(source)
+    opened = open_source(config)
+    opened.fingerprint()
+
+    def values() -> Iterator[bytes]:
+        for piece in opened.pieces():
+            for rows in opened.read(piece):
+                column = rows.columns[name]
+                if pa.types.is_struct(column.type):
+                    column = column.combine_chunks().field("bytes")
+                yield from (value for value in column.to_pylist() if value)
+
+    return list(islice(values(), SAMPLED_FILES))
