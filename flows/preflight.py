@@ -57,7 +57,7 @@ def check_source(flow: str, config: Config) -> None:
     needs.check_snapshot(features, config.snapshot)
     if flow != "dataset":
         needs.check_task(features, config.model.task, config.train)
-        needs.check_augmentations(features, config.snapshot, config.train)
+        needs.check_inputs(features, config.snapshot, config.train)
 
 
 def check_cluster(config: Config) -> None:

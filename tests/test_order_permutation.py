@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.data.order import batch_rows, permutation, round_keys, steps_of
+from tasks.data.order import EpochOrder, batch_rows, permutation, round_keys, steps_of, stored
 from tasks.errors import Refused
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -149,8 +149,8 @@ def test_rows_past_the_last_epoch_weigh_nothing() -> None:
     assert (np.bincount(rows[weights > 0], minlength=n) == epochs).all()
 
 
-@pytest.mark.parametrize("order", ["shuffled", "stored"])
-def test_the_global_batch_is_the_same_at_every_world_size(order: str) -> None:
+@pytest.mark.parametrize("order", [permutation, stored])
+def test_the_global_batch_is_the_same_at_every_world_size(order: EpochOrder) -> None:
     whole, weight = batch_rows(3, 8, 21, 9, steps=4, epochs=2, order=order)
     for replicas in (1, 2, 4, 8):
         parts = [

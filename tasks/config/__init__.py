@@ -10,7 +10,7 @@ from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section, identity
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.model import ConvnetModel, MlpModel, ModelConfig, TransformerModel, models_for
+from tasks.config.model import ConvnetModel, EncoderModel, MlpModel, ModelConfig, TransformerModel, models_for
 from tasks.config.notify import NotifyConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
@@ -118,6 +118,7 @@ __all__ = [
     "Config",
     "ConvnetModel",
     "CsvSource",
+    "EncoderModel",
     "EvaluateConfig",
     "ExportConfig",
     "ImageFolderSource",

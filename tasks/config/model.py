@@ -96,14 +96,55 @@ class TransformerModel(Section):
 
     @model_validator(mode="after")
     def heads_divide(self) -> TransformerModel:
-        if self.width % (2 * self.heads):
-            below = self.width // (2 * self.heads) * 2 * self.heads
-            nearest = f"set model.width to {below or 2 * self.heads} or {below + 2 * self.heads}"
-            raise Conflict("heads", self.heads, f"must cut width {self.width} into even parts", nearest)
+        check_heads(self.width, self.heads)
         return self
 
 
-AnyModel = ConvnetModel | MlpModel | TransformerModel
+class EncoderModel(Section):
+    """A bidirectional transformer over the tokens of one text, whose mean the output layer reads."""
+
+    noun: ClassVar[str] = "encoder"
+    reads: ClassVar[tuple[str, ...]] = ("table",)
+
+    kind: Literal["encoder"] = "encoder"
+    """The architecture."""
+
+    task: Literal["classification", "multilabel", "regression"] = "classification"
+    """Determines the default loss, the metrics, their intervals and the plots."""
+
+    width: Units = 128
+    """Size of a token's vector between blocks."""
+
+    layers: Annotated[int, Field(ge=1, le=256)] = 2
+    """Blocks of attention and feed-forward."""
+
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads of a block; each has width / heads numbers, an even count."""
+
+    hidden: Units = 352
+    """Hidden units of the feed-forward layer, each with a gate."""
+
+    dropout: Dropout = 0.1
+    """Share of the embedding and of each block's outputs dropped while training."""
+
+    rope_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """Base of the rotary embedding's wavelengths; larger for longer contexts."""
+
+    @model_validator(mode="after")
+    def heads_divide(self) -> EncoderModel:
+        check_heads(self.width, self.heads)
+        return self
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise `Conflict` where heads do not divide a width into even parts."""
+    if width % (2 * heads):
+        below = width // (2 * heads) * 2 * heads
+        nearest = f"set model.width to {below or 2 * heads} or {below + 2 * heads}"
+        raise Conflict("heads", heads, f"must cut width {width} into even parts", nearest)
+
+
+AnyModel = ConvnetModel | MlpModel | EncoderModel | TransformerModel
 ModelConfig = Annotated[AnyModel, BY_KIND]
 
 MODELS: dict[str, type[AnyModel]] = {section.model_fields["kind"].default: section for section in get_args(AnyModel)}

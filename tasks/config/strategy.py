@@ -18,6 +18,8 @@ class Strategy(Section):
     """Whether the result depends on the config and the examples alone; then a strategy is not part of the digest."""
     compiled: ClassVar[bool] = True
     """Whether `train.jit` can compile its step."""
+    any_length: ClassVar[bool] = True
+    """Whether batches may differ in length."""
 
     @property
     def processes(self) -> int:
@@ -126,6 +128,8 @@ class Horovod(Strategy):
 
 class Tpu(Strategy):
     """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
+
+    any_length: ClassVar[bool] = False
 
     kind: Literal["tpu"] = "tpu"
     """Distribution of a step over devices."""

@@ -61,9 +61,10 @@ class TrainConfig(Section):
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Passes over the train split, ceil(epochs x examples / batch_size) steps; either this or `steps`."""
 
-    order: Annotated[Literal["rows", "blocks"], LATER] = "rows"
-    """How examples are shuffled in each epoch: `rows` permutes all rows; `blocks` permutes blocks of about a mebibyte,
-    and then the rows of 64 neighbouring blocks, which is faster where the snapshot is larger than memory."""
+    order: Annotated[Literal["shuffled", "blocks", "lengths"], LATER] = "shuffled"
+    """How examples are shuffled in each epoch: `shuffled` permutes all rows; `blocks` permutes blocks of about a
+    mebibyte, and then the rows of 64 neighbouring blocks, which is faster where the snapshot is larger than memory;
+    `lengths` puts texts of similar length into a batch, whose padding is not computed."""
 
     batch_size: Annotated[int, Field(ge=1, le=2**24)] = 64
     """Examples of a global step, over all replicas."""
@@ -188,6 +189,13 @@ class TrainConfig(Section):
         if self.jit and not self.strategy.compiled:
             rule = f"XLA compiles for one device, and the variables of {self.strategy.kind} are on several"
             raise Conflict("jit", True, rule, "set it to false, or choose another train.strategy")
+        return self
+
+    @model_validator(mode="after")
+    def lengths_differ(self) -> TrainConfig:
+        if self.order == "lengths" and not self.strategy.any_length:
+            rule = f"makes batches of several lengths, and {self.strategy.kind} compiles for one"
+            raise Conflict("order", self.order, rule, "use shuffled or blocks")
         return self
 
     @model_validator(mode="after")

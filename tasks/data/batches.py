@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tasks.config.task import WEIGHT
 from tasks.data.arrays import Array
-from tasks.data.block_order import rows_per_block
-from tasks.data.order import Order, Rows, Weights, batch_epochs, batch_rows, replica_share, steps_of
+from tasks.data.order import Rows, Weights, batch_epochs, batch_rows, replica_share, steps_of
+from tasks.data.orders import ORDERS, Order, Ordered
 
 Batch = dict[str, NDArray[Any]]
 
@@ -39,8 +39,12 @@ class BatchReader:
         replica: int = 0,
         replicas: int = 1,
         epochs: int | None = None,
+        lengths: Callable[[], Any] = lambda: None,
     ) -> None:
         """Create a reader of a split's arrays by feature, first axis the row.
+
+        Args:
+            lengths: returns the length of each example, [N], for the order by length.
 
         Raises:
             Refused: the batch size does not divide by the number of replicas.
@@ -51,13 +55,13 @@ class BatchReader:
         self.order = order
         self.epochs = 1 if order == "stored" and epochs is None else epochs
         self._seed, self._replica, self._replicas = seed, replica, replicas
-        self._block = rows_per_block(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in arrays.values())
+        self._row_bytes = sum(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in arrays.values())
+        self._epoch_order = ORDERS[order](Ordered(batch_size, self._row_bytes, lengths))
 
     @property
     def steps_per_call(self) -> int:
         """Number of steps to gather at once."""
-        size = sum(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in self.arrays.values())
-        return max(1, min(CALL_STEPS, CALL_BYTES // max(1, size * self.share)))
+        return max(1, min(CALL_STEPS, CALL_BYTES // max(1, self._row_bytes * self.share)))
 
     def end(self, stop: int | None) -> int:
         """Return the step to stop before: `stop`, but not after the last epoch."""
@@ -79,8 +83,8 @@ class BatchReader:
         """Return rows int64 and weights float32 of the steps [start, stop): [steps, share], weight 0 past the end."""
         return batch_rows(
             start, self.batch_size, self.count, self._seed, self.split,
-            steps=stop - start, replica=self._replica, replicas=self._replicas, epochs=self.epochs, order=self.order,
-            block=self._block,
+            steps=stop - start, replica=self._replica, replicas=self._replicas, epochs=self.epochs,
+            order=self._epoch_order,
         )  # fmt: skip
 
     def epochs_of(self, start: int, stop: int) -> NDArray[np.uint64]:

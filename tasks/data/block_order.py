@@ -7,8 +7,6 @@ used. Positions are independent and nothing is dropped, as in version 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from tasks.data.order import Rows, permutation
@@ -18,9 +16,9 @@ WINDOW = 64
 """Blocks of a window."""
 
 
-def rows_per_block(row_bytes: Iterable[int]) -> int:
-    """Return the rows of a block, from the bytes of a row in each array."""
-    return max(1, BLOCK_BYTES // max(1, sum(row_bytes)))
+def rows_per_block(row_bytes: int) -> int:
+    """Return the rows of a block, from the bytes of a row in all arrays."""
+    return max(1, BLOCK_BYTES // max(1, row_bytes))
 
 
 def permutation_in_blocks(positions: Rows, n: int, seed: int, epoch: int, split: str, block: int) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tasks.config import SnapshotConfig, TrainConfig
@@ -49,10 +49,12 @@ def check_training(features: Mapping[str, Any], task: str, train: TrainConfig) -
     """Raise `Refused` where a snapshot of these features does not have what the task and the training need."""
     check_task(features, task, train)
     augment.check(train.augment, augment.kinds_of(features))
+    _check_order(train, any("padding" in feature for feature in features.values()), features)
 
 
-def check_augmentations(features: Mapping[str, Any], config: SnapshotConfig, train: TrainConfig) -> None:
-    """Raise `Refused` where the snapshot of these features of a source will have no input for an augmentation.
+def check_inputs(features: Mapping[str, Any], config: SnapshotConfig, train: TrainConfig) -> None:
+    """Raise `Refused` where the snapshot of these features of a source will have no input for `train.augment` or
+    `train.order`.
 
     Inputs that the user's own code or arrays of the source make are known when the snapshot is there.
     """
@@ -64,6 +66,13 @@ def check_augmentations(features: Mapping[str, Any], config: SnapshotConfig, tra
     else:
         kinds = {config.kind: {"image": IMAGE, "tokens": PREDICTED}[config.kind]}
     augment.check(train.augment, kinds)
+    _check_order(train, TOKENS in kinds.values(), kinds)
+
+
+def _check_order(train: TrainConfig, padded: bool, names: Iterable[str]) -> None:
+    if train.order == "lengths" and not padded:
+        rule = f"needs a text of tokens or ids of words, which are padded, and the inputs are {', '.join(names)}"
+        raise Refused("train.order", train.order, rule, "use another order, or the transform tokens")
 
 
 def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> None:

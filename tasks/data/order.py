@@ -8,8 +8,8 @@ the next even number of bits, applied again to results outside of the range (cyc
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ ORDER_VERSION = 1
 ROUNDS = 6
 MASK = 2**64 - 1
 
-Order = Literal["shuffled", "blocks", "stored"]
 Rows = NDArray[np.int64]
 Weights = NDArray[np.float32]
+EpochOrder = Callable[[Rows, int, int, int, str], Rows]
+"""From positions in an epoch, the number of examples, seed, epoch and split to the rows there; a bijection."""
 
 
 def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "train") -> Rows:
@@ -42,6 +43,11 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
     if places.size and not (places.min() >= 0 and places.max() < n):
         raise ValueError(f"positions from {places.min()} to {places.max()}: must be in [0, {n})")
     return _permuted(places, n, round_keys(seed, epoch, split)[:, None])
+
+
+def stored(positions: Rows, n: int, seed: int, epoch: int, split: str) -> Rows:
+    """Return the positions: 0, 1, 2, ... in every epoch."""
+    return positions
 
 
 def _check(n: int, seed: int, epoch: int) -> None:
@@ -101,33 +107,28 @@ def batch_rows(
     replica: int = 0,
     replicas: int = 1,
     epochs: int | None = None,
-    order: Order = "shuffled",
-    block: int = 1,
+    order: EpochOrder = permutation,
 ) -> tuple[Rows, Weights]:
     """Return rows (int64) and weights (float32) of a replica at the global steps [step, step + steps).
 
     Both are [steps, batch_size / replicas]. Step k has the positions [k * batch_size, (k + 1) * batch_size) of the
     concatenated epochs, so that a batch may cross epochs; a replica has a contiguous slice of it. The weight is 0 after
-    the end of `epochs` epochs, else 1. `stored` order is 0, 1, 2, ... in every epoch; that of `blocks` is version 1b
-    with `block` rows in each.
+    the end of `epochs` epochs, else 1. `order` is that within an epoch.
 
     Raises:
         Refused: the batch size does not divide by the number of replicas.
     """
     epoch, passes, positions = _places(step, batch_size, n, steps, replica, replicas)
-    rows = positions
-    if order == "shuffled":
-        last = int(passes.max(initial=0))
+    last = int(passes.max(initial=0))
+    if order is permutation:  # of all epochs at once
         _check(n, seed, epoch + last)
         keys = np.stack([round_keys(seed, epoch + number, split) for number in range(last + 1)], axis=1)
         rows = _permuted(positions, n, keys if last == 0 else keys[:, passes.ravel()])
-    elif order == "blocks":
-        from tasks.data.block_order import permutation_in_blocks
-
+    else:
         rows = np.empty_like(positions)
-        for number in np.unique(passes):
+        for number in np.unique(passes).tolist():
             now = passes == number
-            rows[now] = permutation_in_blocks(positions[now], n, seed, epoch + int(number), split, block)
+            rows[now] = order(positions[now], n, seed, epoch + number, split)
     if epochs is None:
         return rows, np.ones(rows.shape, np.float32)
     return rows, (passes < epochs - epoch).astype(np.float32)

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from tasks.data.arrays import Array, open_array
 from tasks.data.batches import NO_END, BatchReader
-from tasks.data.order import Order, Rows
+from tasks.data.order import Rows
+from tasks.data.orders import Order
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.errors import Failed, Refused
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+LENGTHS = "lengths"
+"""The array with the number of tokens of each row's longest text."""
 VALID = ".valid"
 """Internal feature of a batch in stored order: the number of its rows with a weight."""
 
@@ -54,7 +57,18 @@ class SnapshotReader:
 
     def reader(self, split: str, batch_size: int, **options: Any) -> BatchReader:
         """Return a reader of the split's batches in NumPy; `options` are those of `BatchReader`."""
-        return BatchReader(self.arrays(split), split, batch_size, **options)
+        return BatchReader(self.arrays(split), split, batch_size, lengths=lambda: self.lengths(split), **options)
+
+    def lengths(self, split: str) -> Array:
+        """Return the length of each row, int32 [rows]: the largest number of tokens of a text.
+
+        Raises:
+            Refused: no array has texts that are padded.
+        """
+        if LENGTHS not in {name for _, name in self._files}:
+            rule = f"needs texts as tokens or ids of words, and the snapshot has {', '.join(self.features)}"
+            raise Refused("order", LENGTHS, rule, "use another order, or the transform tokens")
+        return self._array(split, LENGTHS)
 
     def dataset(
         self,

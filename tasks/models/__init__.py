@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ARCHITECTURES = {
     "convnet": "tasks.models.convnet",
+    "encoder": "tasks.models.encoder",
     "mlp": "tasks.models.mlp",
     "transformer": "tasks.models.transformer",
 }

@@ -31,6 +31,8 @@ class Input:
     """Mean and variance of each value over the train split; None where the snapshot has none."""
     sizes: tuple[int, ...] = ()
     """Of ids, the number of different ones in each position; of tokens one number, that of the vocabulary."""
+    padded: bool = False
+    """Whether it is a text's tokens, followed by `PADDING` up to the shape's length; a model takes any length."""
 
 
 class InputArrays:
@@ -65,6 +67,11 @@ def model_inputs(features: dict[str, Any]) -> list[Input]:
     return [_input(name, features[name]) for name in names]
 
 
+def padded_inputs(features: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the inputs that are texts followed by padding."""
+    return tuple(each.name for each in model_inputs(features) if each.padded)
+
+
 def single_input(features: dict[str, Any]) -> Input:
     """Return the only input; raises `Failed` where there are several."""
     inputs = model_inputs(features)
@@ -82,7 +89,8 @@ def _input(name: str, feature: dict[str, Any]) -> Input:
     sizes = tuple(feature["sizes"]) if "sizes" in feature else ()
     if "vocabulary" in feature:
         sizes = (feature["vocabulary"],)
-    return Input(name, shape, SERVED_AS.get(feature["dtype"], feature["dtype"]), statistics, sizes)
+    dtype = SERVED_AS.get(feature["dtype"], feature["dtype"])
+    return Input(name, shape, dtype, statistics, sizes, padded="padding" in feature)
 
 
 def input_arrays(features: dict[str, Any], arrays: Mapping[str, Any]) -> InputArrays:

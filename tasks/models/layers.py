@@ -45,12 +45,12 @@ def encoded(feature: Input, embedding: int, seed: int) -> tuple[keras.KerasTenso
     if not feature.sizes:
         inputs, x = input_layer(feature)
         return inputs, keras.layers.Flatten(name=f"{name}_flat")(x)
-    inputs = keras.Input(feature.shape, dtype=feature.dtype, name=name)
+    inputs = keras.Input((None,) if feature.padded else feature.shape, dtype=feature.dtype, name=name)
     initializer = keras.initializers.RandomNormal(stddev=EMBEDDING_STDDEV, seed=layer_seed(seed, f"{name}_embedding"))
     vectors = keras.layers.Embedding(
         sum(feature.sizes), embedding, embeddings_initializer=initializer, name=f"{name}_embedding"
     )
-    if len(feature.sizes) == feature.shape[0]:  # ids of columns, which share a table one after another
+    if not feature.padded:  # ids of columns, which share a table one after another
         offsets = [-sum(feature.sizes[:column]) for column in range(len(feature.sizes))]
         # Subtracted: Keras makes a sum with a vector a BiasAdd, which LiteRT does not have for integers.
         rows = ops.subtract(inputs, ops.array(offsets, "int32"))

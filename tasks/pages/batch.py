@@ -34,7 +34,7 @@ def augmented(facts: Facts) -> list[dict[str, str]]:
     if not configs:
         return []
     opened = open_snapshot(snapshot.path)
-    order = "blocks" if made_by["train"].get("order") == "blocks" else "shuffled"
+    order = made_by["train"].get("order", "shuffled")
     reader = opened.reader("train", made_by["train"]["batch_size"], seed=made_by["seed"], order=order)
     before = {name: values[:, :SHOWN] for name, values in reader.read(0, 1).items()}
     epochs = reader.epochs_of(0, 1)[:, :SHOWN]

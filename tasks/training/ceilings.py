@@ -20,6 +20,7 @@ from tasks.config import Config, TrainConfig
 from tasks.config.strategy import OneDevice
 from tasks.data import open_snapshot, snapshots
 from tasks.data.batches import BatchReader
+from tasks.data.orders import Order
 from tasks.data.reading import RecordsReader
 from tasks.data.sources import open_source
 from tasks.training import engines
@@ -64,7 +65,7 @@ def measure(bench: Workbench, config: Config, records: Records, snapshot: Snapsh
     train = _on_one_device(config.train)
     reader = open_snapshot(snapshot.path)
     batches = _batches(reader, train, config.seed, train.order)
-    other = _batches(reader, train, config.seed, "blocks" if train.order == "rows" else "rows")
+    other = _batches(reader, train, config.seed, "blocks" if train.order == "shuffled" else "shuffled")
     return [
         _source(config, memory, bench.threads),
         _transform(config, records, snapshot),
@@ -85,8 +86,8 @@ def _on_one_device(train: TrainConfig) -> TrainConfig:
     return train.model_copy(update={"steps": STEPS, "epochs": None, "evaluate": "inline", **alone})
 
 
-def _batches(reader: SnapshotReader, train: TrainConfig, seed: int, order: str) -> BatchReader:
-    return reader.reader("train", train.batch_size, seed=seed, order="blocks" if order == "blocks" else "shuffled")
+def _batches(reader: SnapshotReader, train: TrainConfig, seed: int, order: Order) -> BatchReader:
+    return reader.reader("train", train.batch_size, seed=seed, order=order)
 
 
 def rate(work: Callable[[int], int]) -> float:
@@ -125,7 +126,7 @@ def _transform(config: Config, records: Records, snapshot: Snapshot) -> Ceiling:
 def _read(batches: BatchReader, other: BatchReader, order: str) -> Ceiling:
     ours, theirs = _gathering(batches), _gathering(other)
     advice = "the bytes of an example decide: a smaller height, width or block, or fewer columns"
-    if order == "rows" and theirs > FASTER * ours:
+    if order == "shuffled" and theirs > FASTER * ours:
         advice = f"train.order: blocks reads {theirs / ours:.1f} times as fast here"
     return Ceiling("read", ours, f"rows gathered from the arrays (train.order: {order})", advice)
 

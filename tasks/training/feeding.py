@@ -41,7 +41,7 @@ class Feed:
             epochs=plan.epochs,
             replica=replica,
             replicas=replicas,
-            order="blocks" if plan.blocks else "shuffled",
+            order=plan.order,
         )
         arrays = self._reader.arrays
         self._augment = Augmenter(augment, snapshot.features, arrays, seed) if augment else None

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.block_order import rows_per_block
-from tasks.data.order import Order, batch_rows, splitmix64
+from tasks.data.batches import BatchReader
+from tasks.data.order import splitmix64
+from tasks.data.pipeline import SnapshotReader
 from tasks.models.features import TOKENS
 
 SPAN = 1000
@@ -24,6 +25,7 @@ SPAN = 1000
 
 LEDGER = "state/ledger.jsonl"
 
+TRAIN = "train"
 ROWS_AT_ONCE = 1 << 18
 """Rows that are recomputed at once at most."""
 
@@ -83,16 +85,16 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         snapshot_manifest["counts"]["train"],
         "rows" if TOKENS in snapshot_manifest["features"] else "examples",
     )
-    block = rows_per_block(
-        int(np.prod(feature["shape"])) * np.dtype(feature["dtype"]).itemsize
-        for feature in snapshot_manifest["features"].values()
+    train = config["train"]
+    reader = SnapshotReader(snapshot).reader(
+        TRAIN, train["batch_size"], seed=config["seed"], epochs=train["epochs"], order=train.get("order", "shuffled")
     )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times_seen = np.zeros(count, np.int64)
     wrong = []
     for line in lines:
         total, number = 0, 0
-        for rows in _weighted_rows(line["from"], line["to"], config["train"], count, config["seed"], block):
+        for rows in _weighted_rows(reader, line["from"], line["to"]):
             np.add.at(times_seen, rows, 1)
             total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
@@ -139,16 +141,9 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
     return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
 
 
-def _weighted_rows(
-    start: int, stop: int, train: dict[str, Any], count: int, seed: int, block: int
-) -> Iterator[NDArray[np.int64]]:
+def _weighted_rows(reader: BatchReader, start: int, stop: int) -> Iterator[NDArray[np.int64]]:
     """Yield the rows with a weight above 0 of the steps [start, stop), about `ROWS_AT_ONCE` at a time."""
-    batch, epochs = train["batch_size"], train["epochs"]
-    order: Order = "blocks" if train.get("order") == "blocks" else "shuffled"
-    at_once = max(1, ROWS_AT_ONCE // batch)
+    at_once = max(1, ROWS_AT_ONCE // reader.batch_size)
     for step in range(start, stop, at_once):
-        steps = min(at_once, stop - step)
-        rows, weights = batch_rows(
-            step, batch, count, seed, "train", steps=steps, epochs=epochs, order=order, block=block
-        )
+        rows, weights = reader.rows(step, min(step + at_once, stop))
         yield rows[weights > 0]

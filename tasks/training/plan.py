@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tasks.config.optimizer import Schedule
 from tasks.config.train import TrainConfig
 from tasks.data.order import steps_of
+from tasks.data.orders import Order
 from tasks.errors import Refused
 
 
@@ -60,8 +61,8 @@ class Plan:
     pauses: tuple[int, ...]
     """Intervals of the actions: no call crosses a multiple of one."""
 
-    blocks: bool = False
-    """Whether the order is that of blocks (version 1b)."""
+    order: Order = "shuffled"
+    """How examples are ordered in each epoch."""
 
     pace: Pace = field(default_factory=Pace)
     """The longest allowed call."""
@@ -101,7 +102,7 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
         config.learning_rate,
         config.schedule,
         tuple(sorted(set(pauses))),
-        config.order == "blocks",
+        config.order,
     )
 
 

@@ -24,6 +24,7 @@ from tasks.config import TableSnapshot
 from tasks.data import text
 from tasks.data.arrays import ArrayWriter
 from tasks.data.features import Feature, of_role
+from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
@@ -213,7 +214,7 @@ def _outputs(records: dict[str, Feature], moments: Moments) -> dict[str, dict[st
 
 def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
     """Return whether an earlier attempt wrote all arrays of a part."""
-    files = [_counts_of(part), *(part.file(name) for name in layout.features)]
+    files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]
     return all(bench.staging.adopt(file) is not None for file in files)
 
 
@@ -244,7 +245,7 @@ def _write(
         unknown: Counter[str] = Counter()
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
-            for name, feature in layout.features.items():
+            for name, feature in _stored(layout).items():
                 path = stack.enter_context(bench.staging.piece(part.file(name))).path
                 shape = (part.stop - part.start, *feature["shape"])
                 writers[name] = stack.enter_context(ArrayWriter(path, feature["dtype"], shape))
@@ -287,6 +288,9 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
         arrays[TARGET] = _target(table, targets)
     for name, feature in of_role(records.features, "weight").items():
         arrays[WEIGHT] = typed(table[name], feature)
+    if texts := padded(layout.features):
+        lengths = [np.count_nonzero(arrays[name] != padding, axis=1) for name, padding in texts.items()]
+        arrays[LENGTHS] = np.max(lengths, axis=0).astype(np.int32)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = int(np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
@@ -294,6 +298,17 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
             raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
     missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
     return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays))
+
+
+def _stored(layout: Layout) -> dict[str, dict[str, Any]]:
+    """Return dtype and shape of an example's arrays: the features, and the length of the longest text."""
+    lengths = {LENGTHS: {"dtype": "int32", "shape": []}} if padded(layout.features) else {}
+    return layout.features | lengths
+
+
+def padded(features: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the id of padding of each text's tokens, by feature."""
+    return {name: feature["padding"] for name, feature in features.items() if "padding" in feature}
 
 
 def _unknown(layout: Layout, arrays: dict[str, NDArray[Any]]) -> Counter[str]:

@@ -14,6 +14,7 @@ from tasks.config import ModelConfig, TrainConfig
 from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
+from tasks.models.features import padded_inputs
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
@@ -218,5 +219,7 @@ def build(
         shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)
         with tf.device(on_server(0)):
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)
-        step = ServedStep(model, optimizer, objective, config.clip_norm, config.accumulate, shards=shards)
+        padded = padded_inputs(snapshot.features) if config.order == "lengths" else ()
+        settings = (model, optimizer, objective, config.clip_norm, config.accumulate)
+        step = ServedStep(*settings, padded=padded, shards=shards)
         return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))

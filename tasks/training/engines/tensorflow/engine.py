@@ -14,6 +14,7 @@ import tensorflow as tf
 from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
+from tasks.models.features import padded_inputs
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -119,7 +120,9 @@ def build(
         model = strategy.place(built)
         optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
         step = Step(
-            model, optimizer, objective, config.clip_norm, config.accumulate, config.jit, timed=cluster.size > 1
+            *(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit),
+            timed=cluster.size > 1,
+            padded=padded_inputs(snapshot.features) if config.order == "lengths" else (),
         )
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment))
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tasks.models.layers import PADDING
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
@@ -17,6 +18,9 @@ NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped
 
 COMPUTING, REDUCING = "computing", "reducing"
 """Names of the seconds that a replica computes its sums, and those until it has the sums of all."""
+
+COLUMNS = 16
+"""Lengths of batches are multiples of it, so that XLA compiles few."""
 
 Reduce = Callable[[list[tf.Tensor]], list[tf.Tensor]]
 
@@ -33,6 +37,8 @@ class Step:
     jit: bool = False
     timed: bool = False
     """Whether the seconds before and in the all-reduce are measured."""
+    padded: tuple[str, ...] = ()
+    """Inputs of tokens whose padding is not computed, where batches are of similar lengths."""
 
     @property
     def returned(self) -> tuple[str, ...]:
@@ -103,7 +109,8 @@ class Step:
             if total:  # wait for the previous one, so that the activations of one micro-batch at a time are in memory
                 with tf.control_dependencies(total):
                     micro = {name: tf.identity(values) for name, values in micro.items()}
-            sums_and_gradients = compute(micro)
+            # outside of what XLA compiles, which needs to know the shapes
+            sums_and_gradients = compute({**micro, **{name: without_padding(micro[name]) for name in self.padded}})
             total = (
                 [before + new for before, new in zip(total, sums_and_gradients, strict=True)]
                 if total
@@ -138,6 +145,14 @@ class Step:
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
         return [gradient * factor for gradient in gradients] if self.scales_loss else gradients
+
+
+def without_padding(tokens: tf.Tensor) -> tf.Tensor:
+    """Return tokens [batch, length] without the columns at the end that are padding, to a multiple of `COLUMNS`."""
+    ids = tf.cast(tokens, tf.int32)
+    used = tf.reduce_any(ids != PADDING, axis=0)
+    last = tf.reduce_max(tf.where(used, tf.range(1, tf.shape(ids)[1] + 1), 1))
+    return tokens[:, : -(-last // COLUMNS) * COLUMNS]
 
 
 def power_of_two(losses: tf.Tensor) -> float:

@@ -1,0 +1,93 @@
+"""Blocks of attention and feed-forward over tokens, for the transformer and the encoder.
+
+Built of stock layers and operations on symbolic tensors, so that Keras alone can load them, with free batch size and
+length. Without `x[..., None]` and Keras' causal mask, which LiteRT cannot run at a free length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tasks.config.model import EncoderModel, TransformerModel
+from tasks.models.layers import layer_seed
+
+Blocks = EncoderModel | TransformerModel
+EPSILON = 1e-6
+MASKED = -1e9
+
+
+def positions_of(tokens: keras.KerasTensor) -> keras.KerasTensor:
+    """Return the positions 0, 1, ... of tokens [B, T], float32 [1, T]: a cumulative sum, as a symbolic length has no
+    value."""
+    ones = ops.max(ops.ones_like(tokens, dtype="float32"), axis=0, keepdims=True)
+    return ops.cumsum(ones, axis=1) - 1.0
+
+
+def rotation_of(positions: keras.KerasTensor, config: Blocks) -> tuple[Any, Any]:
+    """Return cosines and sines of the rotary position embedding, [1, 1, T, width / heads / 2]."""
+    half = config.width // config.heads // 2
+    rates = [config.rope_base ** (-index / half) for index in range(half)]
+    angles = ops.expand_dims(ops.expand_dims(positions, 2) * ops.reshape(ops.array(rates, "float32"), (1, 1, half)), 1)
+    return ops.cos(angles), ops.sin(angles)
+
+
+def attention(
+    x: keras.KerasTensor, mask: Any, rotation: tuple[Any, Any], config: Blocks, block: int, seed: int
+) -> keras.KerasTensor:
+    """Add multi-head self-attention: [B, T, width] to [B, T, width].
+
+    Args:
+        mask: true where a query [.., T, 1] does not attend to a key [.., 1, T], of a shape that broadcasts to
+            [B, heads, T, T].
+    """
+    name, size = f"block{block}_attention", config.width // config.heads
+    qkv = dense(3 * config.width, config.width, f"{name}_qkv", seed)(x)
+    qkv = keras.layers.Reshape((-1, 3 * config.heads, size), name=f"{name}_split")(qkv)
+    q, k, v = (ops.transpose(part, (0, 2, 1, 3)) for part in ops.split(qkv, 3, axis=2))
+    q = apply_rotary(norm(f"{name}_query_norm")(q), rotation)
+    k = apply_rotary(norm(f"{name}_key_norm")(k), rotation)
+    # `where` instead of adding a mask: TensorFlow fuses product, scale and sum into a hundred times slower operation
+    scores = ops.where(mask, MASKED, as_float32(ops.matmul(q * size**-0.5, ops.transpose(k, (0, 1, 3, 2)))))
+    context = ops.matmul(ops.cast(ops.softmax(scores, axis=-1), v.dtype), v)
+    context = ops.transpose(context, (0, 2, 1, 3))
+    context = keras.layers.Reshape((-1, config.width), name=f"{name}_join")(context)
+    return keras.layers.Dense(config.width, use_bias=False, kernel_initializer="zeros", name=f"{name}_out")(context)
+
+
+def apply_rotary(x: keras.KerasTensor, rotation: tuple[Any, Any]) -> keras.KerasTensor:
+    """Apply the rotary position embedding to queries or keys, [B, heads, T, size]."""
+    first, second = ops.split(as_float32(x), 2, axis=-1)
+    cosine, sine = rotation
+    rotated = ops.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+    return ops.cast(rotated, x.dtype)
+
+
+def feed_forward(x: keras.KerasTensor, config: Blocks, block: int, seed: int) -> keras.KerasTensor:
+    """Add a SwiGLU feed-forward block: [B, T, width] to [B, T, width]."""
+    name = f"block{block}_mlp"
+    gate, up = ops.split(dense(2 * config.hidden, config.width, f"{name}_gate_up", seed)(x), 2, axis=-1)
+    out = keras.layers.Dense(config.width, use_bias=False, kernel_initializer="zeros", name=f"{name}_out")
+    return out(ops.silu(gate) * up)
+
+
+def dense(units: int, width: int, name: str, seed: int) -> keras.layers.Layer:
+    """Create a dense layer without bias, initialised to keep the standard deviation of its inputs."""
+    return keras.layers.Dense(units, use_bias=False, kernel_initializer=normal(width**-0.5, name, seed), name=name)
+
+
+def norm(name: str) -> keras.layers.Layer:
+    """Create a root-mean-square norm over the last axis, with a learned scale."""
+    return keras.layers.RMSNormalization(epsilon=EPSILON, name=name)
+
+
+def as_float32(x: keras.KerasTensor) -> keras.KerasTensor:
+    """Cast to float32, which sums and norms use under any dtype policy."""
+    return ops.cast(x, "float32")
+
+
+def normal(stddev: float, name: str, seed: int) -> keras.initializers.Initializer:
+    """Return an initializer of normal numbers, seeded by a layer's name."""
+    return keras.initializers.RandomNormal(0.0, stddev, layer_seed(seed, name))
