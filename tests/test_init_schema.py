@@ -51,7 +51,7 @@ def test_the_rules_hold_and_a_broken_row_is_quarantined(
         lenient = benches(f"lenient{number}")
         outcome = records.build(lenient, config.source, config.records.model_copy(update={"bad_budget": 1}))
         assert (outcome.counts["examples"], outcome.counts["quarantined"]) == (300, 1)
-        [line] = (lenient.staging.root / "quarantine/000000.jsonl").read_text().splitlines()
+        [line] = (lenient.staging.root / "quarantine/000000-0000.jsonl").read_text().splitlines()
         assert json.loads(line)["reason"] == f"{column}: {reason}"
 
 

@@ -73,9 +73,14 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=self._begin,
         )
         os.close(slave)
+
+    @staticmethod
+    def _begin() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run behind nohup, too
 
     def close_when(self, due: Callable[[], bool]) -> int:
         """Close the terminal as soon as `due`, and return the exit code; pytest shows what was on it."""
