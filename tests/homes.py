@@ -60,6 +60,11 @@ class Answer:
     def json(self) -> dict[str, Any]:
         return json.loads(self.stdout.strip().splitlines()[-1])
 
+    @property
+    def messages(self) -> list[str]:
+        """The lines of standard error, without those that name a wait, which a busy machine adds."""
+        return [line for line in self.stderr.splitlines() if not line.startswith("  … ")]
+
 
 def surroundings() -> dict[str, str]:
     """The environment without servers: MLflow's client, used in a test's own process, leaves its address there."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,14 +38,19 @@ def names(tmp_path: Path) -> Path:
 
 
 def train(hosts: Sequence[CommandHome], words: Sequence[str], timeout: float = 60) -> list[str]:
-    """Run a command on every host to its end, which must be a good one; what each said."""
-    started = [host.start(*words) for host in hosts]
-    try:
-        said = [process.communicate(timeout=timeout)[1] for process in started]
-    except subprocess.TimeoutExpired:
-        for process in started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        said = [process.communicate()[1] for process in started]
+    """Run a command on every host to its end, which must be a good one; what each said.
+
+    One at a time on this machine: the chief of every training listens at the port of the presets.
+    """
+    with open(Path(tempfile.gettempdir()) / "millrace-hosts.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        started = [host.start(*words) for host in hosts]
+        try:
+            said = [process.communicate(timeout=timeout)[1] for process in started]
+        except subprocess.TimeoutExpired:
+            for process in started:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+            said = [process.communicate()[1] for process in started]
     assert [process.returncode for process in started] == [0] * len(started), "\n".join(said)
     return said

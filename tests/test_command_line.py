@@ -86,7 +86,7 @@ def test_an_empty_or_starred_name_is_nothing(words: tuple[str, ...], tmp_path: P
     run.write_text("{}")
     answer = CommandHome(tmp_path / "home")(*words)
     assert answer.code == 2, answer.stderr
-    assert answer.stderr.startswith("error: ") and answer.stderr.count("\n") == 1
+    assert answer.stderr.startswith("error: ") and len(answer.messages) == 1
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense"])
@@ -114,7 +114,7 @@ def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...]
     answer = CommandHome(tmp_path / "file" / inside, own_processes=True)(*words)
     assert answer.code == 2, answer.stderr
     assert "the home must be a folder that can be read; fix it, or set MILLRACE_HOME" in answer.stderr
-    assert answer.stderr.count("\n") == 1 and answer.stdout == ""
+    assert len(answer.messages) == 1 and answer.stdout == ""
 
 
 @pytest.mark.parametrize("words", [("list",), ("run", DIGITS)], ids=lambda words: words[0])
@@ -129,7 +129,7 @@ def test_a_home_that_may_not_be_looked_into_is_not_an_empty_one(words: tuple[str
             locked.chmod(0o700)
         assert answer.code == 2, answer.stderr
         assert "the home must be a folder that can be read" in answer.stderr
-        assert answer.stderr.count("\n") == 1 and answer.stdout == ""
+        assert len(answer.messages) == 1 and answer.stdout == ""
 
 
 def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
         answer = home(*words)
         assert answer.code == 1
         assert says in answer.stderr and "remove " in answer.stderr
-        assert answer.stderr.count("\n") == 1
+        assert len(answer.messages) == 1
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:nine"])

@@ -235,7 +235,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
             guess_source(path)
     answer = init(tmp_path / "tables", tmp_path, "--json")
     assert (answer.code, answer.json["status"]) == (2, "refused")
-    assert len(answer.stderr.splitlines()) == 1
+    assert len(answer.messages) == 1
     assert json.loads(answer.stdout)["error"]["field"] == "PATH"
     assert not list(tmp_path.glob("*.yaml"))
 

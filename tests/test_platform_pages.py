@@ -62,7 +62,7 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
     open_form(page, stack, running, "dataset/digits")
     tabs = field(page, "Source (Optional)").get_by_role("button")
     assert {"sklearn", "text_files", "image_folder", "tfds"} <= set(tabs.all_inner_texts())
-    expect(field(page, "Split Seed (Optional)")).to_contain_text("Keys the hash that assigns an example to its split.")
+    expect(field(page, "Split Seed (Optional)")).to_contain_text("Keys the hash that assigns an example to its split")
     field(page, "Dataset (Optional)").get_by_role("button", name="digits").press("Space")
     expect(page.locator(".p-select-option")).to_have_text(["digits", "digits_traits", "diabetes"])
     page.keyboard.press("Escape")
@@ -79,9 +79,9 @@ def test_a_value_changed_in_the_form_runs_to_its_end(stack: Up, running: dict[st
 def test_a_wrong_value_is_refused_in_the_form(stack: Up, running: dict[str, Any], page: Page) -> None:
     before = {run["id"] for run in by_hand(stack)}
     open_form(page, stack, running, "dataset/digits")
-    field(page, "Bad Budget (Optional)").locator("input").fill("-1")
+    field(page, "Split Seed (Optional)").locator("input").fill("-1")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("config.records.bad_budget").first).to_be_visible()
+    expect(page.get_by_text("config.records.split_seed").first).to_be_visible()
     expect(page.get_by_text("less than the minimum of 0").first).to_be_visible()
     assert {run["id"] for run in by_hand(stack)} == before
 

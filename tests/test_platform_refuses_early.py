@@ -102,7 +102,7 @@ REFUSALS = [
 def test_a_refusal_is_one_line_and_comes_before_anything_is_written(words: str, saw: str, tmp_path: Path) -> None:
     answer = CommandHome(tmp_path / "home")(*words.split(), "--json")
     assert answer.code == 2, answer.stderr
-    assert saw in answer.stderr and answer.stderr.count("\n") == 1
+    assert saw in answer.stderr and len(answer.messages) == 1
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not (tmp_path / "home").exists()
 
