@@ -69,7 +69,7 @@ def test_a_slow_reader_is_named_with_what_is_sure_of_it(measured: Measured, monk
 def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     speeds = iter([100.0, 300.0, 100.0, 110.0, 100.0, 300.0])
     monkeypatch.setattr(ceilings, "_gathering", lambda batches: next(speeds))
-    advices = [ceilings._read(None, None, order).advice for order in ("rows", "rows", "blocks")]  # type: ignore[arg-type]
+    advices = [ceilings._read(None, None, order).advice for order in ("shuffled", "shuffled", "blocks")]  # type: ignore[arg-type]
     assert "train.order: blocks reads 3.0 times as fast" in advices[0]
     assert not any("train.order" in advice for advice in advices[1:])
 
