@@ -21,6 +21,7 @@ from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import packing
 from tasks.data.text import Codec, document_of_targets
+from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import SnapshotSplit, make_judge
 
@@ -176,8 +177,23 @@ def test_answers_and_their_end_are_scored_and_questions_are_not(pairs: tuple[Pat
         figures = snapshot.manifest["statistics"]["splits"][split]
         assert figures["cut"] == sum(too_long)
         cut += figures["cut"]
-        assert snapshot.manifest["statistics"]["metrics"][f"snapshot/{split}/padding"] < 0.5
+        metrics = snapshot.manifest["statistics"]["metrics"]
+        assert metrics[f"snapshot/{split}/cut"] == sum(too_long) / len(contents)
+        assert 0 < metrics[f"snapshot/{split}/padding"] < 0.5
     assert cut == 8
+
+
+def test_padding_and_cuts_are_said_where_there_are_any(whole: tuple[Path, Path], pairs: tuple[Path, Path]) -> None:
+    for path, of in ((whole[1], ""), (pairs[1], ", 8 of 104 pairs cut")):
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        splits = manifest["statistics"]["splits"].values()
+        rows, padding = (sum(split[name] for split in splits) for name in ("rows", "padding"))
+        said = describe(Snapshot("0" * 64, path, "snapshot"))
+        assert said.endswith(
+            f"vocabulary 300, {100 * padding / (rows * (BLOCK + 1)):.1f}% padding{of}".replace(
+                "300", f"{manifest['features']['tokens']['vocabulary']:,}"
+            )
+        )
 
 
 def test_loss_and_evaluation_count_the_answers_alone(pairs: tuple[Path, Path]) -> None:

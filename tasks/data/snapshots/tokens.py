@@ -90,7 +90,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
         if "padding" in row:
             shares[f"snapshot/{split}/padding"] = row["padding"] / (row["rows"] * (config.block + 1))
         if "cut" in row:
-            shares[f"snapshot/{split}/cut"] = row["cut"]
+            shares[f"snapshot/{split}/cut"] = row["cut"] / row["documents"]
     return Outcome(
         counts=counts,
         features=_features(codec, columns, config),
