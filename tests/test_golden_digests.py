@@ -21,7 +21,7 @@ GOLDEN = {
     "compress/saved_model": "beb3ce7cdb02bfcd",
     "compress/litert": "b4893d23b1ededbc",
     "compress/int8_dynamic": "c9ec72787a9eeac3",
-    "export/export": "ec07cb4701fc24d5",
+    "export/export": "b1c2a184d924bcfe",
 }
 
 GOLDEN_TEXT = {
@@ -32,7 +32,7 @@ GOLDEN_TEXT = {
     "compress/saved_model": "3e9579c8d7754f09",
     "compress/litert": "3f0524609e50750e",
     "compress/int8_dynamic": "870370efc6475806",
-    "export/export": "36d22c55de37d6d0",
+    "export/export": "7e411a27846a7546",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

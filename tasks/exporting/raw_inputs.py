@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from string import Template
 from typing import Any
 
 
@@ -36,6 +37,9 @@ class RawInputs:
 PACKAGES = {"image": ("pillow",), "log_mel": ("soundfile",), "tokens": ("tokenizers",)}
 """Packages that the reader imports for a kind of transform."""
 
+LIBRARIES = tuple(sorted({package for packages in PACKAGES.values() for package in packages}))
+"""All of them: pixels, samples and tokens depend on their versions, which the README names."""
+
 EXAMPLES = {"image": '[{{"{name}": "example.png"}}]', "audio": '[{{"{name}": "example.wav"}}]'}
 EXAMPLES |= {"text": '[{{"{name}": "any text"}}]'}
 """Rows with one file or text, by the type of the only column."""
@@ -58,6 +62,19 @@ def _packages(transform: dict[str, Any]) -> tuple[str, ...]:
     return tuple(package for kind in kinds for package in PACKAGES.get(kind, ()))
 
 
+PAIRS = """
+
+The model was trained on pairs: $bos, the tokens of `$prompt`, the tokens of the text, encoded by itself, and $bos. It
+has learned the text and its end, not the prompt: give it $bos and a prompt, and what follows up to the next $bos is the
+text."""
+
+
+def _tokens(transform: dict[str, Any]) -> dict[str, Any]:
+    prompt = transform["prompt"]
+    pairs = "" if prompt is None else Template(PAIRS).substitute(transform)
+    return {"pairs": pairs, "given": "any text" if prompt is None else f"any {prompt}"}
+
+
 RAW_INPUTS = {
     "table": RawInputs(
         "From raw rows",
@@ -78,14 +95,15 @@ inputs = Reader.open("transform")(rows)
     ),
     "tokens": RawInputs(
         "From text to text",
-        lambda transform: {},
+        _tokens,
         "Input `tokens`: int32 [batch, length], of any length; the model was trained on $block tokens at a time. Text "
-        "becomes\ntokens by `transform/tokenizer.json`, a file of the package `tokenizers`, without special tokens.",
+        "becomes\ntokens by `transform/tokenizer.json`, a file of the package `tokenizers`, without special tokens."
+        "$pairs",
         "{0} rows of {1} test tokens",
         lambda transform: ("tokenizers",),
         ("from tokenizers import Tokenizer",),
         """\
-encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # any text
+encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # $given
 inputs = {"tokens": np.array([[$bos, *encoding.ids]], np.int32)}
 """,
     ),
