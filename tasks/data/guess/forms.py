@@ -64,9 +64,8 @@ def csv(path: Path) -> Form:
         found["delimiter"] = delimiter
         said.append(f"cells are separated by {delimiter!r}")
     if names and all(_is_number(name) for name in names):
-        found["header"] = False
+        names = found["header"] = [f"column{number}" for number in range(len(names))]
         said.append("no line of column names: they are called column0, column1, ...")
-        names = [f"column{number}" for number in range(len(names))]
     return Form(dict.fromkeys(names, "text"), found, said=tuple(said))
 
 
