@@ -15,13 +15,13 @@ from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
-    "snapshot/snapshot": "aac6d155f7a1b194",
-    "train/model": "22104ad532129ade",
-    "evaluate/report": "082018bd0c177add",
-    "compress/saved_model": "beb3ce7cdb02bfcd",
-    "compress/litert": "b4893d23b1ededbc",
-    "compress/int8_dynamic": "c9ec72787a9eeac3",
-    "export/export": "b1c2a184d924bcfe",
+    "snapshot/snapshot": "82d5bb36a2974a59",
+    "train/model": "79153ad1c34179aa",
+    "evaluate/report": "ee4ba6a959796ad3",
+    "compress/saved_model": "db4b71de65f3b839",
+    "compress/litert": "afb9fd91c60bc0b5",
+    "compress/int8_dynamic": "d02698fcc689d9e9",
+    "export/export": "fd31f33d924b2dff",
 }
 
 GOLDEN_TEXT = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from string import Template
@@ -44,8 +46,8 @@ EXAMPLES = {"image": '[{{"{name}": "example.png"}}]', "audio": '[{{"{name}": "ex
 EXAMPLES |= {"text": '[{{"{name}": "any text"}}]'}
 """Rows with one file or text, by the type of the only column."""
 
-TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="utf-8-sig")))'
-"""Rows of several columns."""
+TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="{encoding}"){dialect}))'
+"""Rows of several columns, written as those of the training."""
 
 
 def _table(transform: dict[str, Any]) -> dict[str, Any]:
@@ -53,8 +55,20 @@ def _table(transform: dict[str, Any]) -> dict[str, Any]:
     (first, *others) = columns
     example = EXAMPLES.get(first["kind"]) if not others else None
     listed = ", ".join(f"{column['name']} ({column['kind']})" for column in columns)
-    rows = TABLE if example is None else example.format(name=first["name"])
+    rows = _separated(transform["csv"]) if example is None else example.format(name=first["name"])
     return {"columns": listed, "rows": rows}
+
+
+def _separated(form: dict[str, Any] | None) -> str:
+    """Return the code that reads a CSV file of a form; of the usual one for None."""
+    if form is None:
+        return TABLE.format(encoding="utf-8-sig", dialect="")
+    encoding = "utf-8-sig" if codecs.lookup(form["encoding"]).name == "utf-8" else form["encoding"]
+    given = {"fieldnames": form["header"], "delimiter": form["delimiter"], "escapechar": form["escape"] or None}
+    given |= {"quotechar": form["quote"]} if form["quote"] else {"quoting": csv.QUOTE_NONE}
+    usual = {"fieldnames": None, "delimiter": ",", "escapechar": None, "quotechar": '"'}
+    unusual = {name: value for name, value in given.items() if name not in usual or usual[name] != value}
+    return TABLE.format(encoding=encoding, dialect="".join(f", {name}={value!r}" for name, value in unusual.items()))
 
 
 def _packages(transform: dict[str, Any]) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ KINDS = {
 """The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    "image": (2, ("numpy", "pillow")),
+    "image": (3, ("numpy", "pillow")),
     "tokens": (4, ("numpy", "tokenizers")),
-    "table": (2, ("numpy", "pillow", "soundfile", "tokenizers")),
+    "table": (3, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""
 
