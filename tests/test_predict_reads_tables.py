@@ -131,6 +131,9 @@ def test_of_a_model_of_other_files_the_delimiter_is_that_with_which_all_columns_
 def test_json_lines_are_utf8(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_bytes("\ufeff".encode() + json.dumps({"a": "é"}, ensure_ascii=False).encode())
     assert list(rows_of(tmp_path / "new.jsonl", {"a": "text"}, None)) == [[{"a": "é"}]]
+    (tmp_path / "new.jsonl").write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(Failed, match="new.jsonl line 2: Expecting value at character 6; a line is a JSON object"):
+        list(rows_of(tmp_path / "new.jsonl", {"a": "text"}, None))
     (tmp_path / "new.jsonl").write_bytes(b'{"a": "\xe9"}\n')
     with pytest.raises(Failed, match="byte 0xe9.*must be text in utf-8"):
         list(rows_of(tmp_path / "new.jsonl", {"a": "text"}, None))

@@ -80,9 +80,10 @@ def _json_lines(path: Path) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line.removeprefix("\ufeff"))
-            except ValueError as error:
-                raise Failed(f"{path} line {number}", str(error), "a line is a JSON object", "fix that line") from error
+                row = json.loads(line.removeprefix("\ufeff").rstrip())
+            except json.JSONDecodeError as error:
+                saw = f"{error.msg} at character {error.pos + 1}"
+                raise Failed(f"{path} line {number}", saw, "a line is a JSON object", "fix that line") from error
             if not isinstance(row, dict):
                 saw = type(row).__name__
                 raise Failed(f"{path} line {number}", saw, "a line is a JSON object", "fix that line")
