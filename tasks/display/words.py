@@ -23,6 +23,11 @@ def noun(config: Config) -> str:
     return config.source.noun or config.snapshot.noun
 
 
+def raw_input(config: Config) -> str:
+    """Return an input of `millrace predict`, by way of example."""
+    return config.snapshot.raw_input or config.source.raw_input
+
+
 def one(counted: str) -> str:
     """Return the singular of `noun`."""
     return counted.removesuffix("s")

@@ -73,6 +73,8 @@ class CsvSource(TableFiles):
 class JsonlSource(TableFiles):
     """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
 
+    raw_input: ClassVar[str] = "ROWS.jsonl"
+
     kind: Literal["jsonl"] = "jsonl"
     """How the source is read."""
 
@@ -85,6 +87,8 @@ class JsonlSource(TableFiles):
 
 class ParquetSource(TableFiles):
     """Parquet files; nested columns by dotted name."""
+
+    raw_input: ClassVar[str] = "ROWS.parquet"
 
     kind: Literal["parquet"] = "parquet"
     """How the source is read."""
