@@ -139,6 +139,14 @@ def test_numbers_with_a_comma_are_said_to_be_none(tmp_path: Path) -> None:
     assert "b: ignored, as nearly every row has another value; as '1.000,25' has a comma" in said
 
 
+def test_rows_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    table = [{"a": number % 7, "b": number * 0.5, "label": "ab"[number % 2]} for number in range(60)]
+    path = write_csv(tmp_path / "ragged.csv", table)
+    path.write_text(path.read_text() + "1,2\n")
+    line = "1 of the rows cannot be read, as ragged.csv line 62: 2 cells, and there are 3 columns"
+    assert f"{line}; correct them, or raise records.bad_budget" in guess_source(path).said
+
+
 def test_arrays_in_json_are_arrays_of_numbers_or_ignored(tmp_path: Path, bench: Workbench) -> None:
     rows = [
         {"of": {"three": [number, 0.5, 1], "grid": [[1, 2.5], [number, 4]], "words": ["a"] * (number % 3)}, "many": []}
