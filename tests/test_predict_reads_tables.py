@@ -9,16 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import CsvSource, RecordsConfig, TableSnapshot
 from tasks.config.base import identity
 from tasks.data import records, snapshots
+from tasks.data.features import Feature
+from tasks.data.reader import Unusable
 from tasks.errors import Failed
 from tasks.exporting import raw_csv
 from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.raw_rows import rows_of
+from tasks.exporting.score import _preprocessed
 from tasks.exporting.transform import read_transform
 from tasks.store.files import pretty
 
@@ -137,3 +141,17 @@ def test_json_lines_are_utf8(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_bytes(b'{"a": "\xe9"}\n')
     with pytest.raises(Failed, match="byte 0xe9.*must be text in utf-8"):
         list(rows_of(tmp_path / "new.jsonl", {"a": "text"}, None))
+
+
+def test_a_record_that_an_export_cannot_read_is_named_by_its_key() -> None:
+    class Broken:
+        columns = {"a": "number"}
+
+        def apply(self, values: Any, count: int) -> Any:
+            error = Unusable(1, "9 bytes", "must be a whole sound file")
+            error.column = "a"
+            raise error
+
+    table = pa.table({"key": ["x/1.wav", "x/2.wav"], "a": [1.0, 2.0]})
+    with pytest.raises(Failed, match="^x/2.wav: a: 9 bytes; must be a whole sound file; see the record"):
+        _preprocessed(Broken(), {"a": Feature("number", "float32")}, table)  # type: ignore[arg-type]
