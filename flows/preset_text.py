@@ -179,7 +179,7 @@ def _aligned(text: str) -> str:
 BALANCED = "  class_weights: balanced  # each class has the same weight in the loss\n"
 
 KINDS = {
-    "csv": "separated values with a line of column names",
+    "csv": "separated values",
     "jsonl": "a JSON object on each line",
     "parquet": "Parquet files",
     "tfrecord": "TFRecord files of tf.train.Example",
@@ -199,7 +199,7 @@ SOURCE = {
     "data_dir": "folder of the data set",
     "encoding": "of the text",
     "delimiter": "between cells",
-    "header": "whether the first line names the columns",
+    "header": "names of the columns in their order, as no line has them",
     "url": "of the database; env:NAME or file:PATH where it has a password",
     "query": "a table, or a SELECT",
     "splits": "its splits that are read",

@@ -111,6 +111,7 @@ OF_FIELD: dict[str, list[Any]] = {
     "delimiter": [";"],
     "quote": ["'"],
     "escape": ["\\"],
+    "header": [list(TYPES), list(reversed(TYPES))],
     "encoding": ["latin-1"],
     "filter": ["a > 1"],
     "official": [{"train": ["a"], "validation": ["b"], "test": ["c"]}],

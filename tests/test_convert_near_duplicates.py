@@ -116,6 +116,14 @@ def test_similar_texts_are_those_that_a_comparison_of_all_finds(bench: Workbench
         one, other = pair["keys"]
         assert pair["splits"] == [at[one], at[other]] and at[one] != at[other]
         assert pair["similarity"] == round(jaccard(rows[one], rows[other]), 4) >= 0.8
+    mixed = [group for group in groups if len({sum(key.encode()) % 2 for key in group}) > 1]
+    assert found["label_conflicts"] == len(mixed) > 10
+    assert outcome.statistics["metrics"]["convert/near_label_conflicts"] == len(mixed)
+    assert len(found["conflicts"]) == min(len(mixed), 20)
+    for conflict, group in zip(found["conflicts"], mixed, strict=False):
+        one, other = conflict["keys"]
+        assert one == group[0] < other and other in group
+        assert conflict["labels"] == [str(sum(key.encode()) % 2) for key in (one, other)]
     assert outcome.counts == {**plain.counts, "near_duplicates": 63}, "a report changes no example"
     assert describe(made).endswith("63 near-duplicates found")
     near = data(SimpleNamespace(one=lambda kind: made))["near"]  # type: ignore[arg-type]
@@ -289,6 +297,7 @@ def test_the_page_of_a_run_says_it_in_words(tmp_path: Path) -> None:
     page = (tmp_path / "home/runs" / answer.json["run_id"] / "page.html").read_text()
     assert "63 have a body similar to that of others, in 31 groups" in page
     assert "are in more than one split: a score on test may be too high" in page
+    assert "of these groups have different labels" in page
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, bench: Workbench, convert: Callable) -> None:

@@ -71,6 +71,16 @@ def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
+    [block] = blocks("docs/how-to-text.md")
+    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home"\n{block}'
+    words = ["bash", "-e", "-c", script]
+    completed = subprocess.run(words, cwd=tmp_path, env=surroundings(), capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "% padding" in completed.stdout + completed.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "block", [block for page in ("train", "distribute", "cluster") for block in blocks(f"docs/how-to-{page}.md")]
 )

@@ -19,7 +19,7 @@ from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, slowest
 from tests.homes import CommandHome
 
-PRESET = {
+PRESET: dict[str, Any] = {
     "name": "digits",
     "source": {"kind": "sklearn"},
     "snapshot": {"kind": "image", "height": 8, "width": 8, "channels": 1},
@@ -28,18 +28,23 @@ PRESET = {
 }
 PARTS = ["source", "transform", "read", "batch", "transfer", "step"]
 
-Measured = Callable[[], list[Ceiling]]
+Measured = Callable[..., list[Ceiling]]
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Measured:
-    """`measured()`: the ceilings of the preset, each part timed for a moment."""
+    """`measured(**train)`: the ceilings of the preset with these settings, each part timed for a moment."""
     root, config = tmp_path_factory.mktemp("doctor"), Config.model_validate(PRESET)
     bench: Workbench = workbench_at(root / "records")
     converted = publish(Records, bench, records.build(bench, config.source, config.records))
     bench = workbench_at(root / "snapshot")
     made = publish(Snapshot, bench, snapshots.build(bench, converted, config.snapshot))
-    return lambda: ceilings.measure(bench, config, converted, made, root)
+
+    def measure(**train: Any) -> list[Ceiling]:
+        ours = Config.model_validate({**PRESET, "train": {**PRESET["train"], **train}})
+        return ceilings.measure(bench, ours, converted, made, root)
+
+    return measure
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +69,24 @@ def test_a_slow_reader_is_named_with_what_is_sure_of_it(measured: Measured, monk
     assert found.part == "batch" and found.rate < 32 / 0.05
     step = measured()[-1]
     assert step.rate > 2 * found.rate, "the step's waits for input are not the step's"
+
+
+def test_the_slowest_augmentation_is_named(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def slow(config: Any, feature: Any) -> Any:
+        def change(values: Any, draws: Any) -> Any:
+            seen.append(values.shape)
+            time.sleep(0.02)
+            return values
+
+        return change
+
+    monkeypatch.setattr("tasks.data.augment.cutout.create", slow)
+    found = measured(augment=[{"kind": "flip"}, {"kind": "cutout"}])
+    assert [each.part for each in found] == [*PARTS[:4], "augment", *PARTS[4:]]
+    assert 0 < found[4].rate < seen[0][0] / 0.02
+    assert "train.augment.1 (cutout)" in found[4].advice
 
 
 def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,8 +155,8 @@ def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     (tmp_path / "bad.csv").write_text(f"{names}\n{values.replace(values.partition(',')[0], 'many', 1)}\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
     bad, no_text, *good = predict(export, [str(tmp_path / name) for name in ("bad.csv", "bytes.csv", "rows.csv")])
-    assert str(Failed(**bad["error"])).startswith(f"{tmp_path}/bad.csv:1: row 0, column age: 'many'; must be a decimal")
-    assert "UTF-8" in no_text["error"]["rule"]
+    assert str(Failed(**bad["error"])).startswith(f"{tmp_path}/bad.csv:1: column age: 'many'; must be a decimal")
+    assert "must be text in utf-8" in no_text["error"]["rule"]
     assert [row["values"] for row in good] == [first["values"], second["values"]]
 
 

@@ -1,6 +1,7 @@
 """A language model evaluated, compressed and exported: bits per byte of real files."""
 
 import gzip
+import itertools
 import json
 import os
 import pickle
@@ -27,6 +28,7 @@ from tasks.config import (
 )
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
+from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Probe, SnapshotSplit, compare, make_judge, run_model
 from tasks.evaluation.language_model import METRICS, Predictions, nats
 from tasks.evaluation.report import build, read_kept
@@ -87,7 +89,31 @@ def test_every_byte_is_paid_for_once(text, report):
     raw = b"".join(contents)
     assert report.metrics["test/bits_per_byte"] == pytest.approx(bits / len(raw), rel=1e-5)
     assert report.metrics["test/gzip_bits_per_byte"] == 8 * len(gzip.compress(raw, 9, mtime=0)) / len(raw)
+    assert report.metrics["test/bigram_bits_per_byte"] == pytest.approx(bigram_bits(reader) / len(raw))
     assert report.metrics["test/bits_per_byte/low"] < report.metrics["test/bits_per_byte"]
+
+
+def bigram_bits(reader):
+    """The bits of the test split by a bigram model with add-one smoothing that knows the train split."""
+    counts = np.ones((256, 256))
+    for example in reader.iterate("train"):
+        text = b"\0" + bytes(example["text"][0])
+        for before, byte in itertools.pairwise(text):
+            counts[before, byte] += 1
+    chances = counts / counts.sum(axis=1, keepdims=True)
+    texts = [b"\0" + bytes(example["text"][0]) for example in reader.iterate("test")]
+    return -sum(np.log2(chances[pair]) for text in texts for pair in itertools.pairwise(text))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_bigrams_are_counted_alike_in_chunks_of_any_size(monkeypatch, chunk):
+    monkeypatch.setattr(bigrams, "CHUNK", chunk)
+    texts = [(b"", b"abracadabra" * 3), (b"given", b""), (b"given c", b"cc"), (b"", b"x")]
+    expected = np.zeros((256, 256), int)
+    for text in (b"\0" + b"abracadabra" * 3, b"ccc", b"\0x"):
+        for before, byte in itertools.pairwise(text):
+            expected[before, byte] += 1
+    np.testing.assert_array_equal(bigrams.count(texts), expected)
 
 
 def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text):
@@ -120,6 +146,7 @@ def test_the_page_counts_files_and_rows_and_shows_what_it_writes(text, report, t
     assert "Passages with the highest loss" in shown
     assert "by slice" not in shown, "of six files no quarter says anything"
     for words in (
+        "bigram bits per byte",
         "gzip bits per byte",
         "Files with the highest bits per byte",
         "Files with the lowest",

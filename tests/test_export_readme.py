@@ -28,6 +28,7 @@ from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
 from tasks.exporting.export import GOLDEN, golden_inputs, task_of, write_arrays
 from tasks.exporting.predict import predict
+from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import TASK, codec, read_transform
 from tasks.models import build as build_model
 from tasks.models.features import model_inputs
@@ -69,6 +70,7 @@ class Zoo(Source):
             "image": {"image": Feature("image", "uint8", (-1, -1, 3))},
             "table": dict.fromkeys(MEASURES, Feature("number", "float32")),
             "tokens": {"text": Feature("text", "string")},
+            "pairs": {"question": Feature("text", "string"), "text": Feature("text", "string")},
         }
         of_task = {
             "classification": {"label": Feature("label", "int64", role="label", classes=CLASSES)},
@@ -97,6 +99,7 @@ class Zoo(Source):
         example = {
             "image": picture.getvalue(),
             **dict(zip(MEASURES, random.normal(size=3).tolist(), strict=True)),
+            "question": f"Number {number}?",
             "text": "The one and the other. " * 8 + str(number),
             "label": CLASSES[number % 3],
         }
@@ -127,11 +130,18 @@ class Job:
 
 
 KINDS = [("image", "classification"), ("image", "multilabel"), ("image", "regression")]
-KINDS += [("table", "classification"), ("table", "multilabel"), ("table", "regression"), ("tokens", "language_model")]
+KINDS += [
+    ("table", "classification"),
+    ("table", "multilabel"),
+    ("table", "regression"),
+    ("tokens", "language_model"),
+    ("pairs", "language_model"),
+]
 SNAPSHOTS = {
     "image": ImageSnapshot(height=8, width=6, channels=3),
     "table": TableSnapshot(),
     "tokens": TokensSnapshot(vocabulary=300, block=16),
+    "pairs": TokensSnapshot(vocabulary=300, block=64, packing="best_fit", prompt="question"),
 }
 TEXT_MODEL = TransformerModel(task="language_model", width=16, layers=1, heads=2, hidden=16)
 
@@ -144,9 +154,9 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
     bench = workbench(root / "snapshot")
     snapshot = publish(Snapshot, bench, snapshots.build(bench, made, SNAPSHOTS[kind]))
     bench = workbench(root / "model")
-    config = TEXT_MODEL if kind == "tokens" else MlpModel(task=task, units=(8,))  # type: ignore[arg-type]
+    config = TEXT_MODEL if task == "language_model" else MlpModel(task=task, units=(8,))  # type: ignore[arg-type]
     network = build_model(config, snapshot.manifest["features"], seed=1)
-    if kind == "tokens":  # its first weights are small: every token would be as probable as any other
+    if task == "language_model":  # its first weights are small: every token would be as probable as any other
         random = np.random.default_rng(0)
         network.set_weights([random.normal(0.0, 0.5, weight.shape) for weight in network.get_weights()])
     also = save(network, bench.staging, config, snapshot.manifest["features"], 1, TASKS[task].losses[0])
@@ -177,7 +187,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
         0.00149,
-        {format_of(name).PACKAGE: "1.2.3" for name in FORMATS},
+        dict.fromkeys((*(format_of(name).PACKAGE for name in FORMATS), *LIBRARIES), "1.2.3"),
     )
     (export / "README.md").write_text(text)
     write_example(export, kind, inputs.arrays)
@@ -312,9 +322,15 @@ def image_files() -> dict[str, tuple[Image.Image, dict[str, Any]]]:
 def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
     text = (job.export / "README.md").read_text()
     says = {
-        "image": ("uint8 [batch, 8, 6, 3]", "From raw rows", "A raw row has the columns image (image)"),
+        "image": (
+            "uint8 [batch, 8, 6, 3]",
+            "From raw rows",
+            "pillow==1.2.3",
+            "A raw row has the columns image (image)",
+        ),
         "table": ("float32 [batch, 3]", "height (number), legs (number), length (number)", "csv.DictReader"),
         "tokens": ("int32 [batch, length]", "transform/tokenizer.json", "From text to text"),
+        "pairs": ("the tokens of `question`, the tokens of the text", "# any question", "From text to text"),
         "classification": ("3 classes: cat, dog, owl", "float32 [batch, 3], the logit of each class", "softmax"),
         "multilabel": (
             "2 labels: spots, stripes",
@@ -328,6 +344,8 @@ def test_the_text_speaks_of_this_task_and_this_input(job: Job) -> None:
     for word in (*says[job.kind], *says[job.task]):
         assert word in text, word
     assert text.count("<= 0.00149\n") == 2, "not rounded to less than the limit of the variant"
+    assert ("pillow" in text) is (job.kind == "image")
     assert "$" not in text and "`pip install tensorflow==1.2.3 numpy" in text
-    for other in {"image", "table", "tokens"} - {job.kind}:
+    assert ("trained on pairs" in text) is (job.kind == "pairs")
+    for other in {"image", "table", "tokens"} - {"tokens" if job.kind == "pairs" else job.kind}:
         assert says[other][-1] not in text

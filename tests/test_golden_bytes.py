@@ -50,10 +50,10 @@ GOLDEN = {
     "saved_model/saved_model/variables/variables.data-00000-of-00001": "608be52d52b48466",
     "litert/model.tflite": "fbb539edbad9d8df",
     "int8_dynamic/model.tflite": "df939ff1e64faf08",
-    "export/README.md": "cf86312a51f3d695",
-    "export/transform/transform.json": "31219f757a1ab00a",
+    "export/README.md": "ac625d6e607fb915",
+    "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
-    "report/report.json": "437e718b321d6182",
+    "report/report.json": "16ddb759afcf289c",
     "report/predictions/test.npy": "552eaa6d1b8f379d",
 }
 

@@ -15,24 +15,24 @@ from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
-    "snapshot/snapshot": "aac6d155f7a1b194",
-    "train/model": "22104ad532129ade",
-    "evaluate/report": "62f3942cac1c5ec0",
-    "compress/saved_model": "da6150bf017d52dd",
-    "compress/litert": "75ec88f7257a490a",
-    "compress/int8_dynamic": "1647976d0b0895fa",
-    "export/export": "b3b1c64f6f878d2a",
+    "snapshot/snapshot": "82d5bb36a2974a59",
+    "train/model": "79153ad1c34179aa",
+    "evaluate/report": "ee4ba6a959796ad3",
+    "compress/saved_model": "db4b71de65f3b839",
+    "compress/litert": "afb9fd91c60bc0b5",
+    "compress/int8_dynamic": "d02698fcc689d9e9",
+    "export/export": "fd31f33d924b2dff",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "9ccc3652d4a41ae1",
-    "evaluate/report": "67cbe46d7e856bdf",
-    "compress/saved_model": "e3a33b848c0148fd",
-    "compress/litert": "e9bc303890cb6d07",
-    "compress/int8_dynamic": "688a25f0b9b097d7",
-    "export/export": "015d282183e21871",
+    "evaluate/report": "6b1d118aafb164ef",
+    "compress/saved_model": "3e9579c8d7754f09",
+    "compress/litert": "3f0524609e50750e",
+    "compress/int8_dynamic": "870370efc6475806",
+    "export/export": "7e411a27846a7546",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -100,7 +100,7 @@ def tar(path: Path, files: dict[str, bytes]) -> Path:
 def test_a_folder_of_sounds(tmp_path: Path, convert: Written) -> None:
     guess = guess_source(sounds(tmp_path / "tones"))
     assert guess.counts == {"high": 12, "low": 12}
-    assert "sounds of 0.3 to 0.3 s at 8,000 Hz" in guess.said[0]
+    assert "sounds of 0.3 s at 8,000 Hz" in guess.said[0]
     config, outcome = convert(guess)
     assert (config.source.kind, config.snapshot.kind, config.model.kind) == ("audio_folder", "table", "mlp")
     transform = config.snapshot.transforms["audio"]

@@ -121,6 +121,47 @@ def test_a_number_of_many_values_is_a_regression_and_the_user_decides(tmp_path: 
         guess_source(path, Choices(label="c"))
 
 
+def test_a_key_is_said_as_it_was_chosen_and_refused_where_it_repeats(tmp_path: Path) -> None:
+    table = [{"id": number, "other": f"x{number}", "a": number % 7, "label": "ab"[number % 2]} for number in range(60)]
+    path = write_csv(tmp_path / "keys.csv", table)
+    assert "id: the key, as every row has another value" in guess_source(path).said
+    chosen = guess_source(path, Choices(key="other"))
+    assert chosen.columns.key == "other" and "other: the key" in chosen.said
+    with pytest.raises(Refused, match="--key: a, with missing or repeated values"):
+        guess_source(path, Choices(key="a"))
+
+
+def test_numbers_with_a_comma_are_said_to_be_none(tmp_path: Path) -> None:
+    table = [{"a": f"{number % 9},5", "b": f"1.{number:03d},25", "label": "ab"[number % 2]} for number in range(60)]
+    guess = guess_source(write_csv(tmp_path / "german.csv", table, ";"))
+    said = "\n".join(guess.said)
+    assert "a: category, as '0,5' has a comma, and numbers are read as 1234.5" in said
+    assert "b: ignored, as nearly every row has another value; as '1.000,25' has a comma" in said
+
+
+def test_rows_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    table = [{"a": number % 7, "b": number * 0.5, "label": "ab"[number % 2]} for number in range(60)]
+    path = write_csv(tmp_path / "ragged.csv", table)
+    path.write_text(path.read_text() + "1,2\n")
+    line = "1 of the rows cannot be read, as ragged.csv line 62: 2 cells, and there are 3 columns"
+    assert f"{line}; correct them, or raise records.bad_budget" in guess_source(path).said
+
+
+def test_arrays_in_json_are_arrays_of_numbers_or_ignored(tmp_path: Path, bench: Workbench) -> None:
+    rows = [
+        {"of": {"three": [number, 0.5, 1], "grid": [[1, 2.5], [number, 4]], "words": ["a"] * (number % 3)}, "many": []}
+        | {"ragged": [1.5] * (1 + number % 2), "flags": [True, False], "label": number % 2 == 0}
+        for number in range(60)
+    ]
+    (tmp_path / "arrays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    guess = guess_source(tmp_path / "arrays.jsonl")
+    ignored = dict.fromkeys(("of.words", "many", "ragged", "flags"), "ignore")
+    assert guess.columns.types == {"of.three": "number[3]", "of.grid": "number[2, 2]", "label": "category", **ignored}
+    assert "ragged: ignored, as its lists are not numbers of one shape" in guess.said
+    config = config_of(guess, tmp_path)
+    assert records.build(bench, config.source, config.records).counts["examples"] == 60
+
+
 def test_imbalance_missing_values_and_few_rows_are_said_and_met(tmp_path: Path) -> None:
     table = [
         {"a": None if number % 2 else number, "b": number, "label": "rare" if number % 10 == 0 else "common"}
@@ -147,6 +188,7 @@ def test_paths_of_images_are_images(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("a,b\n", "no rows; a table has rows"),
+        ("", "odd.csv: no line of column names; a CSV file begins with one"),
         ("a,a,label\n1,2,x\n", "more than once"),
         ("note\nhello there my dear friend\n", "one column is predicted from the others"),
     ],

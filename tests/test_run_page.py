@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tasks.config import Config
-from tasks.config.load import load
+from tasks.config.load import load, validate
 from tasks.display.numbers import figure
-from tasks.display.words import score, span
+from tasks.display.words import raw_input, score, span
 from tasks.errors import Failed
 from tasks.pages import curves, run_page
 from tasks.runs.home import Home
@@ -306,3 +306,18 @@ def test_the_registered_version_answers_without_our_code(finished: CommandHome, 
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip().endswith("answered 32")
+
+
+@pytest.mark.parametrize(
+    ("expected", "source", "snapshot"),
+    [
+        ("SOUND.wav", {"kind": "audio_folder", "path": "a"}, "table"),
+        ("ROWS.jsonl", {"kind": "jsonl", "path": "a", "columns": {"x": "number"}}, "table"),
+        ("FILE.txt", {"kind": "jsonl", "path": "a", "columns": {"x": "text"}}, "tokens"),
+        ("ROWS.csv", {"kind": "tfrecord", "path": "a", "columns": {"x": "number"}}, "table"),
+    ],
+)
+def test_the_next_command_names_a_file_as_the_source_has_them(expected: str, source: dict[str, Any], snapshot: str):
+    model = {"kind": "transformer" if snapshot == "tokens" else "mlp"}
+    sections = {"source": source, "snapshot": {"kind": snapshot}, "model": model, "train": {"steps": 1}}
+    assert raw_input(validate({"name": "x", **sections})) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,8 @@ from tasks.data.pipeline import SnapshotReader
 from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import packing
 from tasks.data.text import Codec, document_of_targets
-from tasks.errors import Refused
+from tasks.display.words import describe
+from tasks.errors import Failed, Refused
 from tasks.evaluation.judging import SnapshotSplit, make_judge
 
 BLOCK = 32
@@ -139,12 +141,12 @@ def test_a_document_is_read_as_if_it_were_alone(whole: tuple[Path, Path]) -> Non
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> tuple[Path, Path]:
-    """Records of questions and answers, two of which are too long for a row, and their snapshot."""
+    """Records of questions and answers, eight of which are too long for a row, and their snapshot."""
     path = tmp_path_factory.mktemp("pairs") / "sums.jsonl"
     rows: list[dict[str, Any]] = [
         {"question": f"What is {a} + {b}?", "answer": f" {a + b}, é."} for a in range(12) for b in range(8)
     ]
-    rows += [{"question": f"{number} " * 40, "answer": "never seen"} for number in (1, 2)]
+    rows += [{"question": f"{number} " * 40, "answer": "never seen"} for number in range(8)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = JsonlSource.model_validate({"path": str(path), "columns": {"question": "text", "answer": "text"}})
     bench = workbench_at(tmp_path_factory.mktemp("records") / "staging")
@@ -175,8 +177,23 @@ def test_answers_and_their_end_are_scored_and_questions_are_not(pairs: tuple[Pat
         figures = snapshot.manifest["statistics"]["splits"][split]
         assert figures["cut"] == sum(too_long)
         cut += figures["cut"]
-        assert snapshot.manifest["statistics"]["metrics"][f"snapshot/{split}/padding"] < 0.5
-    assert cut == 2
+        metrics = snapshot.manifest["statistics"]["metrics"]
+        assert metrics[f"snapshot/{split}/cut"] == sum(too_long) / len(contents)
+        assert 0 < metrics[f"snapshot/{split}/padding"] < 0.5
+    assert cut == 8
+
+
+def test_padding_and_cuts_are_said_where_there_are_any(whole: tuple[Path, Path], pairs: tuple[Path, Path]) -> None:
+    for path, of in ((whole[1], ""), (pairs[1], ", 8 of 104 pairs cut")):
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        splits = manifest["statistics"]["splits"].values()
+        rows, padding = (sum(split[name] for split in splits) for name in ("rows", "padding"))
+        said = describe(Snapshot("0" * 64, path, "snapshot"))
+        assert said.endswith(
+            f"vocabulary 300, {100 * padding / (rows * (BLOCK + 1)):.1f}% padding{of}".replace(
+                "300", f"{manifest['features']['tokens']['vocabulary']:,}"
+            )
+        )
 
 
 def test_loss_and_evaluation_count_the_answers_alone(pairs: tuple[Path, Path]) -> None:
@@ -196,8 +213,39 @@ def test_loss_and_evaluation_count_the_answers_alone(pairs: tuple[Path, Path]) -
     kept = {"nats": np.ones((snapshot.counts["test"], BLOCK), np.float32)}
     predictions = judge.predictions(kept)
     assert predictions.tokens.sum() == np.asarray(arrays["scored"])[:, 1:].sum()
-    contents = [example["answer"][0] for example in RecordsReader(pairs[0]).iterate("test")]
-    assert predictions.bytes.tolist() == [len(content) for content in contents]
+    asked = [(row["question"][0], row["answer"][0]) for row in RecordsReader(pairs[0]).iterate("test")]
+    assert b"never seen" in dict(asked).values(), "a pair whose answer is cut off"
+    seen = [(question, b"" if answer == b"never seen" else answer) for question, answer in asked]
+    assert predictions.bytes.tolist() == [len(answer) for _, answer in seen]
+
+    counts = np.ones((256, 256))
+    for row in RecordsReader(pairs[0]).iterate("train"):
+        text = row["question"][0][-1:] + row["answer"][0]
+        for before, byte in itertools.pairwise(text):
+            counts[before, byte] += 1
+    chances = counts / counts.sum(axis=1, keepdims=True)
+    bits = [
+        -np.log2(chances[before, byte])
+        for question, answer in seen
+        for before, byte in zip(question[-1:] + answer, answer, strict=False)
+    ]
+    assert judge.baselines["bigram_bits_per_byte"] == pytest.approx(sum(bits) / len(bits))
+
+
+def test_a_split_whose_answers_are_all_cut_off_is_no_split(
+    tmp_path: Path, workbench_at: Callable, publish: Callable
+) -> None:
+    (tmp_path / "long.jsonl").write_text(
+        "".join(json.dumps({"question": f"{number} " * 60, "answer": "ends"}) + "\n" for number in range(20))
+    )
+    source = JsonlSource.model_validate(
+        {"path": str(tmp_path / "long.jsonl"), "columns": {"question": "text", "answer": "text"}}
+    )
+    bench = workbench_at(tmp_path / "records")
+    made = publish(Records, bench, records.build(bench, source, SPLITS))
+    bench = workbench_at(tmp_path / "snapshot")
+    with pytest.raises(Failed, match="no text within snapshot.block"):
+        snapshots.build(bench, made, PAIRS)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -29,7 +29,7 @@ GOLDEN = {
     "test/label-00001-of-00002.npy": "36a8421af2bac550817201558734eabdea0112d97ee961d125c84fe962f008e2",
     "test/origin-00001-of-00002.npy": "e788e4b88f77963f93cd434f1b7314d9d864723e4b9820f515feaec5a4e0c8c7",
     "test/pieces-00001-of-00002.npy": "fb64e005de7757fddb1b327dabbe4ad7ec64f667f5687251e27e5188405b8f23",
-    "transform/transform.json": "3d800adcc2177fef6b16a3171a616e8c4e6bf11ae57d20f7fa4a8e1a8b901294",
+    "transform/transform.json": "ce35db4ed1fd915064632baa2fa9c0eed54b595d749adb83ac0262ce5cf53cdb",
 }
 
 

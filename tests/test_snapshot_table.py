@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import MlpModel, RecordsConfig, SklearnSource, TableSnapshot
+from tasks.config import CsvSource, MlpModel, RecordsConfig, SklearnSource, TableSnapshot
+from tasks.config.base import identity
 from tasks.config.transform import Bucketize, Function, Image, Quantile, Standardise
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reader import Reader
@@ -219,7 +220,8 @@ def test_a_users_function_enters_the_digest_with_what_it_imports(made: Snapshot,
 
 def test_cells_that_mean_missing_are_those_of_the_source(tmp_path: Path) -> None:
     source = memory()
-    source.manifest = {"inputs": {"config": {"source": {"kind": "csv", "missing": ["-", ""]}}}}
+    config = CsvSource(path="towns.csv", columns={"town": "category", "size": "number"}, missing=("-", ""))
+    source.manifest = {"inputs": {"config": {"source": identity(config)}}}
     outcome: Outcome = snapshot(tmp_path / "snapshot", source, {"size": Standardise()})
     reader = Reader.open(tmp_path / "snapshot" / "transform")
     row = reader([{"town": "-", "size": "-"}, {"town": "", "size": ""}])

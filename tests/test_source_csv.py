@@ -16,8 +16,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tasks.config import CsvSource
+from tasks.config.base import identity
 from tasks.config.sources import tables
 from tasks.data.sources import blocks as blocks_module
 from tasks.data.sources import delimited, open_source, streams, table_files
@@ -168,8 +170,20 @@ def test_a_row_has_at_most_so_many_bytes(write: Callable, monkeypatch: pytest.Mo
 
 def test_dialect_bom_and_missing_header(write: Callable) -> None:
     assert everything(write(b"\xef\xbb\xbfname;age\r\n'a;b';2\r\n", delimiter=";", quote="'")).rows == [("a;b", "2")]
-    assert everything(write("ann\t1\nbob\t2\n", delimiter="\t", header=False)).rows == [("ann", "1"), ("bob", "2")]
+    assert everything(write("ann\t1\nbob\t2\n", delimiter="\t", header=["name", "age"])).rows == [
+        ("ann", "1"),
+        ("bob", "2"),
+    ]
     assert everything(write('name,age\n"a,1\n', quote="")).rows == [('"a', "1")]
+
+
+def test_the_order_of_names_decides_what_is_read_and_is_in_digests(write: Callable) -> None:
+    one, other = (write("1,2\n", header=order) for order in (["name", "age"], ["age", "name"]))
+    assert everything(one).rows == [("1", "2")] and everything(other).rows == [("2", "1")]
+    assert identity(one) != identity(other)
+    for wrong in (["name"], ["name", "age", "age"], ["name", "size"]):
+        with pytest.raises(ValidationError, match="names each of source.columns once: name, age"):
+            write("1,2\n", header=wrong)
 
 
 @pytest.mark.parametrize(

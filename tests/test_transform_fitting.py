@@ -237,4 +237,4 @@ def test_two_columns_whose_arrays_have_one_name_are_refused() -> None:
     features = {name: Feature("text", "string") for name in ("a/b", "a_b")}
     transforms = {name: Tokens(method="bytes", length=4) for name in features}
     with pytest.raises(Refused, match="source.columns: a_b; another column's array is called a_b"):
-        lay_out(features, fit(transforms, features, lambda names: []), [])
+        lay_out(features, fit(transforms, features, lambda names: []), {})

@@ -165,7 +165,7 @@ def broken(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         "row 0, column cut: 'nowhere.png'; must be the path of a file that can be read (No such file": [
             {**rows[1], "cut": "nowhere.png"}
         ],
-        "row 0, column sound: 9 bytes, ": [{**rows[1], "sound": b"no sounds"}],
+        "row 0, column sound: 9 bytes, Format not recognised; must be": [{**rows[1], "sound": b"no sounds"}],
         "row 0, column sound: 2000 bytes, ": [{**rows[3], "sound": rows[3]["sound"][:100] + bytes(1900)}],
         "row 0, column sound: 1199 of 3200 samples; must be a whole sound": [{**rows[3], "sound": cut_off}],
         "row 0, column town: {}; must be text": [{**rows[1], "town": {}}],

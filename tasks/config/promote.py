@@ -17,7 +17,7 @@ class PromoteConfig(Section):
 
     baseline: bool = True
     """Whether the test score must be better than the task's baselines: always predicting the most frequent class, the
-    mean or every label; for text, gzip and xz."""
+    mean or every label; for text, a bigram model, gzip and xz."""
 
     approval: Literal["none", "required"] = "none"
     """Whether a person must approve an export that passed the gate before it becomes champion."""

@@ -28,8 +28,8 @@ class ImageSnapshot(Section):
     """Kind of the only input of the records; None where all inputs are read."""
     noun: ClassVar[str] = "examples"
     """Plural name of the records."""
-    raw_input: ClassVar[str] = "IMAGE.png"
-    """The input of `millrace predict`."""
+    raw_input: ClassVar[str | None] = "IMAGE.png"
+    """The input of `millrace predict`; None where it is that of the source."""
 
     kind: Literal["image"] = "image"
     """The layout of an example."""
@@ -55,7 +55,7 @@ class TokensSnapshot(Section):
 
     made_of: ClassVar[str | None] = "text"
     noun: ClassVar[str] = "texts"
-    raw_input: ClassVar[str] = "FILE.txt"
+    raw_input: ClassVar[str | None] = "FILE.txt"
 
     kind: Literal["tokens"] = "tokens"
     """The layout of an example."""
@@ -94,7 +94,7 @@ class TableSnapshot(Section):
 
     made_of: ClassVar[str | None] = None
     noun: ClassVar[str] = "examples"
-    raw_input: ClassVar[str] = "ROWS.csv"
+    raw_input: ClassVar[str | None] = None
 
     kind: Literal["table"] = "table"
     """The layout of an example."""

@@ -70,7 +70,7 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     runs = Runs(bench.staging, notes, config.names)
     duplicates.check_keys(runs)
     features = _with_classes(sorter.features, notes)
-    near = _near(bench, runs, sorter.compared)
+    near = _near(bench, runs, sorter.compared, features)
     runs = _regrouped(bench, runs, near) if near and near.moved else runs
     copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})
     dropped = _together(copies.dropped, near.dropped if near else {})
@@ -100,10 +100,10 @@ def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) 
     )
 
 
-def _near(bench: Workbench, runs: Runs, compared: Compared | None) -> Near | None:
+def _near(bench: Workbench, runs: Runs, compared: Compared | None, features: Mapping[str, Feature]) -> Near | None:
     if compared is None:
         return None
-    return search.find(runs, compared, lambda done, total: bench.progress(done, total, "bands"))
+    return search.find(runs, compared, features, lambda done, total: bench.progress(done, total, "bands"))
 
 
 def _regrouped(bench: Workbench, runs: Runs, near: Near) -> Runs:
@@ -185,6 +185,7 @@ def _statistics(
     """Return the statistics of all rows."""
     skipped = sorted(row for note in notes for row in note.left_out)
     conflicts = {"convert/label_conflicts": copies.label_conflicts} if copies.examples else {}
+    conflicts |= {"convert/near_label_conflicts": near.label_conflicts} if near else {}
     return {
         "quarantined": sorted(row for note in notes for row in note.bad)[:NAMED],
         **({"skipped": skipped[:NAMED]} if skipped else {}),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import yaml
 from pydantic import ValidationError
@@ -19,8 +20,10 @@ from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
 FIELD = "records.schema_file"
-WORDS = {"not_nullable": "missing"}
-"""Names of pandera's checks, in words."""
+RULES_VERSION = 2
+"""Incremented when rows would break other rules, or be quarantined with other words."""
+LISTED = 10
+"""Values that a reason lists, at most."""
 
 
 class Schema:
@@ -49,14 +52,17 @@ class Schema:
         except SchemaErrors as errors:
             reasons: dict[int, str] = {}
             for case in errors.failure_cases.sort("column", "check_number").iter_rows(named=True):
-                check = WORDS.get(case["check"], f"{case['failure_case']!r} breaks {case['check']}")
-                reasons.setdefault(case["index"], f"{case['column']}: {check}")
+                row, name = case["index"], case["column"]
+                value = frame[name][row]
+                broken = "missing" if value is None else f"{_shown(value)}; {case['check']}"
+                reasons.setdefault(row, f"{name}: {broken}")
             return reasons
         return {}
 
 
 def schema_file(config: RecordsConfig) -> list[tuple[str, str]]:
-    """Return what of the file of rules enters the digest of records: its setting and SHA-256, or nothing without one.
+    """Return what of the file of rules enters the digest of records: its setting with the version of the code, and its
+    SHA-256; or nothing without one.
 
     Raises:
         Refused: it cannot be read.
@@ -65,7 +71,7 @@ def schema_file(config: RecordsConfig) -> list[tuple[str, str]]:
         return []
     path = Path(config.schema_file)
     try:
-        return [(FIELD, hashlib.sha256(path.read_bytes()).hexdigest())]
+        return [(f"{FIELD}, code version {RULES_VERSION}", hashlib.sha256(path.read_bytes()).hexdigest())]
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -96,17 +102,25 @@ def _checks(path: Path, name: str, rules: ColumnRules, dtype: pl.DataType) -> It
     def misfit(rule: str, saw: Any, remedy: str) -> Refused:
         return Refused(f"{path}: columns.{name}.{rule}", saw, f"does not fit a column of {dtype}", remedy)
 
-    for rule, check in (("min", pa.Check.greater_than_or_equal_to), ("max", pa.Check.less_than_or_equal_to)):
+    bounds = (
+        ("min", "must be at least", pa.Check.greater_than_or_equal_to),
+        ("max", "must be at most", pa.Check.less_than_or_equal_to),
+    )
+    for rule, words, check in bounds:
         if (bound := getattr(rules, rule)) is None:
             continue
         if dtype == pl.String or isinstance(bound, str) != isinstance(dtype, pl.Datetime):
             raise misfit(rule, bound, "give a number of a number, a time of a time")
-        yield check(_time(path, name, rule, bound) if isinstance(bound, str) else float(bound))
+        limit = _time(path, name, rule, bound) if isinstance(bound, str) else float(bound)
+        yield check(limit, error=f"{words} {_shown(limit)}")
     if rules.values:
         text = dtype == pl.String
         if isinstance(dtype, pl.Datetime) or any(isinstance(value, str) != text for value in rules.values):
             raise misfit("values", list(rules.values), "list texts of a text, numbers of a number")
-        yield pa.Check.isin(list(rules.values))
+        more = f" and {len(rules.values) - LISTED} more" if len(rules.values) > LISTED else ""
+        yield pa.Check.isin(
+            list(rules.values), error=f"must be one of {', '.join(map(_shown, rules.values[:LISTED]))}{more}"
+        )
     lengths = {key: value for key in ("min_length", "max_length") if (value := getattr(rules, key)) is not None}
     if (lengths or rules.matches) and dtype != pl.String:
         raise misfit(next(iter(lengths), "matches"), rules.matches, "leave it out")
@@ -116,9 +130,19 @@ def _checks(path: Path, name: str, rules: ColumnRules, dtype: pl.DataType) -> It
         except re.error as error:
             rule = f"must be a regular expression: {error}"
             raise Refused(f"{path}: columns.{name}.matches", rules.matches, rule, "correct it") from None
-        yield pa.Check.str_matches(rules.matches)
+        yield pa.Check.str_matches(rules.matches, error=f"must match {rules.matches!r}")
     if lengths:
-        yield pa.Check.str_length(lengths.get("min_length"), lengths.get("max_length"))
+        least, most = lengths.get("min_length"), lengths.get("max_length")
+        limits = [f"at least {least}" if least is not None else "", f"at most {most}" if most is not None else ""]
+        words = f"must have {' and '.join(filter(None, limits))} characters"
+        yield pa.Check.str_length(least, most, error=words)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it is written in messages: a number as float32, a text in quotes, a time in ISO 8601."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return repr(value) if isinstance(value, str) else str(np.float32(value)).removesuffix(".0")
 
 
 def _time(path: Path, name: str, rule: str, text: str) -> datetime:

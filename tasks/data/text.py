@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.task import SCORED
 from tasks.data.features import of_role
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
@@ -213,6 +214,16 @@ def document_of_targets(snapshot: SnapshotReader, split: str) -> NDArray[np.int6
     records = np.full(len(origin) * width, -1, np.int64)
     records[positions] = np.repeat(record, length)
     return records.reshape(len(origin), width)[:, 1:]
+
+
+def scored_bytes(codec: Codec, arrays: Mapping[str, Any], owners: NDArray[np.int64], documents: int) -> list[bytes]:
+    """Return the bytes of the scored targets of each document of a split of pairs, given its arrays and their owners
+    int64 [rows, block]."""
+    of_pairs = np.asarray(arrays[SCORED][:])[:, 1:] > 0
+    tokens, of = np.asarray(arrays["tokens"][:])[:, 1:][of_pairs], owners[of_pairs]
+    ends = np.cumsum(np.bincount(of, minlength=documents))
+    parts = np.split(tokens[np.argsort(of, kind="stable")], ends[:-1])
+    return [codec.decode(part.tolist()) for part in parts]
 
 
 def text_of(records: RecordsReader, split: str, index: int, column: str) -> str:

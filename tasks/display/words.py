@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
@@ -21,6 +21,11 @@ NEAR = {"report": "found", "group": "kept in one split", "drop": "dropped"}
 def noun(config: Config) -> str:
     """Return the plural noun for the records of a source, which are split and resampled."""
     return config.source.noun or config.snapshot.noun
+
+
+def raw_input(config: Config) -> str:
+    """Return an input of `millrace predict`, by way of example."""
+    return config.snapshot.raw_input or config.source.raw_input
 
 
 def one(counted: str) -> str:
@@ -49,7 +54,8 @@ def describe(artifact: Artifact) -> str:
         fitted = manifest["statistics"]["tokenizer"]
         sampled = fitted["bytes"] < fitted["of_bytes"]
         of = f" fitted on {kilobytes(fitted['bytes'])} of {kilobytes(fitted['of_bytes'])}" if sampled else ""
-        return f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}{of}"
+        rows = f"{sum(counts.values()):,} rows of {block:,} tokens, vocabulary {tokens['vocabulary']:,}{of}"
+        return rows + _losses(manifest["statistics"]["splits"].values(), block)
     if artifact.kind == "snapshot":
         shapes = ", ".join(
             f"{name} {' x '.join(map(str, row['shape']))}" for name, row in manifest["features"].items() if row["shape"]
@@ -65,6 +71,13 @@ def describe(artifact: Artifact) -> str:
     if artifact.kind == "export":
         return f"{counts['variants']} variants checked in a fresh process"
     return artifact.digest[:12]
+
+
+def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:
+    """Describe how much of the rows is padding, and how many pairs are cut at the end of a row."""
+    padding, cut = (sum(split.get(name, 0) for split in splits) for name in ("padding", "cut"))
+    padded = f", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding" if padding else ""
+    return padded + (f", {cut:,} of {sum(split['documents'] for split in splits):,} pairs cut" if cut else "")
 
 
 def state_message(made: Any, *, cached: bool) -> str:

@@ -23,12 +23,15 @@ from tasks.data import open_snapshot
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
+from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
 from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
 """Threads that reduce a batch of outputs, each some of its rows: NumPy itself uses one thread."""
+
+TRAIN = "train"
 
 Kept = dict[str, npt.NDArray]
 """What a task keeps of the outputs: small arrays by name, first axis the row."""
@@ -50,6 +53,10 @@ class Split:
         """Return the files of a split of text, and the file of each target."""
         raise NotImplementedError
 
+    def fitted_bigrams(self) -> Counts:
+        """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -59,6 +66,9 @@ class Documents:
     """int64 [rows, block]: index of the file that a target belongs to, -1 for padding."""
     keys: list[str]
     contents: list[bytes]
+    """The bytes that are scored: of pairs without the prompt, and without what is cut off."""
+    before: list[bytes]
+    """The prompt of each; empty where there are none."""
 
 
 class SnapshotSplit(Split):
@@ -76,16 +86,27 @@ class SnapshotSplit(Split):
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
-        from tasks.data.text import document_of_targets, text_columns
+        from tasks.data.text import Codec, document_of_targets, scored_bytes, text_columns
 
         reader = RecordsReader(self._records)
-        text = text_columns(reader, self.features["tokens"].get("prompt")).text
+        columns = text_columns(reader, self._prompt)
         examples = list(reader.iterate(self.name))
-        return Documents(
-            document_of_targets(self._reader, self.name),
-            [bytes(example["key"][0]).decode() for example in examples],
-            [bytes(example[text][0]) for example in examples],
-        )
+        contents = [bytes(example[columns.text][0]) for example in examples]
+        owners, before = document_of_targets(self._reader, self.name), [b""] * len(examples)
+        if columns.prompt is not None:
+            before = [bytes(example[columns.prompt][0]) for example in examples]
+            contents = scored_bytes(Codec.open(self.transform), self.arrays, owners, len(examples))
+        return Documents(owners, [bytes(example["key"][0]).decode() for example in examples], contents, before)
+
+    def fitted_bigrams(self) -> Counts:
+        """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
+        return fitted_on(self._records, TRAIN, self._prompt)
+
+    @property
+    def _prompt(self) -> str | None:
+        """The column of the records that is the prompt of each text."""
+        prompt: str | None = self.features["tokens"].get("prompt")
+        return prompt
 
 
 class Judge(Protocol):

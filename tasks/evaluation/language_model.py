@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.data.text import Codec
+from tasks.evaluation import bigrams
 from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
@@ -92,10 +93,15 @@ class Judge:
 
     @cached_property
     def baselines(self) -> dict[str, float]:
-        """Bits per byte of all files, concatenated, by gzip -9 and xz -9e."""
+        """Bits per byte of the files by a bigram model of bytes, and concatenated by gzip -9 and xz -9e."""
         raw = b"".join(self.documents.contents)
-        packed = {"gzip": gzip.compress(raw, 9, mtime=0), "xz": lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)}
-        return {f"{name}_bits_per_byte": 8 * len(compressed) / len(raw) for name, compressed in packed.items()}
+        seen = bigrams.count(zip(self.documents.before, self.documents.contents, strict=True))
+        sizes = {
+            "bigram": bigrams.bits(seen, self.split.fitted_bigrams()),
+            "gzip": 8 * len(gzip.compress(raw, 9, mtime=0)),
+            "xz": 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)),
+        }
+        return {f"{name}_bits_per_byte": size / len(raw) for name, size in sizes.items()}
 
     def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
         """Keep the nats of each target, float32 [rows, block], and the most probable token, uint32 [rows, block]."""
@@ -188,7 +194,7 @@ def nats(logits: npt.NDArray[np.float32], targets: npt.NDArray[np.int64]) -> npt
 
 @picture
 def bits_by_size(predictions: Predictions, baselines: dict[str, float], title: str) -> Figure:
-    """Plot bits per byte against size of each file, with lines for the total of the model and of the compressors."""
+    """Plot bits per byte against size of each file, with lines for the total of the model and of the baselines."""
     files = predictions.bytes > 0
     figure = Figure((6.4, 3.8), layout="constrained")
     axes = figure.add_subplot()

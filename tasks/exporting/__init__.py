@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from tasks.models.forward import Call
 
-EXPORT_VERSION = 5
+EXPORT_VERSION = 6
 """Incremented when the same model and variants would give another export."""
 
-EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
+EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert", "pillow", "soundfile", "tokenizers")
 """Packages whose versions decide an export's bytes."""
 
 SAVED_MODEL = "saved_model"

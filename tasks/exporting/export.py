@@ -24,6 +24,7 @@ from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
+from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import TASK, read_transform
 from tasks.exporting.verify import INPUTS
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
@@ -89,7 +90,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
         max(1.0, largest) * verdicts[SAVED_MODEL].limit,
-        {package: version(package) for package in {format_of(name).PACKAGE for name in FORMATS}},
+        {package: version(package) for package in {*(format_of(name).PACKAGE for name in FORMATS), *LIBRARIES}},
     )
     bench.staging.put("README.md", text.encode())
     metrics = {

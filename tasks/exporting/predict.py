@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.data.reader import Reader
+from tasks.data.reader import Reader, Unusable
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
 from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
 from tasks.exporting.raw import TextSplit, predictions_of_texts
-from tasks.exporting.raw_rows import TABLES, Answers, Row, rows_of
+from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import codec, read_transform
 from tasks.models.forward import Call
@@ -74,14 +74,14 @@ def _answered(name: str, export: Path, transform: dict[str, Any], run: Call) -> 
             return
         reader = Reader.open(export / "transform")
         number = 0
-        for rows in rows_of(Path(name), reader.columns):
+        for rows in rows_of(Path(name), reader.columns, transform["csv"]):
             for raw, answer in _rows(rows, Path(name).parent, reader, transform, run):
                 number += 1
-                alone = Path(name).suffix.lower() not in TABLES
-                place = name if alone else f"{name}:{number}"
+                table = is_table(Path(name))
+                place = f"{name}:{number}" if table else name
                 if "error" in answer:
                     answer["error"]["field"] = place
-                yield ({} if alone else raw), {"input": place, **answer}
+                yield (raw if table else {}), {"input": place, **answer}
     except Failed as error:
         yield {}, {"input": name, "error": error.as_json()}
     except OSError as error:
@@ -100,13 +100,19 @@ def _rows(
             for row in rows:
                 yield from _rows([row], folder, reader, transform, run)
             return
-        failed = Failed("row", str(reason), "a row must fit the model's columns", "correct it")
-        yield rows[0], {"error": failed.as_json()}
+        yield rows[0], {"error": _unfit(reason).as_json()}
         return
     answer = ANSWERS[transform["task"]].row
     assert answer is not None
     for row, output in zip(rows, outputs, strict=True):
         yield row, answer(output.astype(np.float64), transform)
+
+
+def _unfit(reason: ValueError) -> Failed:
+    """Return why the only row does not fit the model."""
+    if isinstance(reason, Unusable):
+        return Failed("row", f"column {reason.column}: {reason.saw}", reason.rule, "correct it")
+    return Failed("row", str(reason), "a row must fit the model's columns", "correct it")  # of a user's function
 
 
 def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
 from tasks.data.snapshots import packing
-from tasks.data.text import scored
+from tasks.data.text import scored, scored_bytes
 from tasks.evaluation.judging import Documents, Judge, Split, make_judge, run_model
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
@@ -72,8 +72,10 @@ class TextSplit(Split):
         if pairs:
             self.arrays[SCORED] = rows(scored(lengths, np.array(given)).astype(np.uint8), 0)
             self.features[SCORED] = {**shape, "dtype": "uint8"}
-        of = rows(np.repeat(np.arange(len(lengths)), lengths), -1)
-        self._documents = Documents(of[:, 1:], keys, contents)
+        of = rows(np.repeat(np.arange(len(lengths)), lengths), -1)[:, 1:]
+        if pairs:
+            contents = scored_bytes(tokenizer, self.arrays, of, len(contents))
+        self._documents = Documents(of, keys, contents, prompts or [b""] * len(contents))
 
     def documents(self) -> Documents:
         """Return the texts and the text of each target."""

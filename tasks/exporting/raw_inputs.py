@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from string import Template
 from typing import Any
 
 
@@ -36,12 +39,15 @@ class RawInputs:
 PACKAGES = {"image": ("pillow",), "log_mel": ("soundfile",), "tokens": ("tokenizers",)}
 """Packages that the reader imports for a kind of transform."""
 
+LIBRARIES = tuple(sorted({package for packages in PACKAGES.values() for package in packages}))
+"""All of them: pixels, samples and tokens depend on their versions, which the README names."""
+
 EXAMPLES = {"image": '[{{"{name}": "example.png"}}]', "audio": '[{{"{name}": "example.wav"}}]'}
 EXAMPLES |= {"text": '[{{"{name}": "any text"}}]'}
 """Rows with one file or text, by the type of the only column."""
 
-TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="utf-8-sig")))'
-"""Rows of several columns."""
+TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="{encoding}"){dialect}))'
+"""Rows of several columns, written as those of the training."""
 
 
 def _table(transform: dict[str, Any]) -> dict[str, Any]:
@@ -49,13 +55,38 @@ def _table(transform: dict[str, Any]) -> dict[str, Any]:
     (first, *others) = columns
     example = EXAMPLES.get(first["kind"]) if not others else None
     listed = ", ".join(f"{column['name']} ({column['kind']})" for column in columns)
-    rows = TABLE if example is None else example.format(name=first["name"])
+    rows = _separated(transform["csv"]) if example is None else example.format(name=first["name"])
     return {"columns": listed, "rows": rows}
+
+
+def _separated(form: dict[str, Any] | None) -> str:
+    """Return the code that reads a CSV file of a form; of the usual one for None."""
+    if form is None:
+        return TABLE.format(encoding="utf-8-sig", dialect="")
+    encoding = "utf-8-sig" if codecs.lookup(form["encoding"]).name == "utf-8" else form["encoding"]
+    given = {"fieldnames": form["header"], "delimiter": form["delimiter"], "escapechar": form["escape"] or None}
+    given |= {"quotechar": form["quote"]} if form["quote"] else {"quoting": csv.QUOTE_NONE}
+    usual = {"fieldnames": None, "delimiter": ",", "escapechar": None, "quotechar": '"'}
+    unusual = {name: value for name, value in given.items() if name not in usual or usual[name] != value}
+    return TABLE.format(encoding=encoding, dialect="".join(f", {name}={value!r}" for name, value in unusual.items()))
 
 
 def _packages(transform: dict[str, Any]) -> tuple[str, ...]:
     kinds = sorted({state["kind"] for state in transform["transforms"].values()})
     return tuple(package for kind in kinds for package in PACKAGES.get(kind, ()))
+
+
+PAIRS = """
+
+The model was trained on pairs: $bos, the tokens of `$prompt`, the tokens of the text, encoded by itself, and $bos. It
+has learned the text and its end, not the prompt: give it $bos and a prompt, and what follows up to the next $bos is the
+text."""
+
+
+def _tokens(transform: dict[str, Any]) -> dict[str, Any]:
+    prompt = transform["prompt"]
+    pairs = "" if prompt is None else Template(PAIRS).substitute(transform)
+    return {"pairs": pairs, "given": "any text" if prompt is None else f"any {prompt}"}
 
 
 RAW_INPUTS = {
@@ -78,14 +109,15 @@ inputs = Reader.open("transform")(rows)
     ),
     "tokens": RawInputs(
         "From text to text",
-        lambda transform: {},
+        _tokens,
         "Input `tokens`: int32 [batch, length], of any length; the model was trained on $block tokens at a time. Text "
-        "becomes\ntokens by `transform/tokenizer.json`, a file of the package `tokenizers`, without special tokens.",
+        "becomes\ntokens by `transform/tokenizer.json`, a file of the package `tokenizers`, without special tokens."
+        "$pairs",
         "{0} rows of {1} test tokens",
         lambda transform: ("tokenizers",),
         ("from tokenizers import Tokenizer",),
         """\
-encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # any text
+encoding = Tokenizer.from_file("transform/tokenizer.json").encode("The ", add_special_tokens=False)  # $given
 inputs = {"tokens": np.array([[$bos, *encoding.ids]], np.int32)}
 """,
     ),

@@ -9,38 +9,53 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from tasks.data.sources.streams import compression_of
 from tasks.errors import Failed
+from tasks.exporting import raw_csv
 
 Row = dict[str, Any]
 
 BATCH = 256
 """Rows that are predicted together."""
-SNIFFED = 1 << 16
-DELIMITERS = ",;\t|"
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-"""Endings of files of rows; any other file is the one value of a single row."""
+CSV, JSONL, PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
+TABLES = (*CSV, *JSONL, *PARQUET)
+"""Endings of files of rows, of text also before that of a compression; any other file is the one value of a row."""
 PAYLOADS = ("image", "audio", "text")
 """Types of columns of which a file can be the value."""
 
 
-def rows_of(path: Path, columns: Mapping[str, str]) -> Iterator[list[Row]]:
+def is_table(path: Path) -> bool:
+    """Return whether a file has rows, by its name."""
+    return _ending(path) in TABLES
+
+
+def rows_of(path: Path, columns: Mapping[str, str], form: Mapping[str, Any] | None) -> Iterator[list[Row]]:
     """Yield the raw rows of a file in batches.
 
     Args:
         columns: type of each column that the model reads, by name.
+        form: of the CSV files of the training, `csv` of `transform.json`; None where there were none.
 
     Raises:
         Failed: the file is of no form that the model reads.
     """
-    if path.suffix.lower() not in TABLES:
+    if not is_table(path):
         yield [_alone(path, columns)]
         return
-    read = {".parquet": _parquet, ".jsonl": _json_lines, ".ndjson": _json_lines}.get(path.suffix.lower(), _separated)
-    rows = read(path)
+    ending = _ending(path)
+    rows: Iterator[Row] = (
+        raw_csv.rows(path, columns, form) if ending in CSV else _json_lines(path) if ending in JSONL else _parquet(path)
+    )
     while batch := list(itertools.islice(rows, BATCH)):
         # A field that some objects lack is missing in these; one that all lack is an error of the reader's.
         present = dict.fromkeys(name for row in batch for name in row if name in columns)
         yield [{**row, **{name: None for name in present if name not in row}} for row in batch]
+
+
+def _ending(path: Path) -> str:
+    """Return the ending of a file's name, of a compressed text that before the compression's."""
+    inner = Path(path.stem).suffix.lower()
+    return inner if compression_of(path.name) and inner in (*CSV, *JSONL) else path.suffix.lower()
 
 
 def _alone(path: Path, columns: Mapping[str, str]) -> Row:
@@ -59,35 +74,16 @@ def _alone(path: Path, columns: Mapping[str, str]) -> Row:
         raise Failed(str(path), saw, "text must be UTF-8", "convert it") from error
 
 
-def _separated(path: Path) -> Iterator[Row]:
-    """Yield the rows of a CSV file whose first line names the columns; the delimiter is found by its beginning."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            try:
-                dialect: Any = csv.Sniffer().sniff(file.read(SNIFFED), DELIMITERS)
-            except csv.Error:
-                dialect = csv.excel  # of a single column there is none
-            file.seek(0)
-            reader = csv.DictReader(file, delimiter=dialect.delimiter)
-            for row in reader:
-                if None in row or None in row.values():
-                    saw, rule = f"line {reader.line_num}", f"a row has {len(reader.fieldnames or ())} cells"
-                    raise Failed(str(path), saw, rule, "fix that line")
-                yield row
-    except (UnicodeDecodeError, csv.Error) as error:
-        rule = "a table is a UTF-8 file of separated values"
-        raise Failed(str(path), str(error), rule, "check the file") from error
-
-
 def _json_lines(path: Path) -> Iterator[Row]:
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
+    with raw_csv.text_of(path, "utf-8") as lines:
+        for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise Failed(f"{path} line {number}", str(error), "a line is a JSON object", "fix that line") from error
+                row = json.loads(line.removeprefix("\ufeff").rstrip())
+            except json.JSONDecodeError as error:
+                saw = f"{error.msg} at character {error.pos + 1}"
+                raise Failed(f"{path} line {number}", saw, "a line is a JSON object", "fix that line") from error
             if not isinstance(row, dict):
                 saw = type(row).__name__
                 raise Failed(f"{path} line {number}", saw, "a line is a JSON object", "fix that line")

@@ -76,7 +76,7 @@ def write(
         sources: the model's inputs.
         golden: shapes of the golden inputs by name.
         tolerance: largest difference of a float variant's outputs; of lower precision, three times the measured one.
-        versions: of the packages that run the formats.
+        versions: of the packages that run the formats, and of `raw_inputs.LIBRARIES`.
     """
     answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
     fields = _fields(transform, sources) | raw.fields(transform)
@@ -134,8 +134,8 @@ def _shape(source: Input) -> str:
 
 def _packages(form: Format, versions: dict[str, str], *groups: tuple[str, ...]) -> str:
     """Return the packages of a section as words for `pip install`."""
-    others = dict.fromkeys(package for group in groups for package in group)
-    return " ".join([f"{form.PACKAGE}=={versions[form.PACKAGE]}", "numpy", *others])
+    pinned = [f"{name}=={versions[name]}" for name in dict.fromkeys(package for group in groups for package in group)]
+    return " ".join([f"{form.PACKAGE}=={versions[form.PACKAGE]}", "numpy", *pinned])
 
 
 def _imports(*groups: tuple[str, ...]) -> str:

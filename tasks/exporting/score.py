@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL, TARGET, TASKS
-from tasks.data.features import Feature, of_role
-from tasks.data.reader import Reader
+from tasks.data.features import KEY, Feature, of_role
+from tasks.data.reader import Reader, Unusable
 from tasks.data.reading import RecordsReader
 from tasks.data.text import text_columns
 from tasks.data.transforms.columns import typed
@@ -100,7 +100,11 @@ def _preprocessed(preprocess: Reader, features: dict[str, Feature], table: pa.Ta
         values[name] = typed(table[name], feature)
     try:
         return preprocess.apply(values, table.num_rows)
-    except ValueError as error:
+    except Unusable as error:
+        raise Failed(
+            str(table[KEY][error.row]), f"{error.column}: {error.saw}", error.rule, "see the record"
+        ) from error
+    except ValueError as error:  # of a user's function
         raise Failed("records", str(error), "the export must be able to read every record", "see the record") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from tasks.display.words import raw_input
 from tasks.evaluation import gates
 from tasks.pages.facts import Facts
 
@@ -28,7 +29,7 @@ def describe_version(facts: Facts, version: str, verdict: str, export: str) -> s
     if results:
         rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
         lines.append("\n".join(rows))
-    lines.append(f"`millrace predict {facts.record['name']}@{version} {facts.config.snapshot.raw_input}`")
+    lines.append(f"`millrace predict {facts.record['name']}@{version} {raw_input(facts.config)}`")
     lines.append(" · ".join([f"export `{export[:12]}`", *list(links(facts))[1:]]))
     return "\n\n".join(lines) + "\n"
 

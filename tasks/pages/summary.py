@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.display.numbers import kilobytes, seconds
-from tasks.display.words import span, standing
+from tasks.display.words import raw_input, span, standing
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
@@ -81,7 +81,7 @@ def _next(facts: Facts) -> str:
     if facts.release and (run := facts.release.get("awaits")):
         return f"millrace approve {run} --reason TEXT    (or reject)"
     if export := facts.one("export"):
-        return f"millrace predict {export.digest[:12]} {facts.config.snapshot.raw_input}"
+        return f"millrace predict {export.digest[:12]} {raw_input(facts.config)}"
     if model := facts.one("model"):
         return f"millrace run release {preset} --release.model {model.digest[:12]}"
     return f"millrace run training {preset}"

@@ -7,7 +7,7 @@ once, before it, and are compared with each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -17,8 +17,10 @@ import numpy as np
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import Config, TrainConfig
+from tasks.config.augment import AugmentConfig
 from tasks.config.strategy import OneDevice
 from tasks.data import open_snapshot, snapshots
+from tasks.data.augment import Augmenter
 from tasks.data.batches import BatchReader
 from tasks.data.orders import Order
 from tasks.data.reading import RecordsReader
@@ -71,6 +73,7 @@ def measure(bench: Workbench, config: Config, records: Records, snapshot: Snapsh
         _transform(config, records, snapshot),
         _read(batches, other, train.order),
         _batch(batches),
+        *([_augment(reader, batches, train.augment, config.seed)] if train.augment else []),
         _transfer(batches),
         _step(reader, config, train, batches.share),
     ]
@@ -150,6 +153,20 @@ def _batch(batches: BatchReader) -> Ceiling:
     found = rate(lambda call: int(batches.read(call * steps, (call + 1) * steps)["row"].size))
     advice = "it is reading, and the order's arithmetic on the processor"
     return Ceiling("batch", found, "batches in their order, all features, by one thread", advice)
+
+
+def _augment(reader: SnapshotReader, batches: BatchReader, configs: Sequence[AugmentConfig], seed: int) -> Ceiling:
+    steps = batches.steps_per_call
+    batch, epochs = batches.read(0, steps), batches.epochs_of(0, steps)
+
+    def augmenting(some: Sequence[AugmentConfig]) -> float:
+        augmenter = Augmenter(some, reader.features, batches.arrays, seed)
+        return rate(lambda _: int(augmenter(batch, epochs)["row"].size))
+
+    found, alone = augmenting(configs), [augmenting([config]) for config in configs]
+    place = int(np.argmin(alone))
+    advice = f"train.augment.{place} ({configs[place].kind}) is the slowest, alone {alone[place]:,.0f} a second"
+    return Ceiling("augment", found, "batches augmented, by the thread that has read them", advice)
 
 
 def _transfer(batches: BatchReader) -> Ceiling:

@@ -76,23 +76,26 @@ def convert(path: Path, root: Path) -> None:
 def by_tfds(path: Path, root: Path) -> None:
     """Convert by `download_and_prepare` over a generator."""
     import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import registered
 
     shutil.rmtree(root, ignore_errors=True)
 
-    class Table(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
+    with registered.skip_registration():  # it is defined in each round
 
-        def _info(self) -> Any:
-            features = {**dict.fromkeys(NUMBERS, np.float32), **dict.fromkeys(CATEGORIES, tfds.features.Text())}
-            features["label"] = tfds.features.ClassLabel(names=["a", "b", "c"])
-            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+        class Table(tfds.core.GeneratorBasedBuilder):
+            VERSION = tfds.core.Version("1.0.0")
 
-        def _split_generators(self, dl_manager: Any) -> Any:
-            return {"train": self._generate_examples()}
+            def _info(self) -> Any:
+                features = {**dict.fromkeys(NUMBERS, np.float32), **dict.fromkeys(CATEGORIES, tfds.features.Text())}
+                features["label"] = tfds.features.ClassLabel(names=["a", "b", "c"])
+                return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
 
-        def _generate_examples(self) -> Any:
-            for number, row in enumerate(rows_of(path)):
-                yield number, {**row, **{name: float(row[name]) for name in NUMBERS}}
+            def _split_generators(self, dl_manager: Any) -> Any:
+                return {"train": self._generate_examples()}
+
+            def _generate_examples(self) -> Any:
+                for number, row in enumerate(rows_of(path)):
+                    yield number, {**row, **{name: float(row[name]) for name in NUMBERS}}
 
     Table(data_dir=str(root)).download_and_prepare()
 

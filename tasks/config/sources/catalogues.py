@@ -15,6 +15,7 @@ class SklearnSource(Section):
 
     noun: ClassVar[str | None] = None
     """Plural name of the records; None where that depends on the snapshot."""
+    raw_input: ClassVar[str] = "ROWS.csv"
     listed: ClassVar[str] = "examples"
     """Plural name of what is listed with a content hash in digests."""
 

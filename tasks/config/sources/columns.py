@@ -33,6 +33,8 @@ class ColumnsSource(Section):
     """A source whose columns are named in the config."""
 
     noun: ClassVar[str | None] = "rows"
+    raw_input: ClassVar[str] = "ROWS.csv"
+    """A file of such examples for `millrace predict`."""
     listed: ClassVar[str] = "files"
 
     columns: Annotated[dict[Text, ColumnType], Field(min_length=1)]

@@ -12,6 +12,7 @@ class TextFilesSource(Section):
     """Text files of a folder, each an example of its raw bytes; its key is its path below the folder."""
 
     noun: ClassVar[str | None] = "files"
+    raw_input: ClassVar[str] = "FILE.txt"
     listed: ClassVar[str] = "files"
 
     kind: Literal["text_files"] = "text_files"
@@ -45,6 +46,7 @@ class ImageFolderSource(Section):
     become PNG. An example's key is its path."""
 
     noun: ClassVar[str | None] = "images"
+    raw_input: ClassVar[str] = "IMAGE.png"
     listed: ClassVar[str] = "files"
 
     kind: Literal["image_folder"] = "image_folder"
@@ -72,6 +74,7 @@ class AudioFolderSource(Section):
     path."""
 
     noun: ClassVar[str | None] = "sounds"
+    raw_input: ClassVar[str] = "SOUND.wav"
     listed: ClassVar[str] = "files"
 
     kind: Literal["audio_folder"] = "audio_folder"

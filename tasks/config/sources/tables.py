@@ -49,8 +49,8 @@ class CsvSource(TableFiles):
     escape: Annotated[str, Field(pattern=r"^[!-~]?$")] = ""
     """Character before one that is not special; empty: none."""
 
-    header: bool = True
-    """Whether the first line names the columns; without one `columns` are the names in their order."""
+    header: Literal[True] | Annotated[tuple[Text, ...], LISTED] = True
+    """`true`: the first line names the columns; without one the names of the columns in their order."""
 
     missing: Annotated[tuple[str, ...], LISTED] = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
     """Cells that mean a missing value."""
@@ -62,9 +62,18 @@ class CsvSource(TableFiles):
             raise Conflict("delimiter", self.delimiter, "differs from quote and escape", "choose three characters")
         return self
 
+    @model_validator(mode="after")
+    def header_names_the_columns(self) -> CsvSource:
+        if self.header is not True and sorted(self.header) != sorted(self.columns):
+            rule = f"names each of source.columns once: {', '.join(self.columns)}"
+            raise Conflict("header", list(self.header), rule, "list these, in the order of the file")
+        return self
+
 
 class JsonlSource(TableFiles):
     """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
+
+    raw_input: ClassVar[str] = "ROWS.jsonl"
 
     kind: Literal["jsonl"] = "jsonl"
     """How the source is read."""
@@ -78,6 +87,8 @@ class JsonlSource(TableFiles):
 
 class ParquetSource(TableFiles):
     """Parquet files; nested columns by dotted name."""
+
+    raw_input: ClassVar[str] = "ROWS.parquet"
 
     kind: Literal["parquet"] = "parquet"
     """How the source is read."""

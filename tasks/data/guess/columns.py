@@ -38,6 +38,8 @@ WORDS, CHARACTERS = 4, 40
 """Mean words, or characters, of a value from which a column is a text."""
 NEARLY_ALL = 0.9
 """Share of different values from which a column names its rows."""
+WITH_COMMA = re.compile(r"\s*[+-]?\d[\d.]*(,\d+)*\s*")
+"""A number that has, or may have, a comma."""
 MAX_CLASSES = 1000
 NO_FILE = "as its bytes are neither an image nor a sound"
 IMAGES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|GIF8[79]a|BM|RIFF....WEBP", re.DOTALL)
@@ -105,7 +107,8 @@ def guess_columns(
     """
     columns = {name: look(values, root) for name, values in sample.items()}
     said: list[str] = []
-    key = key or _key(columns)
+    guessed = None if key else _key(columns)
+    key = key or guessed
     split = _split({name: column for name, column in columns.items() if name not in (key, label)})
     free = {name: column for name, column in columns.items() if name not in (key, split)}
     predicted = label or _predicted(free)
@@ -116,12 +119,13 @@ def guess_columns(
             continue
         if reason := _useless(name, column) or (_describes(name, column, beside) if beside else ""):
             types[name] = "ignore"
-            said.append(f"{name}: ignored, {reason}")
+            also = f"; {column.why}" if column.type == "category" and column.why else ""
+            said.append(f"{name}: ignored, {reason}{also}")
         elif column.why:
             said.append(f"{name}: {types[name]}, {column.why}")
     if key is not None:
         types[key] = "category" if types[key] not in ("number", "text") else types[key]
-        said.append(f"{key}: the key, as every row has another value")
+        said.append(f"{key}: the key" + (", as every row has another value" if guessed else ""))
     splits = columns[split].values if split is not None else ()
     found = Columns(types, key, split=split, splits=splits)
     if predicted is None:
@@ -140,7 +144,7 @@ def guess_columns(
 def look(values: pa.Array, root: Path) -> Column:
     """Return what a column of raw values is."""
     missing, rows = values.null_count, len(values)
-    if pt.is_list(values.type) or pt.is_large_list(values.type) or pt.is_fixed_size_list(values.type):
+    if _is_list(values.type):
         return _of_lists(values)
     present = values.drop_null()
     distinct = len(pc.unique(present)) if not pt.is_struct(values.type) else len(present)
@@ -173,6 +177,9 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
             return Column(kind, distinct, missing, rows, why="paths of files that are there")
     bad = len(numbers.bad)
     why = f"{bad:,} of its values are no numbers" if 0 < bad < 0.1 * len(present) else ""
+    if all(WITH_COMMA.fullmatch(value) for value in some):
+        first = next((value for value in some if "," in value), "")
+        why = f"as {first!r} has a comma, and numbers are read as 1234.5; convert them" if first else why
     words = np.mean([len(value.split()) for value in some])
     long = words >= WORDS or np.mean([len(value) for value in some]) >= CHARACTERS
     if distinct > FEW_CLASSES and long:
@@ -182,13 +189,20 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
 
 
 def _of_lists(values: pa.Array) -> Column:
-    flat, lengths = values.drop_null(), np.asarray(pc.list_value_length(values.drop_null()))
-    inner = values.type.value_type
-    numeric = pt.is_integer(inner) or pt.is_floating(inner)
-    if not numeric or not len(flat) or len(set(lengths.tolist())) != 1:
-        why = "its lists are of different lengths" if numeric else f"{values.type} is not read"
-        return Column("ignore", 0, values.null_count, len(values), why=why)
-    return Column(f"number[{int(lengths[0])}]", len(flat), values.null_count, len(values))
+    flat, rows, shape = values.drop_null(), len(values), list[int]()
+    while _is_list(flat.type):
+        lengths = set(np.asarray(pc.list_value_length(flat)).tolist())
+        if len(lengths) > 1:
+            return Column("ignore", 0, values.null_count, rows, why="its lists are of different lengths")
+        shape, flat = [*shape, *lengths], flat.flatten()
+    if not len(flat) or not (pt.is_integer(flat.type) or pt.is_floating(flat.type)):
+        return Column("ignore", 0, values.null_count, rows, why=f"{values.type} is not read")
+    sides = ", ".join(map(str, shape))
+    return Column(f"number[{sides}]", rows - values.null_count, values.null_count, rows)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
 
 
 def _whole(values: Any) -> bool:

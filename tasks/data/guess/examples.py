@@ -119,5 +119,5 @@ def _fields(ending: str, contents: Iterable[bytes]) -> dict[str, tuple[str, str]
             continue  # `convert` names it
         if not isinstance(row, dict):
             return {ending: ("ignore", "as it is no JSON object")}
-        names |= dict.fromkeys(leaves_of(row, f"{ending}."))
+        names |= dict.fromkeys(name for name, _ in leaves_of(row, f"{ending}."))
     return dict.fromkeys(names, ("text", ""))

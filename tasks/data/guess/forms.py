@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv as csv_module
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ HEAD = 1 << 20
 DELIMITERS = ",;\t|"
 ENCODINGS = ("utf-8", "cp1252")
 """Encodings that are tried where no byte order mark says UTF-16; the last one reads any bytes but five."""
+
+
+Shape = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ def csv(path: Path) -> Form:
     except csv_module.Error:
         delimiter = ","
     names = next(csv_module.reader(lines[:1], delimiter=delimiter), [])
+    if not names:
+        raise Refused("PATH", f"{path}: no line of column names", "a CSV file begins with one", "name another")
     found: dict[str, Any] = {}
     if encoding != "utf-8":
         found["encoding"] = encoding
@@ -63,10 +69,9 @@ def csv(path: Path) -> Form:
     if delimiter != ",":
         found["delimiter"] = delimiter
         said.append(f"cells are separated by {delimiter!r}")
-    if names and all(_is_number(name) for name in names):
-        found["header"] = False
+    if all(_is_number(name) for name in names):
+        names = found["header"] = [f"column{number}" for number in range(len(names))]
         said.append("no line of column names: they are called column0, column1, ...")
-        names = [f"column{number}" for number in range(len(names))]
     return Form(dict.fromkeys(names, "text"), found, said=tuple(said))
 
 
@@ -80,7 +85,7 @@ def _is_number(text: str) -> bool:
 
 def jsonl(path: Path) -> Form:
     """Return the fields of the objects in a file's first lines; raises `Refused` where there are none."""
-    names: dict[str, None] = {}
+    shapes: dict[str, set[Shape]] = {}
     for number, line in enumerate(_head(path).splitlines()[:1000], 1):
         try:
             row = json.loads(line)
@@ -89,18 +94,46 @@ def jsonl(path: Path) -> Form:
         if not isinstance(row, dict):
             saw = f"{path} line {number}: {type(row).__name__}"
             raise Refused("PATH", saw, "a line is a JSON object", "write one object a line")
-        names |= dict.fromkeys(leaves_of(row))
-    if not names:
+        for name, value in leaves_of(row):
+            shapes.setdefault(name, set())
+            if value is not None:
+                shapes[name].add(_shape(value))
+    if not shapes:
         raise Refused("PATH", f"{path}: no JSON object in a line", "a line is a JSON object", "write one a line")
-    return Form(dict.fromkeys(names, "text"))
+    types, unread = {}, {}
+    for name, seen in shapes.items():
+        types[name], why = _type_of(seen)
+        if why:
+            unread[name] = why
+    return Form(types, unread=unread)
 
 
-def leaves_of(row: dict[str, Any], prefix: str = "") -> list[str]:
-    """Return the fields of an object, those of nested objects by dotted name."""
-    names: list[str] = []
+def leaves_of(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object with their values, those of nested objects by dotted name."""
     for name, value in row.items():
-        names += leaves_of(value, f"{prefix}{name}.") if isinstance(value, dict) else [f"{prefix}{name}"]
-    return names
+        if isinstance(value, dict):
+            yield from leaves_of(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _shape(value: Any) -> Shape:
+    """Return the shape of an array of numbers in JSON: () for a single value, None for another list."""
+    if not isinstance(value, list):
+        return ()
+    inner = {_shape(item) for item in value}
+    plain = all(isinstance(item, list | int | float) and not isinstance(item, bool) for item in value)
+    [first, *others] = inner or {None}
+    return None if others or first is None or not plain else (len(value), *first)
+
+
+def _type_of(shapes: set[Shape]) -> tuple[str, str]:
+    """Return the type of a field whose values have these shapes, and why it is ignored, if it is."""
+    if shapes <= {()} or () in shapes:
+        return "text", ""
+    if len(shapes) == 1 and (shape := next(iter(shapes))):
+        return f"number[{', '.join(map(str, shape))}]", ""
+    return "ignore", "as its lists are not numbers of one shape"
 
 
 def parquet(path: Path) -> Form:

@@ -66,6 +66,7 @@ def log_mel(payloads: Iterable[bytes]) -> tuple[dict[str, Any], str]:
     hop = max(HOP, round(seconds / FRAMES, 3))
     window = min(max(WINDOW, round(2 * hop, 3)), seconds)
     cut = sum(length > seconds for length in lengths)
-    said = f"{min(lengths):.2g} to {max(lengths):.2g} s at {', '.join(f'{each:,}' for each in sorted(rates))} Hz"
+    ends = dict.fromkeys(f"{length:.2g}" for length in (min(lengths), max(lengths)))
+    said = f"{' to '.join(ends)} s at {', '.join(f'{each:,}' for each in sorted(rates))} Hz"
     said += f"; {cut / len(lengths):.0%} of them are cut at {seconds:g} s" if cut else ""
     return {"kind": "log_mel", "rate": rate, "seconds": seconds, "window": window, "hop": hop, "mels": MELS}, said

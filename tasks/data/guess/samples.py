@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tasks.data.features import KEY
 from tasks.data.guess import examples, forms
 from tasks.data.guess.columns import payload_kind
 from tasks.data.guess.forms import Form
-from tasks.data.sources import Piece, Rows, open_source
+from tasks.data.sources import Bad, Piece, Rows, open_source
 from tasks.data.sources.files import find
 from tasks.data.sources.tfrecord import is_shard
 from tasks.data.sources.webdataset import is_webdataset
@@ -126,11 +126,12 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
     pieces = opened.pieces()
     small = sum(piece.bytes for piece in pieces) <= SAMPLED_BYTES
     chosen = pieces if small else [pieces[number] for number in sorted({0, len(pieces) // 2, len(pieces) - 1})]
-    read, complete = dict[str, list[pa.Array]](), len(chosen) == len(pieces)
+    read, bad, complete = dict[str, list[pa.Array]](), list[Bad](), len(chosen) == len(pieces)
     for piece in chosen:
         rows, whole = _rows(opened.read, piece, SAMPLED // len(chosen))
         complete &= whole
         for batch in rows:
+            bad += batch.bad
             for name, values in batch.columns.items():
                 parts = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
                 read.setdefault(name, []).extend(parts)
@@ -140,6 +141,9 @@ def sampled(source: dict[str, Any], form: Form, root: Path) -> Sample:
         raise Refused("PATH", f"{source.get('path', source.get('url'))}: no rows", "a table has rows", "name another")
     if not complete:
         count = max(count, _estimate(joined, count, sum(piece.bytes for piece in pieces)))
+    if bad:
+        seen = f"{len(bad):,} of the rows cannot be read, as {bad[0].place}: {bad[0].reason}"
+        form = replace(form, said=(*form.said, f"{seen}; correct them, or raise records.bad_budget"))
     return Sample(source, joined, count, complete, root, form)
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from tasks.config import SourceConfig
-from tasks.data.guess.columns import Columns, guess_columns
+from tasks.data.guess.columns import Columns, guess_columns, look
 from tasks.data.guess.found import Choices, Guess
 from tasks.data.guess.payloads import image_shape, log_mel
 from tasks.data.guess.samples import Sample
@@ -81,6 +81,9 @@ def guess_rows(sample: Sample, choices: Choices) -> Columns:
     for flag, chosen in (("--label", choices.label), ("--key", choices.key)):
         if chosen is not None and chosen not in sample.columns:
             raise Refused(flag, chosen, f"must be one of {', '.join(sample.columns)}", "correct it")
+    if choices.key is not None and not look(sample.columns[choices.key], sample.root).unique:
+        rule = "a key is in every row, and differs from row to row"
+        raise Refused("--key", f"{choices.key}, with missing or repeated values", rule, "name another column, or none")
     found = guess_columns(sample.columns, sample.root, choices.label, sample.source.get("key") or choices.key)
     shaped = {n: kind for n, kind in sample.form.types.items() if "," in kind and found.types[n] != "ignore"}
     types = {**found.types, **shaped, **dict.fromkeys(sample.form.unread, "ignore")}

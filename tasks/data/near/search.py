@@ -6,7 +6,7 @@ the other in parts of the hash space, and only the values of groups are kept: me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.records import NearHandling
-from tasks.data.features import KEY
+from tasks.data.features import KEY, Feature, of_role
 from tasks.data.merging import Runs
 from tasks.data.near import SIGNATURE, Compared
 from tasks.data.parts import Mask, neighbours, parts
@@ -40,6 +40,8 @@ class Row:
     content: int
     value: int
     """Hash of the compared input."""
+    label: str
+    """Its class; empty where there are none."""
 
 
 Group = list[Row]
@@ -60,6 +62,10 @@ class Near:
     """Number of groups that are in several splits, before they are handled."""
     pairs: list[dict[str, Any]] = field(default_factory=list)
     """A pair of each of the first groups, those across splits before others: `keys`, `splits` and `similarity`."""
+    label_conflicts: int = 0
+    """Number of groups with several labels."""
+    conflicts: list[dict[str, list[str]]] = field(default_factory=list)
+    """The first of them by key, with the first example of each label: `{"labels": [...], "keys": [...]}`."""
     dropped: dict[int, Mask] = field(default_factory=dict)
     """By run, which of its rows are dropped; of runs that lose some."""
     moved: dict[int, dict[int, int]] = field(default_factory=dict)
@@ -67,10 +73,10 @@ class Near:
 
     def as_json(self) -> dict[str, Any]:
         names = ("column", "similarity", "handling", "groups", "examples", "across_splits", "pairs")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "label_conflicts", "conflicts")}
 
 
-def find(runs: Runs, compared: Compared, progress: Callable[[int, int], None]) -> Near:
+def find(runs: Runs, compared: Compared, features: Mapping[str, Feature], progress: Callable[[int, int], None]) -> Near:
     """Find the groups of near-duplicates in all runs, and what becomes of their rows.
 
     With `drop` the rows of other content than the first by key are dropped, with `group` all rows go to its split.
@@ -80,7 +86,8 @@ def find(runs: Runs, compared: Compared, progress: Callable[[int, int], None]) -
     """
     joined = _joined(runs, compared, progress)
     near = Near(compared.column, compared.similarity, compared.handling)
-    for group in _groups(runs, compared, joined):
+    [label] = of_role(dict(features), "label") or [None]
+    for group in _groups(runs, compared, label, joined):
         first, others = group[0], [row for row in group if row.content != group[0].content]
         near.groups += 1
         near.examples += len(others)
@@ -88,6 +95,12 @@ def find(runs: Runs, compared: Compared, progress: Callable[[int, int], None]) -
         near.pairs.append(_pair(runs, group, joined))
         if len(near.pairs) > 100 * MAX_NAMED:
             near.pairs = _first(near.pairs)
+        first_of = {row.label: row.key for row in reversed(group)}
+        if len(first_of) > 1:
+            near.label_conflicts += 1
+            if len(near.conflicts) < MAX_NAMED:  # groups come in order of key
+                labels = sorted(first_of, key=lambda each: first_of[each])
+                near.conflicts.append({"labels": labels, "keys": [first_of[each] for each in labels]})
         if compared.handling == "drop":
             for row in others:
                 near.dropped.setdefault(row.run, np.zeros(runs.rows(row.run), bool))[row.number] = True
@@ -168,7 +181,7 @@ def _signatures(runs: Runs, run: int) -> NDArray[np.uint8]:
     return np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, width)[column.offset : column.offset + len(column)]
 
 
-def _groups(runs: Runs, compared: Compared, joined: _Joined) -> Iterator[Group]:
+def _groups(runs: Runs, compared: Compared, label: str | None, joined: _Joined) -> Iterator[Group]:
     """Yield the groups of rows, in order of their first row; a group has several contents."""
     members = {value for joints in joined.joints.values() for joint in joints for value in joint[:2]}
     members |= _repeated(runs, hash_of(compared.column))
@@ -177,7 +190,8 @@ def _groups(runs: Runs, compared: Compared, joined: _Joined) -> Iterator[Group]:
         values = runs.column(run, hash_of(compared.column))
         for number in np.flatnonzero(np.isin(values, wanted)).tolist():
             key, split, content = (runs.value(run, name, number) for name in (KEY, SPLIT, CONTENT[0]))
-            row = Row(run, number, key, split, content, int(values[number]))
+            named = "" if label is None else str(runs.value(run, label, number))
+            row = Row(run, number, key, split, content, int(values[number]), named)
             groups.setdefault(joined.root(row.value), []).append(row)
     in_order = [sorted(group, key=lambda row: row.key) for group in groups.values()]
     for group in sorted(in_order, key=lambda group: group[0].key):

@@ -73,14 +73,15 @@ class Reader:
             folder: relative paths begin here.
 
         Raises:
-            ValueError: a row lacks a column, or a value cannot be used; it names row, column, value and rule.
+            Unusable: a row lacks a column, or a value cannot be used; it names row, column, value and rule.
         """
         listed = list(rows)
         typed: dict[str, Values] = {}
         for name, column in self._columns.items():
             for number, row in enumerate(listed):
                 if name not in row:
-                    raise ValueError(f"row {number}, column {name}: is not there; must be given, None where missing")
+                    with _Named(name):
+                        raise Unusable(number, "is not there", "must be given, None where missing")
             raw = [row[name] for row in listed]
             with _Named(name):
                 typed[name] = cast.column(raw, column["kind"], tuple(column["shape"]), self._missing, Path(folder))

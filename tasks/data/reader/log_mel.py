@@ -57,7 +57,8 @@ def decoded(row: int, payload: bytes, seconds: float, samples: int) -> NDArray[n
             expected = min(length, file.frames)
             sound = file.read(length, dtype="float64", always_2d=True).mean(axis=1)
     except (RuntimeError, ValueError, TypeError, OSError) as error:
-        raise Unusable(row, f"{len(payload)} bytes, {error}", rule) from error
+        reason = getattr(error, "error_string", str(error)).rstrip(".")  # the whole message has an address in memory
+        raise Unusable(row, f"{len(payload)} bytes, {reason}", rule) from error
     if len(sound) < expected:
         raise Unusable(row, f"{len(sound)} of {expected} samples", rule)
     padded = np.zeros(length)

@@ -31,7 +31,7 @@ KINDS = {
 """The module of each `snapshot.kind`, imported on use."""
 
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
-    "image": (2, ("numpy", "pillow")),
+    "image": (3, ("numpy", "pillow")),
     "tokens": (4, ("numpy", "tokenizers")),
     "table": (3, ("numpy", "pillow", "soundfile", "tokenizers")),
 }

@@ -179,7 +179,7 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
                 yield table
 
         fitted = fit(transforms, records.features, read, bench.staging.root / "transform")
-        layout = lay_out(records.features, fitted, _missing_cells(records))
+        layout = lay_out(records.features, fitted, _source(records))
         files = reader_files(transform.kind for transform in transforms.values())
         for each in fitted.values():
             files |= each.files
@@ -193,10 +193,10 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
     return Layout(note["features"], description), note["summaries"]
 
 
-def _missing_cells(records: Tables) -> list[str]:
-    """Return the texts that mean a missing value in any column of the source (`source.missing`)."""
-    source = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
-    return list(source.get("missing", []))
+def _source(records: Tables) -> dict[str, Any]:
+    """Return the config of the records' source."""
+    source: dict[str, Any] = records.manifest.get("inputs", {}).get("config", {}).get("source", {})
+    return source
 
 
 def _outputs(records: dict[str, Feature], moments: Moments) -> dict[str, dict[str, Any]]:

@@ -90,7 +90,7 @@ def build(bench: Workbench, records: Records, config: TokensSnapshot) -> Outcome
         if "padding" in row:
             shares[f"snapshot/{split}/padding"] = row["padding"] / (row["rows"] * (config.block + 1))
         if "cut" in row:
-            shares[f"snapshot/{split}/cut"] = row["cut"]
+            shares[f"snapshot/{split}/cut"] = row["cut"] / row["documents"]
     return Outcome(
         counts=counts,
         features=_features(codec, columns, config),
@@ -242,12 +242,12 @@ def _pack(
     bench: Workbench, split: str, encoded: Encoded, codec: Codec, config: TokensSnapshot
 ) -> tuple[int, dict[str, int]]:
     """Write the rows of a split with `origin` and `pieces`; return their number, and figures of the packing."""
-    lengths, block = encoded.lengths, config.block
-    if not encoded.scored.any():
-        raise Failed(
-            f"records.splits.{split}", "no text in it", "every split needs some", "add data or raise its share"
-        )
-    pairs = config.prompt is not None
+    lengths, block, pairs = encoded.lengths, config.block, config.prompt is not None
+    given = lengths - np.add.reduceat(encoded.scored, np.cumsum(lengths) - lengths, dtype=np.int64)
+    # Of a pair, text is left in the row if the prompt ends before it; the last token is a BOS.
+    if not (given < (np.minimum(lengths - 1, block + 1) if pairs else lengths)).any():
+        saw = "no text within snapshot.block" if pairs else "no text in it"
+        raise Failed(f"records.splits.{split}", saw, "every split needs some", "add data or raise its share")
     packed = packing.stream(lengths, block) if config.packing == "stream" else packing.best_fit(lengths, block, pairs)
     for part in parts_of(split, packed.rows, config.shards):
         write_array(bench, part.file("origin"), packed.origin[part.start : part.stop])

@@ -64,8 +64,8 @@ class Csv(Delimited):
         with open_stream(self.root, path) as raw:
             stream: Stream = Transcoded(raw, self._encoding) if self._wide else raw
             stream, begin = without_bom(stream, path, f"source.encoding {self.config.encoding}")
-            if not self.config.header:
-                yield Opened(stream, list(self.config.columns), begin)
+            if self.config.header is not True:
+                yield Opened(stream, list(self.config.header), begin)
                 return
             head, lines, stream = first_record(stream, self.dialect, path)
             yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)
@@ -74,7 +74,7 @@ class Csv(Delimited):
         """Return the names in the header; raises `Refused` for others than the config's."""
         if not head.strip():
             rule = "the first line of a CSV file names its columns"
-            raise Failed(path, "an empty file", rule, "name it in source.exclude, or set source.header: false")
+            raise Failed(path, "an empty file", rule, "name it in source.exclude, or list the names in source.header")
         config = self.config
         quoting = {"quotechar": config.quote} if config.quote else {"quoting": csv.QUOTE_NONE}
         lines = io.StringIO(self._as_utf8(head).decode("utf-8", "replace").lstrip("\r\n"), newline="")

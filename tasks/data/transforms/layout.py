@@ -27,13 +27,13 @@ class Layout:
     """The contents of `transform.json`."""
 
 
-def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missing: list[str]) -> Layout:
+def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], source: Mapping[str, Any]) -> Layout:
     """Place the results of transforms, in order of the columns' names.
 
     Args:
         features: those of the records.
         fitted: the transforms of the inputs.
-        missing: texts that are missing values in the source.
+        source: the config of the records' source, which says how rows are written.
 
     Raises:
         Refused: two results have the same name, or one cannot name an array.
@@ -64,7 +64,8 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
             {"name": name, "kind": feature.kind, "shape": list(feature.shape) if feature.kind == "number" else []}
             for name, feature in inputs.items()
         ],
-        "missing": missing,
+        "missing": list(source.get("missing", [])),
+        "csv": _csv(source) if source.get("kind") == "csv" else None,
         "transforms": {name: transform.state for name, transform in sorted(fitted.items())},
         "arrays": {
             name: {"dtype": SERVED_AS.get(array["dtype"], array["dtype"]), "shape": array["shape"]}
@@ -75,6 +76,15 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], missi
         "targets": target_names(targets),
     }
     return Layout(dict(sorted(arrays.items())), description)
+
+
+def _csv(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how rows are written in the source's CSV files: what is between cells, and the names of columns in their
+    order where no line has them (`header`), of which those that are predicted (`outputs`) need not be there."""
+    outputs = [source["label"]] if source["label"] is not None else source["targets"]
+    header = None if source["header"] is True else source["header"]
+    form = {name: source[name] for name in ("encoding", "delimiter", "quote", "escape")}
+    return {**form, "header": header, "outputs": outputs}
 
 
 def target_names(targets: Mapping[str, Feature]) -> list[str]:

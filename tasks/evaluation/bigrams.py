@@ -1,0 +1,67 @@
+"""A bigram model of bytes with add-one smoothing: the baseline of language models that is fitted on the train split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.data.reading import RecordsReader
+from tasks.data.text import BYTES, text_columns
+from tasks.evaluation.metrics import Floats
+
+Counts = NDArray[np.int64]
+"""How often each byte follows each other, int64 [256, 256]: the byte before, the byte."""
+
+START = b"\0"
+"""Stands before the first byte of a text without a prompt; few texts have it."""
+CHUNK = 1 << 20
+"""Bytes that are counted at once."""
+
+
+def count(texts: Iterable[tuple[bytes, bytes]]) -> Counts:
+    """Count the bigrams of texts, each given with the text before it, of which only the last byte matters."""
+    counts = np.zeros(BYTES * BYTES, np.int64)
+    for chunk in _chunks(texts):
+        numbers = np.concatenate([_numbers(part) for part in chunk])
+        counts += np.bincount(numbers, minlength=len(counts))
+    return counts.reshape(BYTES, BYTES)
+
+
+def fitted_on(records: Path, split: str, prompt: str | None) -> Counts:
+    """Count the bigrams of the texts of a split, one after another; of pairs those of the texts after the prompt."""
+    reader = RecordsReader(records)
+    columns = text_columns(reader, prompt)
+    return count(
+        (bytes(example[columns.prompt][0]) if columns.prompt is not None else b"", bytes(example[columns.text][0]))
+        for example in reader.iterate(split)
+    )
+
+
+def bits(seen: Counts, fitted: Counts) -> float:
+    """Return the bits of bigrams by a model of other counts: minus log2 of (count + 1) / (count of all bytes + 256)."""
+    each: Floats = np.log2(fitted.sum(axis=1, keepdims=True) + BYTES) - np.log2(fitted + 1)
+    return float((seen * each).sum())
+
+
+def _numbers(part: bytes) -> NDArray[np.int64]:
+    """Return the index of each bigram of a text in flat counts, for each byte but the first."""
+    values = np.frombuffer(part, np.uint8).astype(np.int64)
+    return np.asarray(values[:-1] * BYTES + values[1:])
+
+
+def _chunks(texts: Iterable[tuple[bytes, bytes]]) -> Iterator[list[bytes]]:
+    """Yield parts of texts, each after the byte before it, in lists of about `CHUNK` bytes."""
+    chunk, size = list[bytes](), 0
+    for before, text in texts:
+        whole = (before[-1:] or START) + text
+        for start in range(0, len(text), CHUNK):
+            chunk.append(whole[start : start + CHUNK + 1])
+            size += len(chunk[-1])
+            if size >= CHUNK:
+                yield chunk
+                chunk, size = [], 0
+    if chunk:
+        yield chunk
