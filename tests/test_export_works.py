@@ -71,7 +71,7 @@ for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dy
     outcome = compress(bench, name, *parents, CompressConfig(), EvaluateConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
-publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
+publish(Export, "export", bench, export(bench, model, snapshot, records, list(variants.values()), ExportConfig()))
 bench = workbench("keras")
 plan = architecture(model.path)
 network = load(model.path)
@@ -83,7 +83,8 @@ if sys.argv[2:] == ["strict"]:
     text = (strict / "variant.json").read_text()
     (strict / "variant.json").write_text(text.replace('"limit": 0.0001', '"limit": 1e-12'))
     try:
-        export(workbench("strict"), model, snapshot, [Variant("0" * 64, strict, "saved_model")], ExportConfig())
+        strict_variants = [Variant("0" * 64, strict, "saved_model")]
+        export(workbench("strict"), model, snapshot, records, strict_variants, ExportConfig())
     except Failed as error:
         (root / "error").write_text(str(error))
 """

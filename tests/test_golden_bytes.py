@@ -90,7 +90,7 @@ def make(_: Workbench, root: Path) -> None:
         bench = workbench(root / name)
         outcome = compress(bench, name, model, snapshot, records, report, variants.get(parent or ""), config, evaluate)
         variants[name] = replace(published(Variant, bench, outcome), name=name)
-    export(workbench(root / "export"), model, snapshot, list(variants.values()), ExportConfig())
+    export(workbench(root / "export"), model, snapshot, records, list(variants.values()), ExportConfig())
     train = TrainConfig(steps=30, batch_size=64)
     fit(workbench(root / "trained"), snapshot, CONFIG, train, 3)
     reports.inference_function = lambda network: given_logits  # type: ignore[assignment]
