@@ -4,6 +4,7 @@ reader for every kind of transform, and in the SavedModel's graph where it can b
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import site
@@ -102,6 +103,14 @@ assert not {{"tasks", "flows", "infra"}} & set(sys.modules)
 pickle.dump(answers, open("answers.pickle", "wb"))
 """
 
+AGAIN = """
+import json, sys
+from pathlib import Path
+from tests.test_export_raw import write_model
+write_model(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
+"""
+"""Writes a SavedModel once more, in a process that hashes texts differently."""
+
 
 def raw_row(number: int) -> dict[str, Any]:
     random = np.random.default_rng(number)
@@ -166,14 +175,20 @@ class Answered:
     answers: dict[str, Any]
 
 
+def write_model(root: Path, target: Path, features: dict[str, Any]) -> None:
+    """Write a SavedModel of a snapshot's inputs."""
+    network = build_model(MlpModel(task="classification", units=(8,)), features, seed=1)
+    saved_model.write(network, in_graph(root), None, target)
+
+
 def export(folder: Path, records: Any, transforms: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Write a snapshot's `transform/` and a SavedModel of its inputs; return the description and the stored arrays."""
     root = folder.with_name(f"{folder.name} snapshot")
     outcome = snapshot(root, records, transforms)
     shutil.copytree(root / "transform", folder / "transform")
-    network = build_model(MlpModel(task="classification", units=(8,)), outcome.features, seed=1)
-    saved_model.write(network, in_graph(root), None, folder / "saved_model")
+    write_model(root, folder / "saved_model", outcome.features)
     splits = [arrays(root, split, outcome) for split in ("train", "test")]
+    (folder / "features.json").write_text(json.dumps(outcome.features))
     description = json.loads((root / "transform/transform.json").read_text())
     stored = {
         name: np.concatenate([split[name] for split in splits]).astype(description["arrays"][name]["dtype"])
@@ -201,7 +216,9 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     described, stored = export(folder / "all", every, kinds.transforms(folder))
     assert {state["kind"] for state in described["transforms"].values()} == set(t.TRANSFORMS)
     requests: dict[str, Any] = {
-        "all": {name: one_column(name, rows[-6:], described, stored, kinds.ROWS - 6) for name in described["transforms"]}
+        "all": {
+            name: one_column(name, rows[-6:], described, stored, kinds.ROWS - 6) for name in described["transforms"]
+        }
     }
     (folder / "mine").rename(folder / "not importable from here")
 
@@ -240,9 +257,16 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     }
     (folder / "requests.pickle").write_bytes(pickle.dumps(requests))
     packages = [path for path in site.getsitepackages() if Path(path).is_dir()]
+    graph = [str(folder / name) for name in ("graph snapshot", "again")] + [
+        (folder / "graph/features.json").read_text()
+    ]
+    seeds = {**os.environ, "PYTHONHASHSEED": "7", "CUDA_VISIBLE_DEVICES": "-1"}
+    again = subprocess.Popen([sys.executable, "-c", AGAIN, *graph], env=seeds, stderr=subprocess.PIPE)
     command = [sys.executable, "-I", "-S", "-c", SCRIPT.format(packages=packages)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
+    _, words = again.communicate()
+    assert again.returncode == 0, words[-4000:]
     return Answered(folder, described, stored, pickle.loads((folder / "answers.pickle").read_bytes()))
 
 
@@ -273,6 +297,12 @@ def test_the_graph_transforms_any_value_as_the_reader_does(answered: Answered, c
     assert len(expected) == 4000 and len(np.unique(expected)) > 3
     different = np.flatnonzero((made.view(np.int32) != expected.view(np.int32)).reshape(4000, -1).any(axis=1))
     assert not len(different), (different[:5], made[different[:5]], expected[different[:5]])
+
+
+def test_a_graph_of_raw_columns_repeats_in_another_process(answered: Answered) -> None:
+    first, second = answered.folder / "graph/saved_model", answered.folder / "again"
+    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
 def test_no_rows_become_empty_arrays_in_the_graph(answered: Answered) -> None:

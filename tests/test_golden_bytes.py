@@ -50,7 +50,7 @@ GOLDEN = {
     "saved_model/saved_model/variables/variables.data-00000-of-00001": "608be52d52b48466",
     "litert/model.tflite": "fbb539edbad9d8df",
     "int8_dynamic/model.tflite": "df939ff1e64faf08",
-    "export/README.md": "cf86312a51f3d695",
+    "export/README.md": "39d20a6149bfa6b8",
     "export/transform/transform.json": "31219f757a1ab00a",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
     "report/report.json": "437e718b321d6182",

@@ -18,10 +18,10 @@ GOLDEN = {
     "snapshot/snapshot": "aac6d155f7a1b194",
     "train/model": "22104ad532129ade",
     "evaluate/report": "62f3942cac1c5ec0",
-    "compress/saved_model": "da6150bf017d52dd",
-    "compress/litert": "75ec88f7257a490a",
-    "compress/int8_dynamic": "1647976d0b0895fa",
-    "export/export": "b3b1c64f6f878d2a",
+    "compress/saved_model": "beb3ce7cdb02bfcd",
+    "compress/litert": "b4893d23b1ededbc",
+    "compress/int8_dynamic": "c9ec72787a9eeac3",
+    "export/export": "03fe449d6ec736ba",
 }
 
 GOLDEN_TEXT = {
@@ -29,10 +29,10 @@ GOLDEN_TEXT = {
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "9ccc3652d4a41ae1",
     "evaluate/report": "67cbe46d7e856bdf",
-    "compress/saved_model": "e3a33b848c0148fd",
-    "compress/litert": "e9bc303890cb6d07",
-    "compress/int8_dynamic": "688a25f0b9b097d7",
-    "export/export": "015d282183e21871",
+    "compress/saved_model": "3e9579c8d7754f09",
+    "compress/litert": "3f0524609e50750e",
+    "compress/int8_dynamic": "870370efc6475806",
+    "export/export": "22ef24ab9d2cf6dd",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

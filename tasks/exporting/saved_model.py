@@ -56,14 +56,13 @@ def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None
             return preprocess({column.argument: tensor for column, tensor in zip(columns, raw, strict=True)})
 
         def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
-            arrays = module.preprocess(*raw)
+            arrays = prepared(*raw)
             return module.serve(*(arrays[name] for name in names))
 
         raw_specs = [preprocess.spec(column) for column in columns]
-        module.preprocess = tf.function(prepare, raw_specs, autograph=False)
-        module.raw = tf.function(answer, raw_specs, autograph=False)
-        signatures[PREPROCESS] = module.preprocess.get_concrete_function()
-        signatures[RAW] = module.raw.get_concrete_function()
+        prepared = tf.function(prepare, raw_specs, autograph=False)
+        signatures[PREPROCESS] = prepared.get_concrete_function()
+        signatures[RAW] = tf.function(answer, raw_specs, autograph=False).get_concrete_function()
     tf.saved_model.save(module, str(target), signatures=signatures)
     # It holds a random uuid; nothing that loads a SavedModel needs it.
     (target / "fingerprint.pb").unlink(missing_ok=True)
