@@ -52,7 +52,7 @@ def graph(state: dict[str, Any]) -> Graph:
     slopes = np.append(np.diff(levels) / np.diff(values), 0.0)
 
     def change(numbers: tf.Tensor) -> tf.Tensor:
-        inside = tf.clip_by_value(numbers, values[0], values[-1])
+        inside = tf.maximum(numbers, values[0])  # above the last value the slope is 0
         place = tf.searchsorted(values, inside, side="right") - 1
         ranks = tf.gather(slopes, place) * (inside - tf.gather(values, place)) + tf.gather(levels, place)
         return OUTPUTS[state["output"]](ranks, tf, frexp)
