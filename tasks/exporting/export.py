@@ -86,11 +86,7 @@ def build(
             rule = "in a fresh process a float variant answers as Keras does"
             remedy = "raise compress.max_difference if that much does not matter"
             raise Failed(f"variant {name}", verdict.text, rule, remedy)
-    for name, figures in verified.items():
-        if figures["raw_differs"]:
-            saw = f"its graph makes another {', '.join(figures['raw_differs'])} of raw columns"
-            rule = "in a fresh process it makes what the snapshot holds, bit for bit"
-            raise Failed(f"variant {name}", saw, rule, "make the snapshot again on this processor, or report it")
+    check_raw(verified)
     text = readme.write(
         descriptions,
         verified,
@@ -111,6 +107,15 @@ def build(
         features=snapshot.manifest["features"],
         statistics={"metrics": metrics, "verified": verified},
     )
+
+
+def check_raw(verified: dict[str, Any]) -> None:
+    """Raise `Failed` where a variant's graph made other inputs of the golden raw columns than the golden ones."""
+    for name, figures in verified.items():
+        if figures["raw_differs"]:
+            saw = f"its graph makes another {', '.join(figures['raw_differs'])} of raw columns"
+            rule = "in a fresh process it makes what the snapshot holds, bit for bit"
+            raise Failed(f"variant {name}", saw, rule, "make the snapshot again on this processor, or report it")
 
 
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
