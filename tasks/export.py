@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.artifacts import Export, Model, Snapshot, Variant
+from tasks.artifacts import Export, Model, Records, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.stage import identities
 from tasks.stage.stages import parent_of, run_stage, verb
@@ -14,7 +14,7 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
 
     Raises:
         Failed: the outputs of a float variant in a fresh process without our code differ from those of Keras by more
-            than `compress.max_difference`.
+            than `compress.max_difference`, or raw columns become other inputs in its graph than in the snapshot.
     """
     examples = parent_of(model, "snapshot", Snapshot)
     return run_stage(
@@ -22,6 +22,6 @@ def export(model: Model, variants: list[Variant], config: ExportConfig) -> Expor
         Export,
         identities.export(model, examples, variants, config),
         work="tasks.exporting.export:build",
-        arguments=(model, examples, variants, config),
+        arguments=(model, examples, parent_of(examples, "records", Records), variants, config),
         threads=1,  # the golden outputs must not depend on the number of cores
     )

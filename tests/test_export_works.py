@@ -23,7 +23,7 @@ from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, verify
-from tasks.exporting.export import fresh_process
+from tasks.exporting.export import check_raw, fresh_process
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.processes.workbench import Workbench
@@ -71,7 +71,7 @@ for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dy
     outcome = compress(bench, name, *parents, CompressConfig(), EvaluateConfig())
     variants[name] = publish(Variant, name, bench, outcome)
 bench = workbench("export")
-publish(Export, "export", bench, export(bench, model, snapshot, list(variants.values()), ExportConfig()))
+publish(Export, "export", bench, export(bench, model, snapshot, records, list(variants.values()), ExportConfig()))
 bench = workbench("keras")
 plan = architecture(model.path)
 network = load(model.path)
@@ -83,7 +83,8 @@ if sys.argv[2:] == ["strict"]:
     text = (strict / "variant.json").read_text()
     (strict / "variant.json").write_text(text.replace('"limit": 0.0001', '"limit": 1e-12'))
     try:
-        export(workbench("strict"), model, snapshot, [Variant("0" * 64, strict, "saved_model")], ExportConfig())
+        strict_variants = [Variant("0" * 64, strict, "saved_model")]
+        export(workbench("strict"), model, snapshot, records, strict_variants, ExportConfig())
     except Failed as error:
         (root / "error").write_text(str(error))
 """
@@ -173,7 +174,9 @@ def test_a_process_that_can_import_us_proves_nothing(export):
     assert done.returncode != 0 and "this process proves nothing" in done.stderr
 
 
-def test_the_fresh_process_waits_for_the_export_and_has_one_thread_and_no_keras(tmp_path, monkeypatch):
+def test_the_fresh_process_waits_for_the_export_replays_raw_columns_and_has_one_thread_and_no_keras(
+    tmp_path, monkeypatch
+):
     for name in list(FORMATS):
         monkeypatch.delitem(FORMATS, name)
     monkeypatch.setitem(FORMATS, "toy_format", "tests.toy_format")
@@ -182,11 +185,14 @@ def test_the_fresh_process_waits_for_the_export_and_has_one_thread_and_no_keras(
     with fresh_process(tmp_path / "export", tmp_path) as verify_export:
         time.sleep(1.0)  # it has done its imports, and would miss the files if it did not wait
         (tmp_path / "export" / "toy").mkdir(parents=True)
-        np.savez(tmp_path / "export" / "golden.npz", **{"inputs/numbers": numbers}, outputs=numbers)
+        golden = {"inputs/numbers": numbers, "raw/numbers": np.nextafter(numbers, np.float32(2))}
+        np.savez(tmp_path / "export" / "golden.npz", **golden, outputs=numbers)
         variant = {"format": "toy_format", "file": "model"}
         (tmp_path / "export" / "toy" / "variant.json").write_text(json.dumps(variant))
         verified = verify_export()["toy"]
-    assert (verified["threads"], verified["keras"], verified["max_abs_difference"]) == (1, False, 0.0)
+    assert (verified["threads"], verified["keras"], verified["max_abs_difference"]) == (1, False, 2.0**-23)
+    with pytest.raises(Failed, match="variant toy: its graph makes another numbers of raw columns"):
+        check_raw({"toy": verified})
     assert verified["variables"] == {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_NUM_INTRAOP_THREADS": "1",

@@ -50,7 +50,7 @@ GOLDEN = {
     "saved_model/saved_model/variables/variables.data-00000-of-00001": "608be52d52b48466",
     "litert/model.tflite": "fbb539edbad9d8df",
     "int8_dynamic/model.tflite": "df939ff1e64faf08",
-    "export/README.md": "ac625d6e607fb915",
+    "export/README.md": "605b24b88d0f7048",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
     "report/report.json": "16ddb759afcf289c",
@@ -90,7 +90,7 @@ def make(_: Workbench, root: Path) -> None:
         bench = workbench(root / name)
         outcome = compress(bench, name, model, snapshot, records, report, variants.get(parent or ""), config, evaluate)
         variants[name] = replace(published(Variant, bench, outcome), name=name)
-    export(workbench(root / "export"), model, snapshot, list(variants.values()), ExportConfig())
+    export(workbench(root / "export"), model, snapshot, records, list(variants.values()), ExportConfig())
     train = TrainConfig(steps=30, batch_size=64)
     fit(workbench(root / "trained"), snapshot, CONFIG, train, 3)
     reports.inference_function = lambda network: given_logits  # type: ignore[assignment]

@@ -16,23 +16,23 @@ from tests.homes import DIGITS, STDLIB_LM
 GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
     "snapshot/snapshot": "82d5bb36a2974a59",
-    "train/model": "79153ad1c34179aa",
-    "evaluate/report": "ee4ba6a959796ad3",
-    "compress/saved_model": "db4b71de65f3b839",
-    "compress/litert": "afb9fd91c60bc0b5",
-    "compress/int8_dynamic": "d02698fcc689d9e9",
-    "export/export": "fd31f33d924b2dff",
+    "train/model": "cc6f59c817b43b77",
+    "evaluate/report": "10feca2f329533dd",
+    "compress/saved_model": "4740aa01ea9cd9d4",
+    "compress/litert": "e2853ba6852c7006",
+    "compress/int8_dynamic": "b2744b1e3b5f324f",
+    "export/export": "784d4489edff0526",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
     "snapshot/snapshot": "25201c993ba8a0ea",
-    "train/model": "9ccc3652d4a41ae1",
-    "evaluate/report": "6b1d118aafb164ef",
-    "compress/saved_model": "3e9579c8d7754f09",
-    "compress/litert": "3f0524609e50750e",
-    "compress/int8_dynamic": "870370efc6475806",
-    "export/export": "7e411a27846a7546",
+    "train/model": "79dcde1b64cb0fd0",
+    "evaluate/report": "0b7138badd707c30",
+    "compress/saved_model": "570567267172572e",
+    "compress/litert": "1becb4b21d7e7725",
+    "compress/int8_dynamic": "b67e8fb12e15ca1d",
+    "export/export": "f3cc3da9e0b22f1b",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -28,7 +28,7 @@ from tasks.config.transform import (
 )
 from tasks.data.features import Feature
 from tasks.data.reader import cast
-from tasks.data.reader.quantile import TAIL, normal_quantile
+from tasks.data.reader.quantile import TAIL, normal
 from tasks.data.transforms import Fitted, fit
 from tasks.data.transforms.layout import lay_out
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
@@ -112,10 +112,10 @@ def test_ranks_of_known_numbers() -> None:
     values = np.random.default_rng(0).exponential(size=5000).astype(np.float32)
     uniform = applied(fitted("number", values, Quantile(output="uniform")), values)[:, 0]
     np.testing.assert_allclose(np.sort(uniform), np.linspace(0, 1, 5000), atol=1e-3)
-    normal = applied(fitted("number", values, Quantile()), values)[:, 0]
+    normals = applied(fitted("number", values, Quantile()), values)[:, 0]
     at = np.linspace(TAIL, 1 - TAIL, 1001)
-    np.testing.assert_allclose(normal_quantile(at), scipy.stats.norm.ppf(at), rtol=1e-12, atol=1e-14)
-    assert abs(normal.mean()) < 0.02 and abs(normal.std() - 1) < 0.02
+    np.testing.assert_allclose(normal(at), scipy.stats.norm.ppf(at), rtol=1e-12, atol=1e-14)
+    assert abs(normals.mean()) < 0.02 and abs(normals.std() - 1) < 0.02
 
 
 def test_intervals_hold_about_equally_many() -> None:

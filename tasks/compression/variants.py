@@ -23,6 +23,7 @@ from tasks.evaluation.judging import (
 )
 from tasks.evaluation.report import read_kept
 from tasks.exporting import format_of
+from tasks.exporting.preprocess import in_graph
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
@@ -62,7 +63,7 @@ def build(
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
     format_name = name if is_float(name) else method_of(name).FORMAT
     file = format_of(format_name).FILE
-    _write(bench, name, file, network, parent)
+    _write(bench, name, file, network, snapshot, parent)
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
     variant_call = open_variant(bench.staging.root, format_name, bench.threads)
@@ -104,12 +105,12 @@ def build(
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 
 
-def _write(bench: Workbench, name: str, file: str, network: Any, parent: Variant | None) -> None:
+def _write(bench: Workbench, name: str, file: str, network: Any, snapshot: Snapshot, parent: Variant | None) -> None:
     """Write a variant's file or folder, a float one as its format does, any other as its method does."""
     scratch = bench.staging.scratch(name)
     float_file = None if parent is None else parent.path / format_of(parent.manifest["statistics"]["format"]).FILE
     if is_float(name):
-        format_of(name).write(network, float_file, scratch / file)
+        format_of(name).write(network, in_graph(snapshot.path), float_file, scratch / file)
     else:
         assert float_file is not None, f"{name} is made from a float variant"
         method_of(name).write(float_file, scratch / file)

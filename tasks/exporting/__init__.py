@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     import keras
 
+    from tasks.exporting.preprocess import Preprocess
     from tasks.models.forward import Call
 
 EXPORT_VERSION = 6
@@ -48,11 +49,15 @@ class Format(Protocol):
     README: str
     """Code of an export's README that loads a file and defines `predict`, with the fields that `readme` fills."""
 
-    def write(self, model: keras.Model, parent: Path | None, target: Path) -> None:
-        """Write the float model to `target`, from Keras or from the parent's file."""
+    def write(self, model: keras.Model, preprocess: Preprocess | None, parent: Path | None, target: Path) -> None:
+        """Write the float model to `target`, from Keras or from the parent's file, and its preprocessing where it can
+        hold that."""
 
     def load(self, path: Path, threads: int) -> tuple[Call, dict[str, Any]]:
-        """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`."""
+        """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`.
+
+        With a signature `raw` the model has the methods `raw` and `preprocess`, which take raw columns.
+        """
         ...
 
 

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.artifacts import Artifact, Model, Outcome, Snapshot, Variant
+from tasks.artifacts import Artifact, Model, Outcome, Records, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.config.task import TARGET
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
+from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import TASK, read_transform
-from tasks.exporting.verify import INPUTS
+from tasks.exporting.verify import INPUTS, RAW_INPUTS
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import ZIP_DATE, architecture, load
@@ -44,14 +45,18 @@ TIMEOUT = 600.0
 """Seconds after which the fresh process is ended."""
 
 
-def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Variant], config: ExportConfig) -> Outcome:
+def build(
+    bench: Workbench, model: Model, snapshot: Snapshot, records: Records, variants: list[Variant], config: ExportConfig
+) -> Outcome:
     """Collect the accepted variants and verify that their outputs equal those of Keras.
 
-    Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras), `transform/` and
-    `README.md`. Runs on one thread, so that the golden outputs do not depend on the machine's number of cores.
+    Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras; of a model that takes
+    raw columns also `raw/<name>`), `transform/` and `README.md`. Runs on one thread, so that the golden outputs do not
+    depend on the machine's number of cores.
 
     Raises:
-        Failed: there is no SavedModel among the variants, or a float variant's outputs differ by more than its limit.
+        Failed: there is no SavedModel among the variants, a float variant's outputs differ by more than its limit, or
+            raw columns become other inputs in its graph than in the snapshot.
     """
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
@@ -67,8 +72,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
             bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
         outputs = predict(load(model.path), inputs)
         with bench.staging.piece(GOLDEN) as piece:
-            named = {f"{INPUTS}{name}": array for name, array in inputs.arrays.items()}
-            write_arrays(piece.path, {**named, "outputs": outputs})
+            write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), "outputs": outputs})
         verified = verify_export()
     descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
     largest = float(np.abs(outputs).max())
@@ -83,6 +87,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
             rule = "in a fresh process a float variant answers as Keras does"
             remedy = "raise compress.max_difference if that much does not matter"
             raise Failed(f"variant {name}", verdict.text, rule, remedy)
+    check_raw(verified)
     text = readme.write(
         descriptions,
         verified,
@@ -105,6 +110,15 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, variants: list[Var
     )
 
 
+def check_raw(verified: dict[str, Any]) -> None:
+    """Raise `Failed` where a variant's graph made other inputs of the golden raw columns than the golden ones."""
+    for name, figures in verified.items():
+        if figures["raw_differs"]:
+            saw = f"its graph makes another {', '.join(figures['raw_differs'])} of raw columns"
+            rule = "in a fresh process it makes what the snapshot holds, bit for bit"
+            raise Failed(f"variant {name}", saw, rule, "make the snapshot again on this processor, or report it")
+
+
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
     """Return task, loss and targets: a snapshot does not know the task, on which the outputs' meaning depends."""
     trained = architecture(model.path)
@@ -122,6 +136,16 @@ def golden_inputs(snapshot: Snapshot, count: int) -> Batch:
     if TOKENS not in features:
         return Batch(examples[:count])
     return Batch({TOKENS: np.ascontiguousarray(examples[: min(count, GOLDEN_TEXTS)][TOKENS][:, :GOLDEN_LENGTH])})
+
+
+def golden_arrays(snapshot: Snapshot, records: Records, inputs: Batch) -> dict[str, npt.NDArray]:
+    """Return the golden inputs by name in the file, and where a graph takes raw columns those of the same examples."""
+    named = {f"{INPUTS}{name}": array for name, array in inputs.arrays.items()}
+    preprocess = in_graph(snapshot.path)
+    if preprocess is None:
+        return named
+    raw = golden_columns(preprocess, records, SPLIT, len(inputs))
+    return named | {f"{RAW_INPUTS}{name}": array for name, array in raw.items()}
 
 
 @contextmanager

@@ -12,8 +12,8 @@ PACKAGE = "ai-edge-litert"
 SIGNATURE = "serving_default"
 
 
-def write(model: Any, parent: Path | None, target: Path) -> None:
-    """Convert the SavedModel folder `parent` to a `.tflite` file.
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+    """Convert the SavedModel folder `parent` to a `.tflite` file, which has no signature for raw columns.
 
     Input and output keep their names, shapes and dtypes; the batch size is 1 until the runtime resizes it.
     """

@@ -6,10 +6,12 @@ from string import Template
 from typing import Any
 
 from tasks.evaluation import gates
-from tasks.exporting import Format, format_of
+from tasks.exporting import SAVED_MODEL, Format, format_of
 from tasks.exporting.answers import ANSWERS
+from tasks.exporting.preprocess import of_description, without_graph
 from tasks.exporting.raw_inputs import RAW_INPUTS
-from tasks.exporting.saved_model import OUTPUT
+from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
+from tasks.exporting.saved_model import RAW as RAW_SIGNATURE
 from tasks.exporting.transform import KINDS, TASK
 from tasks.models.features import Input
 
@@ -36,8 +38,30 @@ VARIANT = """\
 ```python
 $imports$code
 golden = np.load("golden.npz")
-inputs = {name.removeprefix("inputs/"): golden[name] for name in golden.files if name != "outputs"}
+inputs = {name.removeprefix("inputs/"): golden[name] for name in golden.files if name.startswith("inputs/")}
 outputs = predict(inputs)
+assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
+
+$answer```
+"""
+
+GRAPH = """\
+## From raw columns, with TensorFlow alone
+
+The signature `$signature` of `$variant` takes raw columns. It makes of them what `transform/reader/` makes, bit for
+bit; `$preprocess` returns that. A value that cannot be used is an `InvalidArgumentError` that names column and rule.
+
+| column | input | tensor | missing |
+| --- | --- | --- | --- |
+$columns
+
+`pip install $packages`
+
+```python
+$imports$code
+golden = np.load("golden.npz")
+columns = {name.removeprefix("raw/"): golden[name] for name in golden.files if name.startswith("raw/")}
+outputs = predict(columns)
 assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
 
 $answer```
@@ -46,7 +70,7 @@ $answer```
 RAW = """\
 ## $title
 
-With `$variant`; the `predict` of another section can take its place.
+With `$variant`; the `predict` of another section can take its place.$only
 
 `pip install $packages`
 
@@ -100,6 +124,23 @@ def write(
         )
         for variant in variants
     ]
+    if (preprocess := of_description(transform)) is not None:
+        [variant] = (variant for variant in variants if variant["name"] == SAVED_MODEL)
+        sections.append(
+            Template(GRAPH).substitute(
+                signature=RAW_SIGNATURE,
+                preprocess=PREPROCESS,
+                variant=SAVED_MODEL,
+                columns="\n".join(f"| {' | '.join(preprocess.described(column))} |" for column in preprocess.columns),
+                packages=_packages(format_of(SAVED_MODEL), versions, answers.packages),
+                imports=_imports(answers.imports),
+                code=_code(variant, {**fields, "signature": RAW_SIGNATURE}),
+                tolerance=f"{tolerance:.3g}",
+                answer=answer,
+            )
+        )
+    reasons = [f"{name} ({reason})" for name, reason in without_graph(transform).items()]
+    only = f"\nNo file takes raw columns itself, as the reader alone makes {', '.join(reasons)}." if reasons else ""
     last = variants[-1]
     sections.append(
         Template(RAW).substitute(
@@ -109,6 +150,7 @@ def write(
             imports=_imports(raw.imports, answers.imports),
             code=_code(last, fields),
             inputs=Template(raw.code).substitute(fields),
+            only=only,
             answer=answer,
         )
     )
@@ -122,6 +164,7 @@ def _fields(transform: dict[str, Any], sources: list[Input]) -> dict[str, Any]:
         **transform,
         "inputs": ", ".join(f"`{each.name}`: {each.dtype} {_shape(each)}" for each in sources),
         "output": OUTPUT,
+        "signature": SIGNATURES[-1],
         "count": len(names),
         "names": ", ".join(names),
         "file": f"transform/{TASK if transform.get('targets') else KINDS[transform['kind']]}",

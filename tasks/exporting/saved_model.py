@@ -15,21 +15,26 @@ if TYPE_CHECKING:
     import keras
     from google.protobuf.message import Message
 
+    from tasks.exporting.preprocess import Preprocess
+
 FILE = "saved_model"
 PARENT = None
 RUNTIME = "tensorflow"
 PACKAGE = "tensorflow"
 SIGNATURES = ("serve", "serving_default")
 OUTPUT = "logits"
+RAW, PREPROCESS = "raw", "preprocess"
+"""The signatures that take raw columns: to the outputs, and to the model's inputs."""
 
 FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
 """TensorFlow's names of functions: a prefix, and a number that counts up in the process."""
 
 
-def write(model: keras.Model, parent: Path | None, target: Path) -> None:
+def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None, target: Path) -> None:
     """Write `model` as a SavedModel into the folder `target`.
 
-    Both signatures take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
+    Both `SIGNATURES` take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
+    With `preprocess`, `RAW` takes raw columns and returns the same, and `PREPROCESS` returns the model's inputs.
     """
     import tensorflow as tf
 
@@ -43,8 +48,22 @@ def write(model: keras.Model, parent: Path | None, target: Path) -> None:
         return {OUTPUT: model(by_name, training=False)}
 
     module.serve = tf.function(serve, specs, autograph=False)
-    concrete = module.serve.get_concrete_function()
-    tf.saved_model.save(module, str(target), signatures=dict.fromkeys(SIGNATURES, concrete))
+    signatures = dict.fromkeys(SIGNATURES, module.serve.get_concrete_function())
+    if preprocess is not None:
+        columns = preprocess.columns
+
+        def prepare(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
+            return preprocess({column.argument: tensor for column, tensor in zip(columns, raw, strict=True)})
+
+        def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
+            arrays = prepared(*raw)
+            return module.serve(*(arrays[name] for name in names))
+
+        raw_specs = [preprocess.spec(column) for column in columns]
+        prepared = tf.function(prepare, raw_specs, autograph=False)
+        signatures[PREPROCESS] = prepared.get_concrete_function()
+        signatures[RAW] = tf.function(answer, raw_specs, autograph=False).get_concrete_function()
+    tf.saved_model.save(module, str(target), signatures=signatures)
     # It holds a random uuid; nothing that loads a SavedModel needs it.
     (target / "fingerprint.pb").unlink(missing_ok=True)
     graph = target / "saved_model.pb"
@@ -58,7 +77,7 @@ def load(path: Path, threads: int) -> tuple[SavedModel, dict[str, Any]]:
 
 
 class SavedModel:
-    """Runs the default signature of a SavedModel on batches by name, each [B, *shape]."""
+    """Runs the default signature of a SavedModel on batches by name, each [B, *shape], or those of raw columns."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -79,8 +98,21 @@ class SavedModel:
         return {"signatures": sorted(self._loaded.signatures), **described}
 
     def __call__(self, batch: Any) -> Any:
-        (output,) = self._signature(**{name: self._constant(array) for name, array in batch.items()}).values()
-        return output.numpy()
+        (output,) = self._run(self._signature, batch).values()
+        return output
+
+    def raw(self, columns: Any) -> Any:
+        """Return the outputs for raw columns by name; only where there is the signature `RAW`."""
+        (output,) = self._run(self._loaded.signatures[RAW], columns).values()
+        return output
+
+    def preprocess(self, columns: Any) -> Any:
+        """Return the model's inputs by name of raw columns by name; only where there is the signature `RAW`."""
+        return self._run(self._loaded.signatures[PREPROCESS], columns)
+
+    def _run(self, signature: Any, arrays: Any) -> dict[str, Any]:
+        results = signature(**{name: self._constant(array) for name, array in arrays.items()})
+        return {name: tensor.numpy() for name, tensor in results.items()}
 
 
 def canonical(serialized: bytes) -> bytes:
@@ -143,6 +175,6 @@ model = tf.saved_model.load("$file")  # keep it: its variables live as long as i
 
 def predict(inputs):
     inputs = {name: tf.constant(array) for name, array in inputs.items()}
-    return model.signatures["serving_default"](**inputs)["$output"].numpy()
+    return model.signatures["$signature"](**inputs)["$output"].numpy()
 
 """

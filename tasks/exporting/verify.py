@@ -6,7 +6,7 @@ The files of the formats (`tasks.exporting.FORMATS`) know how to load a variant,
 `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files of
 an editable install, which would make this project importable, are not read. Keras cannot be imported either. The
 end of stdin says that the export is complete. Every variant runs on the golden inputs in batches of all, three and one,
-text also shortened; the results go to stdout as one line of JSON.
+text also shortened, and where it takes raw columns on these; the results go to stdout as one line of JSON.
 """
 
 import gc
@@ -20,8 +20,10 @@ from typing import Any
 OWN_PACKAGES = ("tasks", "flows", "infra")
 HIDDEN = ("keras", "tf_keras")
 THREADS = 1
-INPUTS = "inputs/"
-"""Prefix of the golden inputs' names."""
+INPUTS, RAW_INPUTS = "inputs/", "raw/"
+"""Prefixes of the names of the golden inputs, and of the raw columns that become them."""
+RAW = "raw"
+"""The signature that takes raw columns."""
 
 
 def main(export: Path, modules: list[str], packages: list[str]) -> None:
@@ -40,13 +42,16 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
     gc.enable()
     sys.stdin.read()
     with np.load(export / "golden.npz") as golden:
-        inputs = {name.removeprefix(INPUTS): golden[name] for name in golden.files if name.startswith(INPUTS)}
+        inputs, raw = (
+            {name.removeprefix(prefix): golden[name] for name in golden.files if name.startswith(prefix)}
+            for prefix in (INPUTS, RAW_INPUTS)
+        )
         outputs = golden["outputs"]
     results = {}
     for path in sorted(export.glob("*/variant.json")):
         variant = json.loads(path.read_bytes())
         run, interface = formats[variant["format"]].load(path.parent / variant["file"], THREADS)
-        differences, agreements = [], []
+        answers, differences, agreements, differing = [], [], [], []
         for size, length in shapes(outputs):
             examples, expected = inputs, outputs
             if length is not None:
@@ -56,11 +61,19 @@ def main(export: Path, modules: list[str], packages: list[str]) -> None:
                 {name: array[start : start + size] for name, array in examples.items()}
                 for start in range(0, len(outputs), size)
             ]
-            actual = np.concatenate([run(batch) for batch in batches])
+            answers.append((np.concatenate([run(batch) for batch in batches]), expected))
+        if RAW in interface.get("signatures", ()):
+            differing = unequal(run.preprocess(raw), inputs)
+            answers.append((run.raw(raw), outputs))
+        for actual, expected in answers:
             assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (actual.shape, actual.dtype)
             differences.append(float(np.abs(actual.astype("f8") - expected).max()))
             agreements.append(float((decisions(actual) == decisions(expected)).mean()))
-        figures = {"max_abs_difference": max(differences), "argmax_agreement": min(agreements)}
+        figures = {
+            "max_abs_difference": max(differences),
+            "argmax_agreement": min(agreements),
+            "raw_differs": differing,
+        }
         results[path.parent.name] = {"format": variant["format"], **interface, **figures}
     loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OWN_PACKAGES))
     assert not loaded, f"{loaded} were imported"
@@ -73,6 +86,16 @@ def shapes(outputs: Any) -> list[tuple[int, int | None]]:
     if outputs.ndim == 3:
         sizes += [(len(outputs), outputs.shape[1] // 2), (1, 1)]
     return sizes
+
+
+def unequal(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Return the names of the arrays that are not equal bit for bit."""
+    assert actual.keys() == expected.keys(), sorted(actual)
+    return sorted(
+        name
+        for name, array in expected.items()
+        if (actual[name].dtype, actual[name].tobytes()) != (array.dtype, array.tobytes())
+    )
 
 
 def decisions(outputs: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .filled import filling
+from .logarithm import natural
 from .values import Apply
 
 TAIL = 1e-7
@@ -34,24 +35,43 @@ def load(state: dict[str, Any], folder: Path) -> Apply:
     values, levels = np.array(state["values"], np.float64), np.array(state["levels"], np.float64)
 
     def change(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        ranks = np.interp(numbers, values, levels)
-        return normal_quantile(np.clip(ranks, TAIL, 1 - TAIL)) if state["output"] == "normal" else ranks
+        ranks: NDArray[np.float64] = np.interp(numbers, values, levels)
+        return OUTPUTS[state["output"]](ranks)
 
     return filling(state, change)
 
 
-def normal_quantile(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quantiles of the standard normal distribution at ranks in [1e-10, 1 - 1e-10].
+def uniform(ranks: Any, space: Any = np, frexp: Any = np.frexp) -> Any:
+    """Return the ranks as they are."""
+    return ranks
 
-    Wichura, Algorithm AS241, Applied Statistics 37 (1988), with a relative error of 1e-16.
+
+def normal(ranks: Any, space: Any = np, frexp: Any = np.frexp) -> Any:
+    """Return the quantiles of the standard normal distribution at ranks, which are kept from 0 and 1 by `TAIL`.
+
+    Wichura, Algorithm AS241, Applied Statistics 37 (1988), with a relative error of 1e-16. It takes arrays or tensors,
+    as `logarithm.natural` does.
     """
+    ranks = space.minimum(space.maximum(ranks, TAIL), 1 - TAIL)
     centered = ranks - 0.5
     near = 0.180625 - centered * centered
-    tail = np.sqrt(-np.log(np.minimum(ranks, 1 - ranks)))
-    outer = np.copysign(_ratio(MIDDLE, tail - 1.6), centered)
-    return np.where(near >= 0, centered * _ratio(CENTER, near), outer)
+    tail = space.sqrt(-natural(space.minimum(ranks, 1 - ranks), space, frexp))
+    outer = _ratio(MIDDLE, tail - 1.6)
+    return space.where(near >= 0, centered * _ratio(CENTER, near), space.where(centered < 0, -outer, outer))
 
 
-def _ratio(coefficients: tuple[tuple[float, ...], ...], at: NDArray[np.float64]) -> NDArray[np.float64]:
+OUTPUTS = {"uniform": uniform, "normal": normal}
+"""What becomes of a rank, by `output`."""
+
+
+def _ratio(coefficients: tuple[tuple[float, ...], ...], at: Any) -> Any:
     numerator, denominator = (*coefficients[0], *coefficients[1]), (*coefficients[2], *coefficients[3])
-    return np.polyval(numerator, at) / np.polyval(denominator, at)
+    return _polynomial(numerator, at) / _polynomial(denominator, at)
+
+
+def _polynomial(coefficients: tuple[float, ...], at: Any) -> Any:
+    """Return the value of a polynomial by Horner's rule."""
+    value: Any = coefficients[0]
+    for coefficient in coefficients[1:]:
+        value = value * at + coefficient
+    return value

@@ -49,9 +49,14 @@ def parts_of(values: NDArray[np.int64], parts: list[str], cyclical: bool) -> NDA
     for part in parts:
         number = found[part].astype(np.float64)
         if cyclical and part in PERIODS:
-            first, period = PERIODS[part]
-            angle = 2 * np.pi * (number - first) / period
-            columns += [np.sin(angle), np.cos(angle)]
+            columns += on_circle(number, part)
         else:
             columns.append(number)
     return np.stack(columns, axis=1)
+
+
+def on_circle(numbers: NDArray[np.float64], part: str) -> list[NDArray[np.float64]]:
+    """Return sine and cosine of the place of a part's numbers on its circle."""
+    first, period = PERIODS[part]
+    angle = 2 * np.pi * (numbers - first) / period
+    return [np.sin(angle), np.cos(angle)]

@@ -1,6 +1,7 @@
-"""Fitting transforms on the train split, in one pass: a module per kind of transform, each with `fitter`.
+"""Fitting transforms on the train split, in one pass: a module per kind of transform, with `fitter` and `graph`.
 
-What is fitted is JSON, and applied by the module of the same name in `tasks.data.reader`, in snapshots and exports.
+What is fitted is JSON, and applied by the module of the same name in `tasks.data.reader`, in snapshots and exports;
+`graph` makes operations of TensorFlow of it that do the same, where there are such.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tasks.config.transform import DEFAULTS, TRANSFORMS, NumberTransform, Transf
 from tasks.data.features import Feature, of_role
 from tasks.data.reader.values import Values
 from tasks.data.transforms.columns import typed
+from tasks.data.transforms.graphs import Graph
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
@@ -153,6 +155,12 @@ def _check(setting: str, feature: Feature, transform: TransformConfig) -> None:
 def fitter(name: str, feature: Feature, transform: TransformConfig, folder: Path) -> Fitter:
     """Return a fitter of a column that has seen nothing; `folder` is the `transform/` with the files of functions."""
     made: Fitter = import_module(f"tasks.data.transforms.{transform.kind}").fitter(name, feature, transform, folder)
+    return made
+
+
+def graph(state: dict[str, Any]) -> Graph | str:
+    """Return a fitted transform as operations of TensorFlow, or why only the reader can apply it, of its column."""
+    made: Graph | str = import_module(f"tasks.data.transforms.{state['kind']}").graph(state)
     return made
 
 

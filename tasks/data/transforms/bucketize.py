@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +11,11 @@ from tasks.config.transform import Bucketize
 from tasks.data.features import Feature
 from tasks.data.reader.values import Values
 from tasks.data.transforms import CATEGORIES, Fitted, Known, Rows
+from tasks.data.transforms.graphs import STEP, Graph
 from tasks.data.transforms.samples import NumberSample
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class BucketFitter:
@@ -45,3 +50,18 @@ def _fitted(name: str, boundaries: list[float]) -> Fitted:
     state = {"kind": "bucketize", "boundaries": boundaries}
     size = len(boundaries) + 2
     return Fitted(state, {"names": [name], "sizes": [size]}, CATEGORIES, {"size": size})
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of numbers to int32 [n, 1]."""
+    exact = np.array(state["boundaries"], np.float64)
+    # No float32 but 0 is nearer to 0 than a step, while TensorFlow would take a subnormal boundary for 0.
+    boundaries = np.where(np.abs(exact) < STEP, np.where(exact > 0, STEP, 0.0), exact)
+
+    def apply(numbers: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        ids = 1 + tf.searchsorted(boundaries, numbers, side="right")
+        return tf.where(tf.math.is_nan(numbers), 0, ids)[:, tf.newaxis]
+
+    return apply

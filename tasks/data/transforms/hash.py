@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tasks.config.transform import Hash
 from tasks.data.features import Feature
+from tasks.data.reader.cast import CATEGORY_BYTES
 from tasks.data.transforms import CATEGORIES, Fitted, Known
+from tasks.data.transforms.blake2b import BLOCK, digest8
+from tasks.data.transforms.graphs import Graph
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 def fitter(name: str, feature: Feature, config: Hash, folder: Path) -> Known:
     """Return the transform of categories."""
     state = {"kind": "hash", "buckets": config.buckets}
     return Known(Fitted(state, {"names": [name], "sizes": [config.buckets + 1]}, CATEGORIES))
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of categories to int32 [n, 1]."""
+
+    def apply(categories: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        buckets = digest8(categories, CATEGORY_BYTES // BLOCK) % tf.constant(state["buckets"], tf.uint64)
+        return tf.where(categories == "", 0, 1 + tf.cast(buckets, tf.int32))[:, tf.newaxis]
+
+    return apply

@@ -19,3 +19,8 @@ def fitter(name: str, feature: Feature, config: HashWords, folder: Path) -> Know
         own = {"dtype": dtype, "shape": [config.length], "vocabulary": config.buckets + 1, "padding": PADDING}
     settings = config.model_dump(include={"kind", "buckets", "output", "length", "lowercase"})
     return Known(Fitted({**settings, "dtype": own["dtype"], "shape": own["shape"]}, own))
+
+
+def graph(state: dict[str, Any]) -> str:
+    """Return why it has no operations of TensorFlow."""
+    return "Python finds its words"

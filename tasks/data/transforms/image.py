@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tasks.config.transform import Image
 from tasks.data.features import Feature
@@ -13,3 +14,8 @@ def fitter(name: str, feature: Feature, config: Image, folder: Path) -> Known:
     """Return the transform of images."""
     shape = [config.height, config.width, config.channels]
     return Known(Fitted(config.model_dump(), {"dtype": "uint8", "shape": shape}))
+
+
+def graph(state: dict[str, Any]) -> str:
+    """Return why it has no operations of TensorFlow."""
+    return "Pillow decodes and resizes its images"

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tasks.config.transform import Log
 from tasks.data.features import Feature
-from tasks.data.reader.log import signed_log
+from tasks.data.reader.logarithm import signed
+from tasks.data.transforms.graphs import Graph, filling, frexp
 from tasks.data.transforms.numbers import NumberFitter
 
 
 def fitter(name: str, feature: Feature, config: Log, folder: Path) -> NumberFitter:
     """Return a fitter of numbers, or of arrays of numbers."""
-    return NumberFitter(name, feature, config, signed_log)
+    return NumberFitter(name, feature, config, signed)
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of numbers, or of arrays of numbers, to float32."""
+    import tensorflow as tf
+
+    return filling(state, lambda numbers: signed(numbers, tf, frexp))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config.transform import Quantile
 from tasks.data.features import Feature
+from tasks.data.reader.quantile import OUTPUTS
 from tasks.data.transforms import Fitted
+from tasks.data.transforms.graphs import Graph, filling, frexp
 from tasks.data.transforms.numbers import NumberFitter
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class QuantileFitter(NumberFitter):
@@ -36,3 +42,19 @@ def ranks(sample: NDArray[np.float64], quantiles: int) -> tuple[NDArray[np.float
     levels = np.linspace(0, 1, min(quantiles, max(2, len(sample))))
     values, place = np.unique(np.quantile(sample, levels), return_inverse=True)
     return values, np.bincount(place, levels) / np.bincount(place)
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of numbers to float32."""
+    import tensorflow as tf
+
+    values, levels = np.array(state["values"], np.float64), np.array(state["levels"], np.float64)
+    slopes = np.append(np.diff(levels) / np.diff(values), 0.0)
+
+    def change(numbers: tf.Tensor) -> tf.Tensor:
+        inside = tf.maximum(numbers, values[0])  # above the last value the slope is 0
+        place = tf.searchsorted(values, inside, side="right") - 1
+        ranks = tf.gather(slopes, place) * (inside - tf.gather(values, place)) + tf.gather(levels, place)
+        return OUTPUTS[state["output"]](ranks, tf, frexp)
+
+    return filling(state, change)

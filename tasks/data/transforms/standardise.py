@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tasks.config.transform import Standardise
 from tasks.data.features import Feature
+from tasks.data.transforms.graphs import Graph, filling
 from tasks.data.transforms.numbers import NumberFitter
 
 
 def fitter(name: str, feature: Feature, config: Standardise, folder: Path) -> NumberFitter:
     """Return a fitter of numbers, or of arrays of numbers."""
     return NumberFitter(name, feature, config)
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of numbers, or of arrays of numbers, to float32."""
+    return filling(state, lambda numbers: numbers)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tasks.config.transform import TimeParts
 from tasks.data.features import Feature
-from tasks.data.reader.time_parts import names_of, parts_of
+from tasks.data.reader.time_parts import PERIODS, names_of, on_circle, parts_of
 from tasks.data.reader.values import NO_TIME, Values
 from tasks.data.transforms import NUMBERS, Fitted, Rows
+from tasks.data.transforms.graphs import Graph
 from tasks.data.transforms.moments import Moments
 from tasks.data.transforms.numbers import AS_IT_IS, indicated
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+"""In microseconds."""
 
 
 class TimeFitter:
@@ -57,3 +64,46 @@ class TimeFitter:
 def fitter(name: str, feature: Feature, config: TimeParts, folder: Path) -> TimeFitter:
     """Return a fitter of times."""
     return TimeFitter(name, config)
+
+
+def graph(state: dict[str, Any]) -> Graph:
+    """Return the transform of times to float32 [n, numbers]."""
+    import tensorflow as tf
+
+    fill = np.array(state["fill"], np.float32)
+
+    def numbers_of(part: str, found: tf.Tensor) -> list[tf.Tensor]:
+        if not (state["cyclical"] and part in PERIODS):
+            return [tf.cast(found, tf.float32)]
+        first, period = PERIODS[part]
+        places = on_circle(np.arange(first, first + period, dtype=np.float64), part)
+        return [tf.gather(place.astype(np.float32), found - first) for place in places]
+
+    def apply(times: tf.Tensor) -> tf.Tensor:
+        missing = (times == NO_TIME)[:, tf.newaxis]
+        found = calendar(tf.where(times == NO_TIME, tf.zeros_like(times), times))
+        numbers = tf.stack([number for part in state["parts"] for number in numbers_of(part, found[part])], axis=1)
+        filled = tf.where(missing, fill, numbers)
+        return tf.concat([filled, tf.cast(missing, tf.float32)], axis=1) if state["indicator"] else filled
+
+    return apply
+
+
+def calendar(times: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Return the parts of times in UTC, int64 [n] microseconds since 1970, in the proleptic Gregorian calendar.
+
+    Years begin in March, so that a leap day is the last one (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    """
+    days, time_of_day = times // DAY, times % DAY
+    since = days + 719_468  # 1 March of the year 0
+    era, day_of_era = since // 146_097, since % 146_097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    return {
+        "year": year_of_era + era * 400 + month // 10,
+        "month": (month + 2) % 12 + 1,
+        "day": day_of_year - (153 * month + 2) // 5 + 1,
+        "weekday": (days + 3) % 7,
+        "hour": time_of_day // HOUR,
+    }

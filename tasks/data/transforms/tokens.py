@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.config.transform import Tokens
 from tasks.data import text
@@ -12,7 +12,11 @@ from tasks.data.features import Feature
 from tasks.data.reader.tokens import PADDING
 from tasks.data.reader.values import Values
 from tasks.data.transforms import Fitted, Known, Rows, own_array
+from tasks.data.transforms.graphs import Graph
 from tasks.data.transforms.samples import TextSample
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 UNKNOWN = "[UNK]"
 
@@ -82,3 +86,21 @@ def _fitted(
     }
     feature = {"dtype": dtype, "shape": [config.length], "vocabulary": size, "padding": PADDING}
     return Fitted(state, feature, None, {"size": size, **summary}, files)
+
+
+def graph(state: dict[str, Any]) -> Graph | str:
+    """Return the transform of texts to int32 [n, length], or why it has none."""
+    if state["method"] != "bytes":
+        return "the package tokenizers divides its texts"
+    if state["lowercase"]:
+        return "Python makes its letters small"
+    length = state["length"]
+
+    def apply(texts: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        cut = tf.strings.substr(texts, 0, length)
+        ids = tf.cast(tf.io.decode_raw(cut, tf.uint8, fixed_length=length), tf.int32) + 1
+        return tf.where(tf.sequence_mask(tf.strings.length(cut), length), ids, PADDING)
+
+    return apply

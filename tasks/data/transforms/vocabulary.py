@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tasks.config.transform import Vocabulary
 from tasks.data.features import Feature
 from tasks.data.reader.values import Values
-from tasks.data.reader.vocabulary import FIRST
+from tasks.data.reader.vocabulary import FIRST, MISSING, UNKNOWN
 from tasks.data.transforms import CATEGORIES, Fitted, Rows
+from tasks.data.transforms.graphs import Graph
 from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 DISTINCT = 2_000_000
 """Categories that are counted, at most."""
+FINGERPRINTS = 2**63 - 1
+"""The number of fingerprints: FarmHash's Fingerprint64 modulo this."""
 
 
 class VocabularyFitter:
@@ -52,3 +61,31 @@ class VocabularyFitter:
 def fitter(name: str, feature: Feature, config: Vocabulary, folder: Path) -> VocabularyFitter:
     """Return a fitter of categories."""
     return VocabularyFitter(name, config)
+
+
+def graph(state: dict[str, Any]) -> Graph | str:
+    """Return the transform of categories to int32 [n, 1], or why it has none.
+
+    A binary search for the fingerprint of a category, whose text is then compared. A hash table would need an operation
+    that initialises it, which a conversion to LiteRT cannot do without.
+    """
+    import tensorflow as tf
+
+    def fingerprints(categories: Any) -> tf.Tensor:
+        return tf.strings.to_hash_bucket_fast(categories, FINGERPRINTS)
+
+    hashes = fingerprints(tf.constant(state["values"], tf.string)).numpy()
+    order = np.argsort(hashes)
+    if len(np.unique(hashes)) < len(hashes):
+        return "two of its categories have the same fingerprint"
+    hashes = np.append(hashes[order], FINGERPRINTS)  # above all: every search finds a place
+    ids = np.append(order + FIRST, UNKNOWN).astype(np.int32)
+    values = [*(state["values"][place].encode() for place in order), b""]
+
+    def apply(categories: tf.Tensor) -> tf.Tensor:
+        place = tf.searchsorted(hashes, fingerprints(categories))
+        known = tf.gather(tf.constant(values), place) == categories
+        found = tf.where(known, tf.gather(ids, place), UNKNOWN)
+        return tf.where(categories == "", MISSING, found)[:, tf.newaxis]
+
+    return apply
