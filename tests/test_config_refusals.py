@@ -44,7 +44,7 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.schedule", "{kind: constant, end: 0.1}", "train.schedule.end", "ignored by a constant schedule"),
         ("model", "{kind: convnet, filters: [8, 8, 8, 8]}", "model.filters", "8 x 8 pixels have room for 3"),
         ("snapshot.height", "1", "model.filters", "use model.kind mlp, or make the image larger"),
-        ("snapshot", "{kind: table}", "model.kind", "use mlp with snapshot.kind table"),
+        ("snapshot", "{kind: table}", "model.kind", "use mlp or encoder with snapshot.kind table"),
         ("train.loss", "squared_error", "train.loss", "the losses of classification are cross_entropy"),
         ("seed", "true", "seed", "true; must be an integer"),
         ("train.steps", "'60'", "train.steps", '"60"; must be an integer; write it without quotes'),

@@ -271,8 +271,8 @@ def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], t
     model = build(config, {"tokens": {"vocabulary": sizes["vocabulary"]}}, seed=1)
     random = np.random.default_rng(0)
     model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
-    saved_model.write(model, None, tmp_path / "saved_model")
-    litert.write(model, tmp_path / "saved_model", tmp_path / "float.tflite")
+    saved_model.write(model, None, None, tmp_path / "saved_model")
+    litert.write(model, None, tmp_path / "saved_model", tmp_path / "float.tflite")
     int8_dynamic.write(tmp_path / "float.tflite", tmp_path / "int8.tflite")
     ratio = (tmp_path / "int8.tflite").stat().st_size / (tmp_path / "float.tflite").stat().st_size
     assert ratio < CompressConfig().max_size_ratio - 0.005

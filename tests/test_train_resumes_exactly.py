@@ -136,7 +136,7 @@ def test_the_ledger_proves_what_was_fed(
 
 def test_the_ledger_calls_a_language_models_rows_by_their_name(tmp_path: Path) -> None:
     for folder, manifest in {
-        "model": {"inputs": {"config": {"train": {}, "seed": 1}}},
+        "model": {"inputs": {"config": {"train": {"batch_size": 2}, "seed": 1}}},
         "snapshot": {"counts": {"train": 4}, "features": {"tokens": {"dtype": "uint16", "shape": [5]}}},
     }.items():
         (tmp_path / folder / "state").mkdir(parents=True)

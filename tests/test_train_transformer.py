@@ -88,8 +88,8 @@ def test_keras_alone_reads_the_file_and_its_bytes_repeat(bench, benches, model, 
 def test_saved_model_and_litert_take_any_batch_and_length(model, tmp_path):
     folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
     folder.mkdir()
-    saved_model.write(model, None, folder)
-    litert.write(model, folder, file)
+    saved_model.write(model, None, None, folder)
+    litert.write(model, None, folder, file)
     int8_dynamic.write(file, small)
     runners = {"saved_model": SavedModel(folder), "litert": LiteRT(file, 1), "int8": LiteRT(small, 1)}
     for shape in ((2, 9), (1, 1), (1, 7), (3, 32)):

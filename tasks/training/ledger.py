@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.data.batches import BatchReader
-from tasks.data.order import splitmix64
+from tasks.data.order import EpochOrder, batch_rows, splitmix64
+from tasks.data.orders import ORDERS, Ordered
 from tasks.data.pipeline import SnapshotReader
 from tasks.models.features import TOKENS
 
@@ -86,15 +86,15 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         "rows" if TOKENS in snapshot_manifest["features"] else "examples",
     )
     train = config["train"]
-    reader = SnapshotReader(snapshot).reader(
-        TRAIN, train["batch_size"], seed=config["seed"], epochs=train["epochs"], order=train.get("order", "shuffled")
+    order = ORDERS[train.get("order", "shuffled")](
+        Ordered(train["batch_size"], _row_bytes(snapshot_manifest["features"]), lambda: _lengths(snapshot))
     )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times_seen = np.zeros(count, np.int64)
     wrong = []
     for line in lines:
         total, number = 0, 0
-        for rows in _weighted_rows(reader, line["from"], line["to"]):
+        for rows in _weighted_rows(line["from"], line["to"], train, count, config["seed"], order):
             np.add.at(times_seen, rows, 1)
             total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
@@ -141,9 +141,22 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
     return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
 
 
-def _weighted_rows(reader: BatchReader, start: int, stop: int) -> Iterator[NDArray[np.int64]]:
+def _row_bytes(features: dict[str, dict[str, Any]]) -> int:
+    """Return the bytes of an example in all arrays."""
+    return sum(int(np.prod(each["shape"])) * np.dtype(each["dtype"]).itemsize for each in features.values())
+
+
+def _lengths(snapshot: Path) -> Any:
+    return SnapshotReader(snapshot).lengths(TRAIN)
+
+
+def _weighted_rows(
+    start: int, stop: int, train: dict[str, Any], count: int, seed: int, order: EpochOrder
+) -> Iterator[NDArray[np.int64]]:
     """Yield the rows with a weight above 0 of the steps [start, stop), about `ROWS_AT_ONCE` at a time."""
-    at_once = max(1, ROWS_AT_ONCE // reader.batch_size)
+    batch, epochs = train["batch_size"], train["epochs"]
+    at_once = max(1, ROWS_AT_ONCE // batch)
     for step in range(start, stop, at_once):
-        rows, weights = reader.rows(step, min(step + at_once, stop))
+        steps = min(at_once, stop - step)
+        rows, weights = batch_rows(step, batch, count, seed, TRAIN, steps=steps, epochs=epochs, order=order)
         yield rows[weights > 0]
