@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import IO, TypeVar
@@ -27,6 +28,8 @@ StatKey = list[int]
 CHUNK = 1 << 20
 THREADS = 8
 
+TOGETHER = 64
+"""Files of a task at most."""
 SAVE_EVERY = 30.0
 """Seconds between writes of the cache: a kill loses at most so much hashing."""
 
@@ -121,10 +124,16 @@ class Hashes:
         cached = self._load()
         hashes: list[str] = []
         updated, saved, cancelled = dict(cached), time.monotonic(), Event()
+        # of many files several are a task: to look one up in the cache takes less time than to hand it to a thread
+        size = max(1, min(TOGETHER, len(paths) // (8 * THREADS)))
+        parts = [paths[start : start + size] for start in range(0, len(paths), size)]
+
+        def hashes_of(part: list[str]) -> list[tuple[StatKey, str]]:
+            return [self._hash(path, cached.get(path), cancelled) for path in part]
+
         with ThreadPoolExecutor(THREADS) as pool, cancelling(cancelled):
-            for path, (stat_key, sha256) in zip(
-                paths, pool.map(lambda path: self._hash(path, cached.get(path), cancelled), paths), strict=True
-            ):
+            found = chain.from_iterable(pool.map(hashes_of, parts))
+            for path, (stat_key, sha256) in zip(paths, found, strict=True):
                 hashes.append(sha256)
                 updated.pop(path, None)
                 if max(stat_key[1], stat_key[2]) < time.time_ns() - SETTLED_NS:
