@@ -167,7 +167,7 @@ def test_without_padding_the_weights_are_the_same_but_for_rounding(
 ) -> None:
     config = BY_LENGTH.model_copy(update=options)
     cut = trained("cut", PLAIN, config)
-    monkeypatch.setattr(engine, "padded_inputs", lambda features: ())
+    monkeypatch.setattr(engine, "trimmed", lambda order, features: ())
     assert distance(cut, trained("whole", PLAIN, config)) < 2e-5
 
 

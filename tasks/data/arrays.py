@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+
+def row_bytes(features: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return the bytes of an example in all arrays, from the features of a snapshot."""
+    return sum(int(np.prod(each["shape"])) * np.dtype(each["dtype"]).itemsize for each in features.values())
 
 
 class ArrayWriter:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.data.arrays import row_bytes
 from tasks.data.order import EpochOrder, batch_rows, splitmix64
 from tasks.data.orders import ORDERS, Ordered
 from tasks.data.pipeline import SnapshotReader
@@ -87,7 +88,7 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
     )
     train = config["train"]
     order = ORDERS[train.get("order", "shuffled")](
-        Ordered(train["batch_size"], _row_bytes(snapshot_manifest["features"]), lambda: _lengths(snapshot))
+        Ordered(train["batch_size"], row_bytes(snapshot_manifest["features"]), lambda: _lengths(snapshot))
     )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
     times_seen = np.zeros(count, np.int64)
@@ -139,11 +140,6 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
         else f"{at_least} or {at_most} times"
     )
     return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
-
-
-def _row_bytes(features: dict[str, dict[str, Any]]) -> int:
-    """Return the bytes of an example in all arrays."""
-    return sum(int(np.prod(each["shape"])) * np.dtype(each["dtype"]).itemsize for each in features.values())
 
 
 def _lengths(snapshot: Path) -> Any:

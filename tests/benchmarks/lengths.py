@@ -19,12 +19,11 @@ from tasks.config import EncoderModel, TrainConfig
 from tasks.config.optimizer import Adam, Schedule
 from tasks.data import open_snapshot
 from tasks.models import build
-from tasks.models.features import padded_inputs
 from tasks.processes import threads
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.step import Step
+from tasks.training.engines.tensorflow.step import Step, trimmed
 from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
 from tasks.training.feeding import Feed
 from tasks.training.plan import make_plan
@@ -53,8 +52,12 @@ def main() -> None:
             plan.pace.longest = CALL
             model = build(MODEL, snapshot.features, 1)
             objective = make_objective("classification", config, snapshot)
-            padded = padded_inputs(snapshot.features) if order == "lengths" else ()
-            step = Step(model, make_optimizer(Adam(), model.trainable_variables), objective, padded=padded)
+            step = Step(
+                model,
+                make_optimizer(Adam(), model.trainable_variables),
+                objective,
+                padded=trimmed(order, snapshot.features),
+            )
             engine = TensorFlowEngine(step, OneDeviceStrategy(), Feed(snapshot, plan, 1))
             engine.seek(0)
             rows, _ = snapshot.reader("train", BATCH, seed=1, order=order).rows(0, STEPS)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tasks.artifacts import Outcome, Records
 from tasks.config import TableSnapshot
 from tasks.data import text
-from tasks.data.arrays import ArrayWriter
+from tasks.data.arrays import ArrayWriter, row_bytes
 from tasks.data.features import Feature, of_role
 from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
@@ -109,7 +109,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     text.pin(bench.threads)
     layout, summaries = _fitted(bench, records, config)
     total = sum(records.counts.values())
-    bench.staging.reserve(total * _bytes_of(layout.features))
+    bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
     shares = {}
@@ -261,7 +261,7 @@ def _write(
 def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
     """Yield the rows of these parts in order, none of two parts together."""
     names = [name for name, feature in records.features.items() if feature.role in READ]
-    size = max(1, min(MOST_ROWS, BATCH_BYTES // _bytes_of(layout.features)))
+    size = max(1, min(MOST_ROWS, BATCH_BYTES // row_bytes(layout.features)))
     rows = min(size, _rows_of(records.features, names))
     for part in parts:
         start = part.start
@@ -346,11 +346,6 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
 
 def _rows_of(features: dict[str, Feature], names: list[str]) -> int:
     return min((ROWS.get(features[name].kind, MOST_ROWS) for name in names), default=MOST_ROWS)
-
-
-def _bytes_of(features: dict[str, dict[str, Any]]) -> int:
-    """Return the bytes of an example."""
-    return sum(np.dtype(each["dtype"]).itemsize * int(np.prod(each["shape"])) for each in features.values())
 
 
 def _counts_of(part: Part) -> str:

@@ -14,7 +14,6 @@ from tasks.config import ModelConfig, TrainConfig
 from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
-from tasks.models.features import padded_inputs
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
@@ -24,7 +23,7 @@ from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
 from tasks.training.engines.tensorflow.scoring import tensors
 from tasks.training.engines.tensorflow.seeds import SHIFT
-from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step
+from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Group
@@ -219,7 +218,6 @@ def build(
         shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)
         with tf.device(on_server(0)):
             optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)
-        padded = padded_inputs(snapshot.features) if config.order == "lengths" else ()
         settings = (model, optimizer, objective, config.clip_norm, config.accumulate)
-        step = ServedStep(*settings, padded=padded, shards=shards)
+        step = ServedStep(*settings, padded=trimmed(config.order, snapshot.features), shards=shards)
         return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))

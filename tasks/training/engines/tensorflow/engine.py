@@ -14,14 +14,13 @@ import tensorflow as tf
 from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
-from tasks.models.features import padded_inputs
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.seeds import copies, split_seeds
-from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step
+from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
@@ -122,7 +121,7 @@ def build(
         step = Step(
             *(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit),
             timed=cluster.size > 1,
-            padded=padded_inputs(snapshot.features) if config.order == "lengths" else (),
+            padded=trimmed(config.order, snapshot.features),
         )
         return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment))
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
@@ -145,6 +146,11 @@ class Step:
         # densify before squaring or adding: an embedding's sparse gradient may have a row twice
         gradients = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
         return [gradient * factor for gradient in gradients] if self.scales_loss else gradients
+
+
+def trimmed(order: str, features: dict[str, Any]) -> tuple[str, ...]:
+    """Return the inputs whose padding is not computed in an order, for `Step.padded`; `features`: a snapshot's."""
+    return padded_inputs(features) if order == "lengths" else ()
 
 
 def without_padding(tokens: tf.Tensor) -> tf.Tensor:
