@@ -223,6 +223,18 @@ def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tm
         gang.call("tests.toys:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
 
 
+def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_first(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    roles = (CHIEF, Role("worker", serves=True, replaced=True), Role("server", serves=True))
+    work = "tests.toys:report_before_it_is_seen"
+    with (
+        pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
+        Crew(tmp_path, 1).gang("train", roles) as gang,
+    ):
+        gang.call(work, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+
+
 def test_restarts_are_limited_and_counted_anew_after_progress() -> None:
     restarts, lost = Restarts(2), Lost("fit", "rank 1 was killed", "it must answer", "see its log")
     assert [restarts.pause(lost, done) for done in (0, 0, 10, 10, 20)] == [2, 4, 2, 4, 2]

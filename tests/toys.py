@@ -125,6 +125,14 @@ def fall(bench: Workbench, rank: int) -> None:
     time.sleep(600)
 
 
+def report_before_it_is_seen(bench: Workbench) -> None:
+    """The chief reports that another does not answer, half a second before it is seen that rank 2 was killed."""
+    if bench.rank == 0:
+        raise Lost("train.strategy", "connection reset", "all must answer", "run again")
+    time.sleep(0.5 if bench.rank == 2 else 600)
+    os.kill(os.getpid(), 9)
+
+
 def lose(bench: Workbench) -> None:
     """Every process reports that another does not answer."""
     raise Lost("train.strategy", "no answer", "all must answer", "run again")

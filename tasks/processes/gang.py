@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class Gang:
             start(process)
         started, reminded, outcome = time.monotonic(), 0.0, None
         working = {process.connection: process for process in self.processes}
-        while any(not self.roles[process.rank].serves for process in working.values()):
+        while self._goes_on(working.values()):
             ready = wait(list(working), 0.1)  # type: ignore[arg-type]
             for process in self.processes:
                 for line in process.lines():
@@ -174,6 +174,12 @@ class Gang:
             else:
                 process.close()
 
+    def _goes_on(self, working: Collection[ComputeProcess]) -> bool:
+        """Return whether results are awaited, or the end of the process that another one reported as lost."""
+        if self._lost is not None:
+            return len(working) > 0
+        return any(not self.roles[process.rank].serves for process in working)
+
     def _name(self, process: ComputeProcess) -> str:
         """Return how an error names a process: of several, by rank and host."""
         return "its process" if len(self.processes) == 1 else f"rank {process.rank} on {process.host}"
@@ -181,7 +187,8 @@ class Gang:
     def _replacement(self, process: ComputeProcess, error: Failed, say: Callable[[str], None]) -> ComputeProcess:
         """Return a new process for one that was lost; raise the error where its role is not replaced."""
         self._replaced += 1
-        if not self.roles[process.rank].replaced or self._reason is not None or self._replaced > MOST_REPLACED:
+        ending = self._reason is not None or self._lost is not None
+        if not self.roles[process.rank].replaced or ending or self._replaced > MOST_REPLACED:
             raise self._reason or error
         say(f"{str(error.saw).partition(';')[0]}; starting another, the training goes on")
         process.kill()
