@@ -9,7 +9,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -106,18 +106,16 @@ def prefect_server(home: Home, started: EmbeddedServer | None, imports: Callable
         yield
         return
     with ExitStack() as settings:
-        # only one run creates the database
-        with nullcontext() if started else locked(home.root / ".prefect.lock"):
-            server = started or start_server(home)
-            os.environ["PREFECT_API_URL"] = server.url
-            imports()
-            settings.enter_context(settings_for_embedded())
-            try:
-                server.wait()
-            except TimeoutError as late:
-                home.probe()  # raises the error of a full disk, on which the server cannot write why it ended
-                rule, remedy = "Prefect's server must start", "fix the cause, and run again"
-                raise Failed(str(server.log.path), late, rule, remedy) from None
+        server = started or start_server(home)
+        os.environ["PREFECT_API_URL"] = server.url
+        imports()
+        settings.enter_context(settings_for_embedded())
+        try:
+            server.wait()
+        except TimeoutError as late:
+            home.probe()  # raises the error of a full disk, on which the server cannot write why it ended
+            rule, remedy = "Prefect's server must start", "fix the cause, and run again"
+            raise Failed(str(server.log.path), late, rule, remedy) from None
         yield
 
 

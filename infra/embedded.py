@@ -44,20 +44,19 @@ class EmbeddedServer:
     def __init__(self, prefect_home: Path, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = LogPart(log)
-        with contextlib.closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            free.listen()
-            check_loopback(free.getsockname())
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/api"
-        with open(log, "ab") as output:
+        with contextlib.closing(socket.socket()) as listening, open(log, "ab") as output:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            check_loopback(listening.getsockname())
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
             self.process = subprocess.Popen(
-                [*PYTHON, "-m", "infra.embedded", str(os.getpid()), str(self.port)],
+                [*PYTHON, "-m", "infra.embedded", str(os.getpid()), str(listening.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=environment({**os.environ, **ENVIRONMENT, "PREFECT_HOME": str(prefect_home)}),
                 process_group=0,
+                pass_fds=[listening.fileno()],  # a free port that is only named may be another program's by then
             )
 
     def wait(self) -> None:
@@ -90,7 +89,10 @@ def check_loopback(address: tuple[str, int]) -> None:
 
 
 def main() -> None:
-    """Run the server until the parent process, whose id is the first argument, ends."""
+    """Run the server until the parent process, whose id is the first argument, ends.
+
+    The second is the descriptor of the socket on which it listens.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):  # the parent died before the request above
         return
@@ -108,14 +110,9 @@ def main() -> None:
     garbage.resume()
 
     make_database(database if current else None)
-    uvicorn.run(
-        "infra.prefect_server:application",
-        factory=True,
-        host="127.0.0.1",
-        port=int(sys.argv[2]),
-        log_level="error",
-        lifespan="on",
-    )
+    config = uvicorn.Config("infra.prefect_server:application", factory=True, log_level="error", lifespan="on")
+    with contextlib.suppress(KeyboardInterrupt):  # how `stop` ends it
+        uvicorn.Server(config).run([socket.socket(fileno=int(sys.argv[2]))])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
-from tasks.environment.database_templates import copy_template, keep_template
+from tasks.environment.database_templates import copy_template, creating, keep_template
 
 if TYPE_CHECKING:
     from infra.guard import Application
@@ -77,19 +77,26 @@ def make_database(current: Path | None) -> None:
     """
     database = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
     path = Path(database.database or "")
-    if current is not None and path != current:
-        asyncio.run(provide_database_interface().create_db())
-    if database.get_backend_name() != "sqlite" or path.exists() or copy_template("prefect", path):
+    if database.get_backend_name() != "sqlite":
+        if current is not None:
+            asyncio.run(provide_database_interface().create_db())
         return
-    asyncio.run(provide_database_interface().create_db())
-    keep_template("prefect", path)
+    with creating(path):
+        if path.exists():
+            if path != current:
+                asyncio.run(provide_database_interface().create_db())
+        elif not copy_template("prefect", path):
+            asyncio.run(provide_database_interface().create_db())
+            keep_template("prefect", path)
 
 
 def application() -> Application:
     """Return Prefect's application, without the Host and Origin check, for the server of a single command."""
     address = PREFECT_API_DATABASE_CONNECTION_URL.value()
     if address.startswith("sqlite"):
-        copy_template("prefect", Path(make_url(address).database or ""))
+        path = Path(make_url(address).database or "")
+        with creating(path):
+            copy_template("prefect", path)
         MODELS_DEPENDENCIES["database_config"] = InTurn(address)
     in_order = sorted(server.API_ROUTERS, key=lambda router: router.prefix not in FIRST)
     server.API_ROUTERS = cast(Any, tuple(in_order))

@@ -7,14 +7,18 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError, Thread
 
 import psutil
 import pytest
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings
 
 from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
+from infra.prefect_server import make_database
 from tasks.environment.database_templates import copy_template, is_current, keep_template
 from tasks.environment.log_part import LogPart
 from tasks.runs.home import Home
@@ -56,7 +60,7 @@ def test_a_sigterm_to_all_processes_of_a_run_does_not_end_it(tmp_path: Path) -> 
 
 
 def test_a_server_starts_early_only_where_it_will_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not beside another server, and not where a database is still to be created under a lock."""
+    """Not beside another server, and not where there is no database yet."""
     home = Home(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     assert start_server_early(home) is None
@@ -83,6 +87,28 @@ def test_an_empty_database_is_copied_only_for_the_same_version(tmp_path: Path, m
     assert copy_template("prefect", tmp_path / "new")
     with closing(sqlite3.connect(tmp_path / "new")) as new:
         assert new.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]
+
+
+def test_one_process_at_a_time_creates_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second copy would replace the file that the first server has opened."""
+    database, copies = tmp_path / "prefect.db", []
+    both_copy = Barrier(2)
+
+    def copy(package: str, path: Path) -> bool:
+        with suppress(BrokenBarrierError):
+            both_copy.wait(1)
+        copies.append(path)
+        path.touch()
+        return True
+
+    monkeypatch.setattr("infra.prefect_server.copy_template", copy)
+    with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{database}"}):
+        servers = [Thread(target=copy_context().run, args=(make_database, database)) for _ in range(2)]
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.join()
+    assert copies == [database]
 
 
 def test_a_database_of_another_schema_is_not_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

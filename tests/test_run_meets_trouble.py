@@ -23,7 +23,9 @@ def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well
     alike = ["run", "dataset", DIGITS, "--json"]
     processes = [home.start(*alike), home.start(*alike), home.start(*alike, "--name", "other", "--records.shards", "3")]
     answers = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], answers
+    for process, (stdout, stderr) in zip(processes, answers, strict=True):
+        print(process.returncode, stdout, stderr, sep="\n")  # whole: pytest shortens what an assertion compares
+    assert [process.returncode for process in processes] == [0, 0, 0]
     assert len(list(tmp_path.glob("runs/*/run.json"))) == 3
     assert sorted("from the store" in stderr for _, stderr in answers[:2]) == [False, True]
     assert "from the store" not in answers[2][1]

@@ -7,9 +7,11 @@ written, migrations run in every new home.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
@@ -18,6 +20,18 @@ from urllib.parse import quote
 def template_of(package: str) -> Path:
     """Return the path of a package's template."""
     return Path(sys.prefix) / "share" / "millrace" / f"{package}-{version(package)}.db"
+
+
+@contextlib.contextmanager
+def creating(database: Path) -> Iterator[None]:
+    """Let one process at a time create a database, or migrate it; the others wait.
+
+    A second copy would replace a file that the first process has opened, and has written to.
+    """
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with open(database.with_name(f".{database.name}.lock"), "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def copy_template(package: str, database: Path) -> bool:
