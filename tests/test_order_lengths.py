@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import EncoderModel, TrainConfig, identity
-from tasks.config.strategy import Tpu
+from tasks.config.strategy import Mirrored, Tpu
 from tasks.data import length_order, open_snapshot
+from tasks.data.batches import BatchReader
 from tasks.data.length_order import LengthOrder
 from tasks.data.needs import check_training
 from tasks.data.order import batch_rows, permutation
@@ -28,7 +30,7 @@ from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
 from tests.test_order_permutation import DOCS
 from tests.tiny import CONFIG, files, stopping_after
-from tests.training import distance
+from tests.training import TWO, Training, distance
 
 MODEL = EncoderModel(width=8, layers=1, heads=2, hidden=8, dropout=0.5)
 PLAIN = MODEL.model_copy(update={"dropout": 0.0})
@@ -171,6 +173,17 @@ def test_without_padding_the_weights_are_the_same_but_for_rounding(
     assert distance(cut, trained("whole", PLAIN, config)) < 2e-5
 
 
+@pytest.mark.parametrize("strategy", [Mirrored(devices=2), pytest.param(TWO, marks=pytest.mark.slow)])
+def test_replicas_that_cut_off_other_columns_sum_to_one_device(
+    strategy: Any, snapshot: Snapshot, trained: Callable[..., Workbench], benches: Callable[[str], Workbench]
+) -> None:
+    two = benches("two")
+    Training(snapshot, two, two.staging.root.parent)(PLAIN, order="lengths", strategy=strategy)
+    one = trained("one", PLAIN)
+    assert distance(one, two) < 2e-5
+    assert files(one)[LEDGER] == files(two)[LEDGER]
+
+
 def test_stopped_twice_the_bytes_are_those_of_an_unbroken_run(
     snapshot: Snapshot, trained: Callable[..., Workbench], benches: Callable[[str], Workbench]
 ) -> None:
@@ -202,5 +215,7 @@ def test_what_has_no_lengths_is_refused(tiny: Snapshot) -> None:
         check_training(features, "classification", BY_LENGTH)
     with pytest.raises(Refused, match="use another order, or the transform tokens"):
         open_snapshot(tiny.path).reader("train", 4, order="lengths")
+    with pytest.raises(Refused, match="no lengths; the order lengths needs the length of each example"):
+        BatchReader({"text": np.zeros((3, 4))}, "train", 2, order="lengths")
     with pytest.raises(ValueError, match="tpu compiles for one"):
         TrainConfig(steps=1, order="lengths", strategy=Tpu(devices=1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tasks.config.task import WEIGHT
 from tasks.data.arrays import Array
 from tasks.data.order import Rows, Weights, batch_epochs, batch_rows, replica_share, steps_of
-from tasks.data.orders import ORDERS, Order, Ordered
+from tasks.data.orders import ORDERS, Order, Ordered, unknown_lengths
 
 Batch = dict[str, NDArray[Any]]
 
@@ -39,7 +39,7 @@ class BatchReader:
         replica: int = 0,
         replicas: int = 1,
         epochs: int | None = None,
-        lengths: Callable[[], Any] = lambda: None,
+        lengths: Callable[[], Any] = unknown_lengths,
     ) -> None:
         """Create a reader of a split's arrays by feature, first axis the row.
 
@@ -47,7 +47,7 @@ class BatchReader:
             lengths: returns the length of each example, [N], for the order by length.
 
         Raises:
-            Refused: the batch size does not divide by the number of replicas.
+            Refused: the batch size does not divide by the number of replicas, or the order needs lengths.
         """
         self.arrays, self.split, self.batch_size = arrays, split, batch_size
         self.share = replica_share(batch_size, replicas)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tasks.data.block_order import permutation_in_blocks, rows_per_block
 from tasks.data.length_order import LengthOrder
 from tasks.data.order import EpochOrder, permutation, stored
+from tasks.errors import Refused
 
 Order = Literal["shuffled", "blocks", "lengths", "stored"]
 
@@ -24,6 +25,11 @@ class Ordered:
     """Bytes of an example."""
     lengths: Callable[[], Any]
     """Returns the length of each example, an integer array [N]."""
+
+
+def unknown_lengths() -> Any:
+    """Raise `Refused`: of examples without lengths."""
+    raise Refused("order", "no lengths", "the order lengths needs the length of each example", "use another order")
 
 
 ORDERS: dict[Order, Callable[[Ordered], EpochOrder]] = {
