@@ -58,7 +58,8 @@ class ClassFolders(Source):
         return tuple(sorted({self._parts(path)[0] for path in self._paths})) if self._config.split_folders else ()
 
     def fingerprint(self) -> list[tuple[str, str]]:
-        self._paths = self._find()
+        if self._listed:  # a later call looks again
+            self._paths = self._find()
         self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 

@@ -59,7 +59,8 @@ class TextFiles(Source):
         return {**text, "label": Feature("label", "int64", role="label", classes=classes)}
 
     def fingerprint(self) -> list[tuple[str, str]]:
-        self._paths = self._find()
+        if self._listed:  # a later call looks again
+            self._paths = self._find()
         self._listed = self._tree.of(self._paths)
         return list(zip(self._paths, self._listed, strict=True))
 
