@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ from tasks.config.transform import (
 from tasks.data.features import Feature
 from tasks.data.reader import cast
 from tasks.data.reader.quantile import TAIL, normal
-from tasks.data.transforms import Fitted, fit
+from tasks.data.transforms import Fitted, fit, own_array
 from tasks.data.transforms.layout import lay_out
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
 from tasks.errors import Failed, Refused
@@ -37,6 +38,24 @@ from tests.tables import applied, column_of, feature, table_of
 
 NAN = float("nan")
 Numbers = st.lists(st.floats(-1e6, 1e6, width=32) | st.just(NAN), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("column", "array"),
+    [
+        ("text", "text"),
+        ("my text", "my_text"),
+        ("image/encoded", "image_encoded"),
+        ("price (€)", "price__3c131166"),
+        ("_id", "column_id"),
+        ("a.b-c", "a.b-c"),
+    ],
+)
+def test_the_array_of_any_column_has_a_name_for_files_and_layers(column: str, array: str) -> None:
+    assert own_array(column) == array
+    with tf.name_scope(f"{own_array(column)}_embedding"):
+        pass
+    assert own_array("标题") != own_array("正文"), "a hash keeps them apart"
 
 
 def fitted(kind: str, values: Sequence[Any], transform: TransformConfig, rows: int = 10_000, **more: Any) -> Fitted:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.data.arrays import ArrayWriter
 from tasks.data.encoding import examples, framed
 from tasks.data.features import Feature
 from tasks.data.kinds import kind_of
@@ -148,27 +149,38 @@ class Merger:
             if of_index is None or of_index["plan"] != self._plan:
                 self._write_index(index, RecordFile(self._staging.root / file).offsets)
             return WrittenShard(**note)
-        sizes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         statistics: States = {}
-        with self._staging.piece(file) as piece:
-            with open(piece.path, "wb") as records:
+        count, size = self._count(shard), 0
+        with self._staging.piece(index, plan=self._plan) as of_index, self._staging.piece(file) as piece:
+            with open(piece.path, "wb") as records, ArrayWriter(of_index.path, "<u8", (count + 1,)) as offsets:
+                offsets.append(np.zeros(1, np.uint64))
                 for table in self._ranges(shard):
                     columns = {name: one_chunk(table[name]) for name in self.features}
                     entries = {name: kind_of(f).entry(name, f, columns[name]) for name, f in self.features.items()}
                     frames, lengths = framed(examples(entries))
                     records.write(frames)
-                    sizes.append(lengths)
+                    offsets.append(size + np.cumsum(lengths))
+                    size += int(lengths.sum())
                     states = states_of(self.features, columns, _measured(table))
                     statistics = merged(self.features, [statistics, states])
-            offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype("<u8")
-            written = WrittenShard(self._plan, len(offsets) - 1, int(offsets[-1]), statistics)
+            written = WrittenShard(self._plan, count, size, statistics)
             piece.note.update(vars(written))
-        self._write_index(index, offsets)
         return written
 
     def _write_index(self, name: str, offsets: Offsets) -> None:
         with self._staging.piece(name, plan=self._plan) as piece, open(piece.path, "wb") as file:
             np.save(file, offsets)
+
+    def _count(self, shard: Shard) -> int:
+        """Return the number of a shard's rows."""
+        split = self._runs.splits.index(shard.split)
+        bounds = shard_bounds(shard.total)[shard.number]
+        count = 0
+        for run in self._runs.numbers:
+            start, stop = self._runs.between(run, split, *bounds)
+            dropped = self._dropped.get(run)
+            count += stop - start - (0 if dropped is None else int(dropped[start:stop].sum()))
+        return count
 
     def _ranges(self, shard: Shard) -> Iterator[pa.Table]:
         """Yield the rows of a shard in order, about `RANGE_BYTES` at a time."""

@@ -6,6 +6,7 @@ What is fitted is JSON, and applied by the module of the same name in `tasks.dat
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ LABEL, TARGET, WEIGHT = "label", "target", "weight"
 RESERVED = (NUMBERS, CATEGORIES, LABEL, TARGET, WEIGHT, "tokens", "row", "origin", "pieces", "key")
 """Names of a snapshot's other arrays and of its batches; `tokens` are those of a language model."""
 
-FILE_NAME = re.compile(r"\w[\w.-]*( [\w.-]+)*")
+NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 ALONE = ("text", "image", "audio")
 """Kinds of columns whose transforms make arrays of their own, but for functions."""
 
@@ -97,8 +98,8 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]
     """Return the transform of each input in order of name: the given one, or that of its kind.
 
     Raises:
-        Refused: one is given for a column that is not an input, or of a kind that it does not take; or a column cannot
-            name an array.
+        Refused: one is given for a column that is not an input, or of a kind that it does not take; or a column's
+            array has the name of another.
     """
     inputs = of_role(dict(features), "input")
     for name, transform in given.items():
@@ -118,17 +119,21 @@ def choose(features: Mapping[str, Feature], given: Mapping[str, TransformConfig]
 
 
 def own_array(column: str) -> str:
-    """Return the name of a column's array, which names files: `image_encoded` of a nested column `image/encoded`.
+    """Return the name of a column's array: `my_text` of a column `my text`.
+
+    It names files and the layers of the model, so that it has letters of ASCII, digits and _ . - only. Where other
+    letters are replaced, a hash keeps different columns apart.
 
     Raises:
-        Refused: it cannot name an array.
+        Refused: another array of a snapshot has this name.
     """
-    name = column.replace("/", "_")
+    name = NOT_IN_NAMES.sub("_", column)
+    if not column.isascii():
+        name = f"{name}_{hashlib.sha256(column.encode()).hexdigest()[:8]}"
+    if not name[0].isalnum():
+        name = f"column{name}"
     if name in RESERVED:
         rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
-        raise Refused("source.columns", column, rule, "rename the column")
-    if not FILE_NAME.fullmatch(name):
-        rule = "it names files: letters, digits, single spaces, and _ . - / within"
         raise Refused("source.columns", column, rule, "rename the column")
     return name
 

@@ -36,7 +36,7 @@ def lay_out(features: Mapping[str, Feature], fitted: Mapping[str, Fitted], sourc
         source: the config of the records' source, which says how rows are written.
 
     Raises:
-        Refused: two results have the same name, or one cannot name an array.
+        Refused: two results have the same name.
     """
     arrays: dict[str, dict[str, Any]] = {}
     places = []
