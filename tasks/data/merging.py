@@ -28,7 +28,7 @@ from tasks.data.tfrecord import Offsets, RecordFile
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 
-RANGE_BYTES = 16 << 20
+RANGE_BYTES = 8 << 20
 """Bytes of rows that are merged at once, about."""
 OPEN_RUNS = 256
 """Runs that are open at the same time; a process may have about 1,000 open files."""
@@ -151,8 +151,8 @@ class Merger:
             return WrittenShard(**note)
         statistics: States = {}
         count, size = self._count(shard), 0
-        with self._staging.piece(index, plan=self._plan) as of_index, self._staging.piece(file) as piece:
-            with open(piece.path, "wb") as records, ArrayWriter(of_index.path, "<u8", (count + 1,)) as offsets:
+        with self._staging.piece(index, plan=self._plan) as beside, self._staging.piece(file) as piece:
+            with open(piece.path, "wb") as records, ArrayWriter(beside.path, "<u8", (count + 1,)) as offsets:
                 offsets.append(np.zeros(1, np.uint64))
                 for table in self._ranges(shard):
                     columns = {name: one_chunk(table[name]) for name in self.features}
