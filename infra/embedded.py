@@ -48,7 +48,7 @@ class EmbeddedServer:
             listening.bind(("127.0.0.1", 0))
             listening.listen()
             check_loopback(listening.getsockname())
-            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+            self.port = listening.getsockname()[1]
             self.process = subprocess.Popen(
                 [*PYTHON, "-m", "infra.embedded", str(os.getpid()), str(listening.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -58,6 +58,7 @@ class EmbeddedServer:
                 process_group=0,
                 pass_fds=[listening.fileno()],  # a free port that is only named may be another program's by then
             )
+        self.url = f"http://127.0.0.1:{self.port}/api"
 
     def wait(self) -> None:
         """Wait until it answers; raise `TimeoutError` with the cause in its log if it does not."""
