@@ -14,15 +14,17 @@ import numpy as np
 import psutil
 import pytest
 
-from tasks.config.roles import CHIEF, WORKER, Role
+from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
+from tasks.processes.held_port import HeldPort
 from tasks.processes.workbench import Workbench
 from tasks.stage.restarts import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.plan import Pace
+from tasks.training.sidecar import connected, packed, serve
 from tests.tiny import stopping_after
 from tests.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
 
@@ -233,6 +235,35 @@ def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_fi
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
         gang.call(work, bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+
+
+def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:
+    with Crew(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
+        work, journal = "tests.toys:end_before_it_is_seen", tmp_path / "journal"
+        assert gang.call(work, bench.staging, journal, (), limits=Limits(), on_report=print) == 7
+
+
+def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> None:
+    port = HeldPort()
+    raised: list[BaseException] = []
+
+    def evaluate() -> None:
+        try:
+            serve(port.address, lambda weights: {"loss": 1.0}, lambda: 0)
+        except Lost as lost:
+            raised.append(lost)
+
+    port.close()
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    with connected(port.address) as chief:
+        chief.send_bytes(packed({"w": np.zeros(1)}))
+        assert json.loads(chief.recv_bytes()) == {"loss": 1.0}
+    thread.join(20)
+    assert [str(each) for each in raised] == [
+        "train.evaluate: the chief has closed the connection; the process that trains must answer; "
+        "run again: it continues"
+    ]
 
 
 def test_restarts_are_limited_and_counted_anew_after_progress() -> None:

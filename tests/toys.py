@@ -133,6 +133,14 @@ def report_before_it_is_seen(bench: Workbench) -> None:
     os.kill(os.getpid(), 9)
 
 
+def end_before_it_is_seen(bench: Workbench) -> int:
+    """Rank 1, which serves, sees that the chief has ended before the chief's result is seen."""
+    if bench.rank:
+        raise Lost("train.evaluate", "the chief has closed the connection", "it must answer", "run again")
+    time.sleep(0.5)
+    return 7
+
+
 def lose(bench: Workbench) -> None:
     """Every process reports that another does not answer."""
     raise Lost("train.strategy", "no answer", "all must answer", "run again")

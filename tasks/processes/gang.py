@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,9 @@ class Gang:
         for process in self.processes:
             start(process)
         started, reminded, outcome = time.monotonic(), 0.0, None
+        awaited = {process.rank for process in self.processes if not self.roles[process.rank].serves}
         working = {process.connection: process for process in self.processes}
-        while self._goes_on(working.values()):
+        while awaited and working:  # also after a report of a lost process, for the end of that process
             ready = wait(list(working), 0.1)  # type: ignore[arg-type]
             for process in self.processes:
                 for line in process.lines():
@@ -131,6 +132,7 @@ class Gang:
                 serves = self.roles[process.rank].serves
                 if kind == "done":
                     del working[process.connection]
+                    awaited.discard(process.rank)
                     outcome = values[0] if process.rank == 0 else outcome
                 elif kind == "error" and isinstance(values[0], Lost) and len(self.processes) > 1:
                     del working[process.connection]
@@ -157,7 +159,8 @@ class Gang:
             if now > self._deadline:
                 assert self._reason is not None
                 raise self._reason
-        if self._lost is not None:  # all have reported one another
+        if awaited:  # all have reported one another
+            assert self._lost is not None
             raise self._reason or self._lost[0]
         return outcome
 
@@ -173,12 +176,6 @@ class Gang:
                 process.kill()
             else:
                 process.close()
-
-    def _goes_on(self, working: Collection[ComputeProcess]) -> bool:
-        """Return whether results are awaited, or the end of the process that another one reported as lost."""
-        if self._lost is not None:
-            return len(working) > 0
-        return any(not self.roles[process.rank].serves for process in working)
 
     def _name(self, process: ComputeProcess) -> str:
         """Return how an error names a process: of several, by rank and host."""

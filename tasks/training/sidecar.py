@@ -77,14 +77,22 @@ class Sidecar:
 
 
 def serve(address: str, score: Callable[[Arrays], dict[str, float]], stopping: Callable[[], int]) -> None:
-    """Score the weights that the chief sends, until this process is killed; signals are the chief's affair."""
+    """Score the weights that the chief sends, until this process is killed; signals are the chief's affair.
+
+    Raises:
+        Lost: the chief's end of the connection is closed.
+    """
     host, _, port = address.partition(":")
     with Listener((host, int(port))) as listener, listener.accept() as connection:
-        while True:
-            while not connection.poll(0.5):
-                stopping()  # it is asked, so that a signal does not interrupt this process
-            scores = score(unpacked(connection.recv_bytes()))
-            connection.send_bytes(json.dumps(scores).encode())
+        try:
+            while True:
+                while not connection.poll(0.5):
+                    stopping()  # it is asked, so that a signal does not interrupt this process
+                scores = score(unpacked(connection.recv_bytes()))
+                connection.send_bytes(json.dumps(scores).encode())
+        except (EOFError, ConnectionError) as error:
+            saw, rule = "the chief has closed the connection", "the process that trains must answer"
+            raise Lost("train.evaluate", saw, rule, "run again: it continues") from error
 
 
 def connected(address: str) -> Connection:
