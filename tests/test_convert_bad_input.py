@@ -32,7 +32,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     home = CommandHome(tmp_path / "home")
     source = f"{{kind: image_folder, path: {tmp_path}/nowhere}}"
     answer = home("run", "dataset", preset(tmp_path, source, "{kind: image}"), "--json")
-    refusal(home, answer, 2, f"source.path: {tmp_path}/nowhere: no such folder")
+    refusal(home, answer, 2, f"source.path: {tmp_path}/nowhere: no such file or folder")
 
 
 def test_a_truncated_image_fails_and_the_run_continues_once_it_is_fixed(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_one_class_only_fails(folder: Path, bench: Workbench) -> None:
 def test_what_a_listing_shows_is_refused_before_anything_is_read(folder: Path) -> None:
     (folder / "loose.png").write_bytes(b"")
     for config, field, says in [
-        (source(folder / "nowhere"), "source.path", "no such folder"),
+        (source(folder / "nowhere"), "source.path", "no such file or folder"),
         (source(folder / "dark/01.png"), "source.path", "not a folder"),
         (source(folder, glob="*/*.gif"), "source.path", "no file of"),
         (source(folder), "source.path", "loose.png; an image is in the folder of its class"),

@@ -167,7 +167,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_run(folder: Path, bench: 
 
 def test_what_a_listing_shows_is_refused(folder: Path) -> None:
     for config, says in [
-        (source(folder / "nowhere"), "no such folder"),
+        (source(folder / "nowhere"), "no such file or folder"),
         (source(folder / "bom.txt"), "not a folder"),
         (source(folder, glob="**/*.md"), r"no file of .* matches; source.glob is \*\*/\*.md"),
         (source(folder, exclude=["texts", "shelf0", "shelf1", "shelf2", *ODD]), "no file of"),

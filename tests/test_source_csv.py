@@ -255,7 +255,7 @@ def test_no_rows_or_nothing_at_all(write: Callable, tmp_path: Path) -> None:
         everything(write(""))
     with pytest.raises(Failed, match="people.csv: an empty file"):
         everything(write("\n\n"))
-    with pytest.raises(Refused, match="no such folder"):
+    with pytest.raises(Refused, match="no such file or folder"):
         open_source(source(tmp_path / "nowhere"))
 
 

@@ -47,8 +47,8 @@ def find(root: Path, glob: str, exclude: Iterable[str], accept: Callable[[str], 
         Refused: the folder is missing, or nothing matches.
     """
     if not root.is_dir():
-        saw = "not a folder" if root.exists() else "no such folder"
-        raise Refused("source.path", f"{root}: {saw}", "must be a folder that can be read", "correct the path")
+        saw, rule = ("not a folder", "must be a folder") if root.exists() else ("no such file or folder", "must exist")
+        raise Refused("source.path", f"{root}: {saw}", f"{rule}, and be readable", "correct the path")
     matches, excluded = pattern(glob), set(exclude)
     paths: list[str] = []
     folders = [""]
