@@ -5,7 +5,7 @@ Rows are compared in parts of the hash space (`tasks.data.parts`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,10 +54,8 @@ def find(runs: Runs, features: Mapping[str, Feature], handling: Handling, droppe
     """
     copies = Copies(handling)
     for table in parts(runs, CONTENT, dropped):
-        order = np.lexsort((table[CONTENT[1]], table[CONTENT[0]]))
-        first, second = table[CONTENT[0]][order], table[CONTENT[1]][order]
-        groups = neighbours((first[1:] == first[:-1]) & (second[1:] == second[:-1]), order)
-        rows = [_Row.read(runs, features, table, index) for index in groups]
+        rows = [_Row.read(runs, features, table, index) for index in equal(table, CONTENT)]
+        del table  # before the next one is read
         for group in rows:
             _count(copies, sorted(group, key=lambda row: row.key))
             if handling == "drop":
@@ -71,14 +69,23 @@ def find(runs: Runs, features: Mapping[str, Feature], handling: Handling, droppe
 def check_keys(runs: Runs) -> None:
     """Raise `Failed` where two rows have the same key."""
     for table in parts(runs, (PLACE,), {}):
-        order = np.argsort(table[PLACE], kind="stable")
-        places = table[PLACE][order]
-        for group in neighbours(places[1:] == places[:-1], order):
+        for group in equal(table, (PLACE,)):
             keys = [runs.value(int(table["run"][index]), KEY, int(table["row"][index])) for index in group]
             if len(set(keys)) < len(keys):
                 twice = next(key for key in keys if keys.count(key) > 1)
                 rule = "occurs twice, and keys must be unique"
                 raise Failed("source.key", twice, rule, "name another column, or correct the data")
+        del table
+
+
+def equal(table: Mapping[str, NDArray[Any]], columns: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Return the rows of a part that are equal in these columns, as lists of their indices."""
+    order = np.lexsort([table[name] for name in reversed(columns)])
+    same = np.ones(len(order) - 1 if len(order) else 0, bool)
+    for name in columns:
+        values = table[name][order]
+        same &= values[1:] == values[:-1]
+    return list(neighbours(same, order))
 
 
 @dataclass(frozen=True)

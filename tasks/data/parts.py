@@ -31,9 +31,9 @@ def parts(runs: Runs, columns: tuple[str, ...], dropped: Dropped) -> Iterator[di
             rows = np.flatnonzero(within & ~dropped[run] if run in dropped else within)
             for name in columns:
                 found[name].append(runs.column(run, name)[rows])
-            found["run"].append(np.full(len(rows), run))
-            found["row"].append(rows)
-        yield {name: np.concatenate(values) for name, values in found.items()}
+            found["run"].append(np.full(len(rows), run, np.int32))
+            found["row"].append(rows.astype(np.int32))
+        yield {name: np.concatenate(found.pop(name)) for name in list(found)}  # without keeping both
 
 
 def neighbours(same: Mask, order: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

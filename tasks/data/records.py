@@ -27,6 +27,7 @@ from tasks.data.regrouping import Regrouper
 from tasks.data.sorting import NAMED, RUN_VERSION, Run, Sorter
 from tasks.data.sources import Bad, Piece, Source, name_some, open_source
 from tasks.data.statistics import merged, summary
+from tasks.environment.memory import return_freed
 from tasks.errors import Failed
 from tasks.store.files import canonical
 
@@ -60,6 +61,7 @@ def build(bench: Workbench, source: SourceConfig, config: RecordsConfig, memory:
 
 def convert(bench: Workbench, name: str, source: Source, config: RecordsConfig) -> Outcome:
     """Convert an open source; `name` is the prefix of the files."""
+    return_freed()
     bench.staging.reserve(2 * source.size())  # the runs are dropped at the end
     before, pieces = source.fingerprint(), source.pieces()
     sorter = Sorter(source, config, bench.staging, _digest(source, config, before, pieces))

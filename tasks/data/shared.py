@@ -41,6 +41,7 @@ def _shared(runs: Runs, name: str, dropped: Dropped) -> dict[str, Any]:
         for value in both[:MAX_NAMED]:
             rows = [np.flatnonzero((values == value) & (splits == split)) for split in (train, test)]
             keys.append([min(_key(runs, table, row) for row in of_split[:MAX_NAMED]) for of_split in rows])
+        del table, values, splits  # before the next one is read
     return {"contents": contents, "examples": examples, "keys": sorted(keys)[:MAX_NAMED]}
 
 
