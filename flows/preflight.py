@@ -15,6 +15,7 @@ def check(flow: str, config: Config, home: Home) -> None:
     """Check that a flow can run with this config; raises `Refused`."""
     check_release(flow, config.release.model, home)
     check_strategy(flow, config)
+    check_init(flow, config)
     check_source(flow, config)
     check_cluster(config)
 
@@ -43,6 +44,14 @@ def check_strategy(flow: str, config: Config) -> None:
             config.train.strategy.check_packages()
     except Conflict as missing:
         raise Refused(missing.field, missing.saw, missing.rule, missing.remedy) from None
+
+
+def check_init(flow: str, config: Config) -> None:
+    """Check that the files of `train.init` are there."""
+    from tasks.training import starting
+
+    if flow not in ("dataset", "release"):
+        starting.check(config.train.init)
 
 
 def check_source(flow: str, config: Config) -> None:

@@ -24,6 +24,7 @@ from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
+from tasks.training.starting import initial_weights
 
 if TYPE_CHECKING:
     from tasks.data.batches import BatchReader
@@ -38,8 +39,11 @@ def fit(
     config: TrainConfig,
     seed: int,
     base: Model | None = None,
+    start: Model | None = None,
 ) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
+
+    The start has the weights of `train.init`, of `start` where that is a model in the store, or random ones.
 
     Of several processes the chief writes and returns the outcome; the others return None.
 
@@ -63,6 +67,8 @@ def fit(
     progress = Progress(plan, bench.progress, bench.measure)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
+    if config.init is not None:
+        engine.begin_with(initial_weights(config.init, start, model_config, snapshot.features, seed))
 
     best, meter = BestWeights(config), Meter()
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)

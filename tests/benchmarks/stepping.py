@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import ConvnetModel, TrainConfig
-from tasks.config.optimizer import Adam, Schedule
+from tasks.config.optimizer import Adam
+from tasks.config.schedule import Constant
 from tasks.data import open_snapshot
 from tasks.models import build
 from tasks.processes import threads
@@ -28,9 +29,7 @@ from tasks.training.plan import make_plan
 from tests.benchmarks.pairs import compare
 
 STEPS, CALL, BATCH = 200, 20, 64
-CONFIG = TrainConfig(
-    steps=STEPS, batch_size=BATCH, optimizer=Adam(), schedule=Schedule(kind="constant"), log_every=CALL
-)
+CONFIG = TrainConfig(steps=STEPS, batch_size=BATCH, optimizer=Adam(), schedule=Constant(), log_every=CALL)
 
 
 class NoCheckpoints:
