@@ -35,6 +35,10 @@ class ChampionInit(Init):
     kind: Literal["champion"] = "champion"
     """Where the weights are from."""
 
+    def of_model(self, digest: str) -> ModelInit:
+        """Return the same with a model in the store."""
+        return ModelInit(model=digest, new=self.new, rename=self.rename)
+
 
 class ModelInit(Init):
     """A model in the store."""
