@@ -47,11 +47,13 @@ def check_strategy(flow: str, config: Config) -> None:
 
 
 def check_init(flow: str, config: Config) -> None:
-    """Check that the files of `train.init` are there."""
+    """Check that the files of `train.init` and the module of an own `train.loss` are there."""
     from tasks.training import starting
+    from tasks.training.user_loss import loss_files
 
     if flow not in ("dataset", "release"):
         starting.check(config.train.init)
+        loss_files(config.train)
 
 
 def check_source(flow: str, config: Config) -> None:

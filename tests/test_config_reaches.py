@@ -75,6 +75,7 @@ LISTED = {
     "train.log_every": "points of the curves",
     "train.evaluate_every": "decides only with select or early_stopping (test_golden_digests)",
     "train.continue_from": "enters as a parent (test_golden_digests)",
+    "train.folder": "the module of train.loss is in the digest (test_train_own_loss)",
     "train.init[model].model": "enters as a parent (test_train_init)",
     "train.init[file].path": "the content is in the digest (test_train_init)",
     "train.init[keras_hub].download": "what is downloaded is named by the preset",

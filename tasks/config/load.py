@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.config import Config
 from tasks.config.base import Conflict
 from tasks.config.flags import apply_flags, entries, kind_of, sections
-from tasks.config.paths import make_absolute
+from tasks.config.paths import add_folders, make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -56,6 +56,7 @@ def load(
         make_absolute(values, [Config], preset.parent)
     apply_flags(values, flags, say)
     make_absolute(values, [Config], Path.cwd())
+    add_folders(values, [Config], Path.cwd() if preset is None else preset.parent)
     return validate(values)
 
 

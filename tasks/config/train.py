@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.augment import AugmentConfig
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.cluster import ClusterConfig
-from tasks.config.fine_tune import InitConfig, Lora, RateScaling
+from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
 from tasks.config.optimizer import Adam, OptimizerConfig, Pattern
 from tasks.config.roles import SIDECAR, Role
 from tasks.config.schedule import Cosine, ScheduleConfig
@@ -85,8 +85,12 @@ class TrainConfig(Section):
     jit: Annotated[bool, LATER] = False
     """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
-    loss: Loss | None = None
-    """The loss; default: the task's. The errors are for regression."""
+    loss: Loss | OwnCode | None = None
+    """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
+    targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
+
+    folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
+    """The folder from which the module of an own loss is imported; default: the preset's."""
 
     label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0
     """Share of a label's weight that is spread over all classes (Szegedy et al., arXiv 1512.00567)."""
@@ -174,7 +178,7 @@ class TrainConfig(Section):
     def fit(self, task: str) -> None:
         """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""
         losses = TASKS[task].losses
-        if self.loss is not None and self.loss not in losses:
+        if self.loss is not None and self.own_loss is None and self.loss not in losses:
             raise Conflict("train.loss", self.loss, f"the losses of {task} are {', '.join(losses)}", "choose one")
         check_options("train", self, task)
 
@@ -283,6 +287,17 @@ class TrainConfig(Section):
             self.schedule.check(steps)
         except Conflict as misfit:
             raise Conflict(f"schedule.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+
+    @property
+    def own_loss(self) -> str | None:
+        """The function of `train.loss`, where it is one of the user's."""
+        return self.loss if self.loss is not None and ":" in self.loss else None
+
+    @model_validator(mode="after")
+    def own_loss_is_as_it_is(self) -> TrainConfig:
+        if self.own_loss is not None and self.label_smoothing:
+            raise Conflict("label_smoothing", self.label_smoothing, "is ignored by a loss of yours", "leave it out")
+        return self
 
     @property
     def peak_rate(self) -> float:

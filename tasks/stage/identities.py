@@ -103,12 +103,13 @@ def model(
     continues (`base`) or begins with (`start`)."""
     from tasks.training import MODEL_VERSION, libraries_of
     from tasks.training.starting import source_files
+    from tasks.training.user_loss import loss_files
 
     others = {"base": base, "init": start}
     parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
     sections = {"model": config, "train": train, "seed": seed}
     code = Code(MODEL_VERSION, libraries_of(train))
-    return Identity(sections, parents, code, sources=lambda: source_files(train.init))
+    return Identity(sections, parents, code, sources=lambda: [*source_files(train.init), *loss_files(train)])
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
