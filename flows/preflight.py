@@ -47,13 +47,15 @@ def check_strategy(flow: str, config: Config) -> None:
 
 
 def check_init(flow: str, config: Config) -> None:
-    """Check that the files of `train.init` and the module of an own `train.loss` are there."""
+    """Check that the files of `train.init`, and the user's model and loss, are there."""
+    from tasks.models.brought import own_files
     from tasks.training import starting
     from tasks.training.user_loss import loss_files
 
     if flow not in ("dataset", "release"):
         starting.check(config.train.init)
         loss_files(config.train)
+        own_files(config.model)
 
 
 def check_source(flow: str, config: Config) -> None:

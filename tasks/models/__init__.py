@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 ARCHITECTURES = {
     "convnet": "tasks.models.convnet",
     "encoder": "tasks.models.encoder",
+    "import": "tasks.models.imported",
+    "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
     "transformer": "tasks.models.transformer",
 }

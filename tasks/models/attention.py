@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tasks.config.model import EncoderModel, TransformerModel
+from tasks.config.models import EncoderModel, TransformerModel
 from tasks.models.layers import layer_seed
 
 Blocks = EncoderModel | TransformerModel

@@ -101,6 +101,7 @@ def model(
 ) -> Identity:
     """Return the identity of a model: the examples, the training's config without its layout over devices, and what it
     continues (`base`) or begins with (`start`)."""
+    from tasks.models.brought import source_files as model_files
     from tasks.training import MODEL_VERSION, libraries_of
     from tasks.training.starting import source_files
     from tasks.training.user_loss import loss_files
@@ -109,7 +110,9 @@ def model(
     parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
     sections = {"model": config, "train": train, "seed": seed}
     code = Code(MODEL_VERSION, libraries_of(train))
-    return Identity(sections, parents, code, sources=lambda: [*source_files(train.init), *loss_files(train)])
+    return Identity(
+        sections, parents, code, sources=lambda: [*model_files(config), *source_files(train.init), *loss_files(train)]
+    )
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:

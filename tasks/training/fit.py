@@ -22,6 +22,7 @@ from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
+from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
 from tasks.training.starting import initial_weights
@@ -67,6 +68,8 @@ def fit(
     progress = Progress(plan, bench.progress, bench.measure)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
+    if model_config.own and cluster.rank == 0:
+        check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
         engine.begin_with(initial_weights(config.init, start, model_config, snapshot.features, seed))
 

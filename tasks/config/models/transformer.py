@@ -1,0 +1,47 @@
+"""Decoder-only transformer."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from tasks.config.base import LATER
+from tasks.config.models.architecture import Architecture, Units, check_heads
+
+
+class TransformerModel(Architecture):
+    """A decoder-only transformer over tokens: rotary positions, SwiGLU, one matrix for tokens in and out."""
+
+    noun: ClassVar[str] = "transformer"
+    reads: ClassVar[tuple[str, ...]] = ("tokens",)
+
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
+
+    task: Literal["language_model"] = "language_model"
+    """Determines the default loss, the metrics, their intervals and the plots."""
+
+    width: Units = 256
+    """Size of a token's vector between blocks."""
+
+    layers: Annotated[int, Field(ge=1, le=256)] = 3
+    """Blocks of attention and feed-forward."""
+
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads of a block; each has width / heads numbers, an even count."""
+
+    hidden: Units = 704
+    """Hidden units of the feed-forward layer, each with a gate."""
+
+    document_mask: Annotated[Literal["auto"] | bool, LATER] = "auto"
+    """Whether attention stays within a document, which begins with its first token; `auto`: where rows are packed by
+    `snapshot.packing: best_fit`."""
+
+    rope_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """Base of the rotary embedding's wavelengths; larger for longer contexts."""
+
+    @model_validator(mode="after")
+    def heads_divide(self) -> TransformerModel:
+        check_heads(self.width, self.heads)
+        return self
