@@ -75,12 +75,7 @@ def finished(config: Any, model: keras.Model, features: dict[str, Any], outputs:
 def reads_by_name(model: keras.Model, inputs: dict[str, Any]) -> bool:
     """Return whether a model is a graph from exactly these inputs, so that nothing must be put around it."""
     own = getattr(model, "inputs", None)
-    if (
-        not own
-        or not getattr(model, "outputs", None)
-        or len(model.outputs) > 1
-        or not isinstance(model.output, keras.KerasTensor)
-    ):
+    if not own or not isinstance(getattr(model, "output", None), keras.KerasTensor):
         return False
     return {each.name: (each.dtype, each.shape) for each in own} == {
         name: (each.dtype, each.shape) for name, each in inputs.items()

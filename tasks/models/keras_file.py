@@ -47,7 +47,7 @@ def save(
 ) -> dict[str, Any]:
     """Write `model.keras`, `model.weights.h5` and `architecture.json` to the staging, each with reproducible bytes.
 
-    A class of the user's without `get_config` has no `model.keras`: Keras cannot describe it. It is built from its code.
+    A class of the user's without `get_config`, which Keras cannot describe, has no `model.keras`.
 
     Args:
         model: not compiled: an optimizer would triple the files and belongs to the training state.
