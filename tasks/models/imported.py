@@ -45,9 +45,9 @@ def build(config: ImportedModel, features: dict[str, Any], seed: int) -> keras.M
         return function(**given, **config.arguments)
 
     with repeatable(seed):
-        model = attempt(config, make)
+        model = attempt(config, make, features)
         if not isinstance(model, keras.Model):
-            raise failed(config, f"returned a {type(model).__name__}")
+            raise failed(config, f"returned a {type(model).__name__}", features)
         return finished(config, model, features, outputs)
 
 
@@ -60,7 +60,7 @@ def finished(config: Any, model: keras.Model, features: dict[str, Any], outputs:
     if reads_by_name(model, inputs):
         given, result = model.input, model.output
     else:
-        result = attempt(config, lambda: model(given))
+        result = attempt(config, lambda: model(given), features)
     result = joined(config, result, features)
     expected = (None, None, outputs) if config.task == "language_model" else (None, outputs)
     if len(result.shape) != len(expected) or result.shape[-1] != outputs:
@@ -139,7 +139,7 @@ def repeatable(seed: int) -> Iterator[None]:
         global_state.set_global_attribute(NAMES, names)
 
 
-def attempt(config: Any, make: Callable[[], Any]) -> Any:
+def attempt(config: Any, make: Callable[[], Any], features: dict[str, Any]) -> Any:
     """Return what the user's code returns; raises `Failed` with file and line where it fails."""
     try:
         return make()
@@ -149,12 +149,14 @@ def attempt(config: Any, make: Callable[[], Any]) -> Any:
         folder = Path(getattr(config, "folder", "."))
         said = (str(error).strip() or "no message").splitlines()[0][:300]
         where = raised_at(error, folder)
-        raise failed(config, f"{f'{where}: ' if where else ''}{type(error).__name__}: {said}") from error
+        raise failed(config, f"{f'{where}: ' if where else ''}{type(error).__name__}: {said}", features) from error
 
 
-def failed(config: Any, saw: str) -> Failed:
-    """Return the error of a model that cannot be built."""
-    return Failed(field_of(config), f"{getattr(config, 'target', '')} {saw}".strip(), RULE, "correct it")
+def failed(config: Any, saw: str, features: dict[str, Any]) -> Failed:
+    """Return the error of a model that cannot be built; it names the features of the snapshot."""
+    known = ", ".join(f"{name} {list(feature['shape'])}" for name, feature in features.items())
+    saw = f"{getattr(config, 'target', '')} {saw}".strip()
+    return Failed(field_of(config), saw, RULE, f"correct it; the features are {known}")
 
 
 def field_of(config: Any) -> str:
