@@ -212,6 +212,21 @@ def test_a_config_is_its_own_preset(tmp_path: Path) -> None:
     assert load(tmp_path / "again.yaml") == config
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        {"kind": "tokens", "method": "bytes"},
+        {"kind": "bucketize", "boundaries": [1.0, 2.0]},
+        {"kind": "hash_words", "output": "counts"},
+    ],
+)
+def test_a_written_config_with_all_defaults_is_read_again(transform: dict[str, object]) -> None:
+    """As that of a run is: settings that another one ignores are at their defaults."""
+    values = {"name": "a", "train": {"steps": 1}, "model": {"kind": "mlp"}}
+    config = Config.model_validate({**values, "snapshot": {"kind": "table", "transforms": {"note": transform}}})
+    assert Config.model_validate(json.loads(config.model_dump_json())) == config
+
+
 def test_the_default_model_follows_the_snapshot_and_stays_with_the_config(tmp_path: Path) -> None:
     (tmp_path / "text.yaml").write_text("name: x\ntrain: {steps: 1}\nsnapshot: {kind: tokens}\n")
     config = load(tmp_path / "text.yaml")

@@ -27,6 +27,8 @@ from tests.tables import arrays, feature, from_rows, snapshot
 
 FEATURES = {
     **{name: feature("number") for name in ("Age", "age", "amount", "rank", "share", "bucket", "given")},
+    "Größe (cm)": feature("number"),
+    "标题": feature("category"),
     **{name: feature("number", shape=(2, 3)) for name in ("grid", "amounts")},
     **{name: feature("category") for name in ("class", "street name")},
     **{name: feature("time") for name in ("when", "circle")},
@@ -42,6 +44,7 @@ TRANSFORMS: dict[str, Any] = {
     "bucket": t.Bucketize(buckets=9),
     "given": t.Bucketize(boundaries=(-1e38, -1.5, 0.0, 1e-310, 1e-41, 0.1, 1e39)),
     "class": t.Vocabulary(min_count=2),
+    "标题": t.Vocabulary(),
     "street name": t.Hash(buckets=997),
     "circle": t.TimeParts(cyclical=True),
     "note": t.Tokens(method="bytes", length=9),
@@ -116,7 +119,7 @@ def raw_row(number: int) -> dict[str, Any]:
     random = np.random.default_rng(number)
     row: dict[str, Any] = {name: float(random.lognormal()) for name in COLUMNS if FEATURES[name].kind == "number"}
     row |= {name: random.normal(size=(2, 3)).tolist() for name in ("grid", "amounts")}
-    row |= {name: ["Ulm", "Köln", "Hof", f"place {number}"][number % 4] for name in ("class", "street name", "note")}
+    row |= {name: ["Ulm", "Köln", "Hof", f"place {number}"][number % 4] for name in ("class", "street name", "标题", "note")}
     row |= dict.fromkeys(("when", "circle"), np.datetime64("2001-01-01T00:30", "us") + number * 40_000_000_000_001)
     row["label"] = number % 2
     if number % 5 == 3:

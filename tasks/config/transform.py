@@ -107,7 +107,7 @@ class Bucketize(Transform):
 
     @model_validator(mode="after")
     def boundaries_ascend(self) -> Bucketize:
-        if self.boundaries and "buckets" in self.model_fields_set:
+        if self.boundaries and self.buckets != type(self).model_fields["buckets"].default:
             raise Conflict("buckets", self.buckets, "is ignored where boundaries are given", "leave one of them out")
         if any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:], strict=False)):
             raise Conflict("boundaries", list(self.boundaries), "must ascend", "sort them, each once")
@@ -194,7 +194,7 @@ class Tokens(Transform):
     @model_validator(mode="after")
     def bytes_have_a_vocabulary(self) -> Tokens:
         for name in ("vocabulary", "tokenizer_bytes"):
-            if self.method == "bytes" and name in self.model_fields_set:
+            if self.method == "bytes" and getattr(self, name) != type(self).model_fields[name].default:
                 raise Conflict(name, getattr(self, name), "is ignored by method bytes", "leave it out")
         return self
 
@@ -221,7 +221,7 @@ class HashWords(Transform):
 
     @model_validator(mode="after")
     def counts_have_no_length(self) -> HashWords:
-        if self.output == "counts" and "length" in self.model_fields_set:
+        if self.output == "counts" and self.length != type(self).model_fields["length"].default:
             raise Conflict("length", self.length, "is ignored where the output is counts", "leave it out")
         return self
 
