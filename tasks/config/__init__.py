@@ -11,13 +11,17 @@ from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
 from tasks.config.models import (
+    Convnet1dModel,
     ConvnetModel,
+    DlrmModel,
     EncoderModel,
     ImportedModel,
     KerasFileModel,
     MlpModel,
     ModelConfig,
+    ResNetModel,
     TransformerModel,
+    ViTModel,
     models_for,
 )
 from tasks.config.notify import NotifyConfig
@@ -123,8 +127,10 @@ __all__ = [
     "AudioFolderSource",
     "CompressConfig",
     "Config",
+    "Convnet1dModel",
     "ConvnetModel",
     "CsvSource",
+    "DlrmModel",
     "EncoderModel",
     "EvaluateConfig",
     "ExportConfig",
@@ -141,6 +147,7 @@ __all__ = [
     "PythonSource",
     "RecordsConfig",
     "ReleaseConfig",
+    "ResNetModel",
     "ResourcesConfig",
     "Section",
     "SklearnSource",
@@ -154,6 +161,7 @@ __all__ = [
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",
+    "ViTModel",
     "WebdatasetSource",
     "identity",
 ]

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 ARCHITECTURES = {
     "convnet": "tasks.models.convnet",
+    "convnet1d": "tasks.models.convnet1d",
+    "dlrm": "tasks.models.dlrm",
     "encoder": "tasks.models.encoder",
     "import": "tasks.models.imported",
     "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
+    "resnet": "tasks.models.resnet",
     "transformer": "tasks.models.transformer",
+    "vit": "tasks.models.vit",
 }
 """The module of each kind, imported on use; each has `build(config, features, seed)`."""
 

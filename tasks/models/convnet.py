@@ -7,9 +7,7 @@ from typing import Any
 import keras
 
 from tasks.config import ConvnetModel
-from tasks.config.base import Conflict
-from tasks.errors import Failed
-from tasks.models.features import single_input
+from tasks.models.features import single_image
 from tasks.models.layers import conv, dense, dropout, head, input_layer
 
 
@@ -21,13 +19,7 @@ def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Mo
     Raises:
         Failed: the input is not an image, or too small for that many blocks.
     """
-    feature = single_input(features)
-    if len(feature.shape) != 3:
-        raise Failed("model.kind", f"convnet on shape {list(feature.shape)}", "a convnet reads images", "use kind: mlp")
-    try:
-        config.fit_image(*feature.shape[:2])
-    except Conflict as misfit:
-        raise Failed(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+    feature = single_image(config, features)
     inputs, x = input_layer(feature)
     for block, filters in enumerate(config.filters):
         x = conv(filters, f"block{block}_conv0", seed)(x)

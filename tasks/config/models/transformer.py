@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER
+from tasks.config.base import LATER, Conflict
 from tasks.config.models.architecture import Architecture, Units, check_heads
 
 
@@ -31,6 +31,10 @@ class TransformerModel(Architecture):
     heads: Annotated[int, Field(ge=1, le=256)] = 4
     """Attention heads of a block; each has width / heads numbers, an even count."""
 
+    kv_heads: Annotated[int | None, LATER, Field(ge=1, le=256)] = None
+    """Heads of keys and values, which divide `heads`; each is shared by heads / kv_heads queries (grouped-query
+    attention). Default: as many as `heads`."""
+
     hidden: Units = 704
     """Hidden units of the feed-forward layer, each with a gate."""
 
@@ -44,4 +48,6 @@ class TransformerModel(Architecture):
     @model_validator(mode="after")
     def heads_divide(self) -> TransformerModel:
         check_heads(self.width, self.heads)
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise Conflict("kv_heads", self.kv_heads, f"must divide {self.heads} heads", "use a divisor")
         return self
