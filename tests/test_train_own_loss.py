@@ -130,7 +130,7 @@ def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:
     flag = [("train.folder", "elsewhere")]
     assert load(tmp_path / "preset.yaml", flag).train.folder == str(Path.cwd() / "elsewhere")
     (tmp_path / "preset.yaml").write_text("{name: own, train: {steps: 3}}")
-    assert load(tmp_path / "preset.yaml").train.folder == "."
+    assert load(tmp_path / "preset.yaml").train.folder is None
 
 
 def test_settings_of_other_losses_are_refused() -> None:

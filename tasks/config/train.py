@@ -89,7 +89,7 @@ class TrainConfig(Section):
     """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
     targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
 
-    folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
+    folder: Annotated[Text | None, NOT_IDENTITY, IsPath()] = None
     """The folder from which the module of an own loss is imported; default: the preset's."""
 
     label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0

@@ -17,6 +17,7 @@ from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays
+from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
@@ -65,7 +66,7 @@ def fit(
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
-    progress = Progress(plan, bench.progress, bench.measure)
+    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
     if model_config.own and cluster.rank == 0:
@@ -95,10 +96,11 @@ def fit(
     actions: list[Action] = [
         Guard(),
         progress,
+        goodput,
         ranks,
         Log(config.log_every, bench.journal, config.batch_size),
-        *evaluations,
-        Save(config.checkpoint.every, checkpoints),
+        *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
+        goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
@@ -117,6 +119,7 @@ def fit(
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)
+    goodput.report()
     saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
     return Outcome(
         counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},

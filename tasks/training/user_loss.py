@@ -17,5 +17,5 @@ def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
     """
     if config.own_loss is None:
         return []
-    files = files_of("train.loss", config.own_loss, Path(config.folder))
+    files = files_of("train.loss", config.own_loss, Path(config.folder or "."))
     return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()]

@@ -46,6 +46,8 @@ class NoCheckpoints:
 class NoJournal:
     """Points go nowhere."""
 
+    reached = 0
+
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 

@@ -94,7 +94,7 @@ def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> 
         Failed: the snapshot's labels or targets do not fit.
     """
     config.fit(task)
-    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder))
+    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
     loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
     objective: Objective = import_module(OBJECTIVES[task]).create(loss, config, snapshot)
     return replace(objective, own=own)
