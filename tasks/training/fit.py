@@ -26,7 +26,7 @@ from tasks.training.plan import make_plan
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
-from tasks.training.starting import initial_weights
+from tasks.training.starting import begin
 
 if TYPE_CHECKING:
     from tasks.data.batches import BatchReader
@@ -72,7 +72,7 @@ def fit(
     if model_config.own and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
-        engine.begin_with(initial_weights(config.init, start, model_config, snapshot.features, seed))
+        begin(engine, config.init, start, model_config, snapshot.features, seed)
 
     best, meter = BestWeights(config), Meter()
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tasks.config import ModelConfig
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit, ModelInit
 from tasks.errors import Failed, Refused
-from tasks.training.engines import Arrays
+from tasks.training.checkpoints import pack, unpack
+from tasks.training.engines import Arrays, Engine
 from tasks.training.layer_names import named
 
 if TYPE_CHECKING:
@@ -30,6 +31,22 @@ SEED = "seed_generator_state"
 
 Read = Callable[[Any, "keras.Model", Path | None], dict[str, NDArray[Any]]]
 """Returns weights by the paths of their variables: of a config, for this model, of the folder of a stored model."""
+
+
+def begin(
+    engine: Engine,
+    config: InitConfig,
+    start: Model | None,
+    model_config: ModelConfig,
+    features: dict[str, Any],
+    seed: int,
+) -> None:
+    """Give an engine its initial weights (see `initial_weights`), which the chief reads and sends to the others."""
+    content = None
+    if engine.group.cluster.rank == 0:
+        content = pack(0, {}, initial_weights(config, start, model_config, features, seed))
+    _, _, weights = unpack(engine.group.share(content))
+    engine.begin_with(weights)
 
 
 def initial_weights(
