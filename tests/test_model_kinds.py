@@ -149,6 +149,19 @@ def test_a_kind_is_a_pure_function_whose_layers_have_names_of_ours(kind: str) ->
     assert not all(np.array_equal(a, b) for a, b in zip(one.get_weights(), differ, strict=True))
 
 
+@pytest.mark.parametrize("kind", ["resnet", "convnet1d", "encoder"])
+def test_kernels_begin_as_the_initializer_of_that_name_has_it(kind: str) -> None:
+    config, features = KINDS[kind]
+    stock, other = (build(config.model_copy(update=more), features, 1) for more in ({}, {"initializer": "orthogonal"}))
+    before, after = ({v.path: np.asarray(v) for v in model.weights} for model in (stock, other))
+    changed = {path for path in before if not np.array_equal(before[path], after[path])}
+    kernels = {path for path, values in before.items() if path.endswith("/kernel") and values.any()}
+    assert changed == kernels - {"logits/kernel"} and changed
+    matrix = after[min(changed)].reshape(-1, after[min(changed)].shape[-1])
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-5)
+
+
 def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_attention() -> None:
     stock, same, grouped = (
         build(TransformerModel(width=16, layers=1, heads=4, hidden=24, kv_heads=heads), TOKENS, 1)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tasks.config import ModelConfig
+from tasks.config.models.architecture import OwnArchitecture
 
 if TYPE_CHECKING:
     import keras
@@ -41,4 +42,8 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
         Failed: the features do not fit the architecture.
     """
     model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
+    if isinstance(config, OwnArchitecture) and config.initializer is not None:
+        from tasks.models.layers import initialise
+
+        initialise(model, config.initializer, seed)
     return model

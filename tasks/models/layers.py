@@ -13,6 +13,8 @@ from tasks.models.features import Input, classes, targets
 
 EMBEDDING_STDDEV = 0.05
 """Initial standard deviation of the vectors of ids."""
+LOGITS = "logits"
+"""Name of the output layer."""
 PADDING = 0
 """The id of positions after the end of a text."""
 
@@ -111,8 +113,22 @@ def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -
 
 def logits(classes: int, seed: int) -> keras.layers.Layer:
     """Create the output layer, float32 under any dtype policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
-    initializer = keras.initializers.GlorotUniform(layer_seed(seed, "logits"))
-    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name="logits")
+    initializer = keras.initializers.GlorotUniform(layer_seed(seed, LOGITS))
+    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name=LOGITS)
+
+
+def initialise(model: keras.Model, name: str, seed: int) -> None:
+    """Begin the kernels of dense and convolutional layers anew, by the initializer that Keras has under a name.
+
+    Output layers, and kernels that begin at 0, stay as they are.
+    """
+    for layer in model._flatten_layers():
+        if not isinstance(layer, keras.layers.Dense | keras.layers.Conv1D | keras.layers.Conv2D):
+            continue
+        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):
+            continue
+        initializer = keras.initializers.get({"class_name": name, "config": {"seed": layer_seed(seed, layer.name)}})
+        layer.kernel.assign(initializer(layer.kernel.shape))
 
 
 def name_operations(model: keras.Model) -> keras.Model:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tasks.config.base import Conflict, Section
+from tasks.config.base import LATER, Conflict, Section
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -31,6 +31,19 @@ class Architecture(Section):
 
     def fit_image(self, height: int, width: int) -> None:
         """Raise `Conflict` where the architecture cannot read images of this size."""
+
+
+Initializer = Literal[
+    "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform", "lecun_normal", "orthogonal"
+]
+
+
+class OwnArchitecture(Architecture):
+    """The section of an architecture of Millrace."""
+
+    initializer: Annotated[Initializer | None, LATER] = None
+    """How the kernels of dense and convolutional layers begin, by the name that Keras has for it; default: as the
+    architecture's papers have it. Output layers, and kernels that begin at 0, stay as they are."""
 
 
 def check_heads(width: int, heads: int) -> None:

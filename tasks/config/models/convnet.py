@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED, Conflict
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 
-class ConvnetModel(Architecture):
+class ConvnetModel(OwnArchitecture):
     """A small convolutional classifier: blocks of two 3 x 3 convolutions and a pooling, then a dense head."""
 
     noun: ClassVar[str] = "convolutional network"

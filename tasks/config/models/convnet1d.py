@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 
-class Convnet1dModel(Architecture):
+class Convnet1dModel(OwnArchitecture):
     """A convolutional network over time: of a sound's spectrogram, or of a series of numbers."""
 
     noun: ClassVar[str] = "convolutional network over time"

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 Layers = Annotated[tuple[Units, ...], LISTED, Field(min_length=1, max_length=16)]
 
 
-class DlrmModel(Architecture):
+class DlrmModel(OwnArchitecture):
     """A recommender over a table: a vector for each id, each text and all numbers, and the products of every pair."""
 
     noun: ClassVar[str] = "recommender"

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units, check_heads
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units, check_heads
 
 
-class EncoderModel(Architecture):
+class EncoderModel(OwnArchitecture):
     """A bidirectional transformer over the tokens of one text, whose mean the output layer reads."""
 
     noun: ClassVar[str] = "encoder"

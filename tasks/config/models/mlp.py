@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 
-class MlpModel(Architecture):
+class MlpModel(OwnArchitecture):
     """A multi-layer perceptron over all inputs of an example: numbers, ids, images, and texts as bags of tokens."""
 
     noun: ClassVar[str] = "multi-layer perceptron"

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LISTED, Conflict
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 Blocks = Annotated[int, Field(ge=1, le=64)]
 
 
-class ResNetModel(Architecture):
+class ResNetModel(OwnArchitecture):
     """A residual network: stages of blocks of two 3 x 3 convolutions, each block added to its input.
 
     Group normalisation, whose statistics are those of one example: the result is the same on any number of devices and

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
-from tasks.config.models.architecture import Architecture, Units, check_heads
+from tasks.config.models.architecture import OwnArchitecture, Units, check_heads
 
 
-class TransformerModel(Architecture):
+class TransformerModel(OwnArchitecture):
     """A decoder-only transformer over tokens: rotary positions, SwiGLU, one matrix for tokens in and out."""
 
     noun: ClassVar[str] = "transformer"

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import Conflict
-from tasks.config.models.architecture import Architecture, Dropout, Predicts, Units, check_heads
+from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units, check_heads
 
 
-class ViTModel(Architecture):
+class ViTModel(OwnArchitecture):
     """A vision transformer: square patches of an image as tokens, and the blocks of the encoder."""
 
     noun: ClassVar[str] = "vision transformer"
