@@ -113,7 +113,7 @@ class Config(Section):
         kind, fitting = self.snapshot.kind, models_for(self.snapshot.kind)
         if self.model.kind not in fitting:
             rule = f"reads snapshots of kind {' or '.join(self.model.reads)}"
-            remedy = f"use {' or '.join(fitting)} with snapshot.kind {kind}"
+            remedy = f"use one of {', '.join(fitting)} with snapshot.kind {kind}"
             raise Conflict("model.kind", self.model.kind, rule, remedy)
         if isinstance(self.snapshot, ImageSnapshot):
             try:

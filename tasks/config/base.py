@@ -19,6 +19,10 @@ LISTED = Strict(False)
 """Marks a tuple, which is a list in YAML and JSON."""
 
 
+PATTERNS = {OWN_CODE: "must be package.module:function"}
+"""What text of a pattern must be, in words; sections with patterns of their own add them."""
+
+
 def _as_tabs(schema: dict[str, Any]) -> None:
     """Replace `oneOf` by `anyOf`, which Prefect's form shows as tabs instead of raw JSON."""
     schema["anyOf"] = schema.pop("oneOf")

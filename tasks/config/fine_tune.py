@@ -6,10 +6,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, Conflict, IsPath, Section
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Section
 from tasks.config.optimizer import Pattern
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+SAVED = r"(\.keras|\.weights\.h5)$"
+PATTERNS[SAVED] = "must end in .keras or .weights.h5"
 
 
 class Init(Section):
@@ -59,7 +62,7 @@ class FileInit(Init):
 
     kind: Literal["file"] = "file"
     """Where the weights are from."""
-    path: Annotated[Text, NOT_IDENTITY, IsPath(), StringConstraints(pattern=r"(\.keras|\.weights\.h5)$")]
+    path: Annotated[Text, NOT_IDENTITY, IsPath(), StringConstraints(pattern=SAVED)]
     """The file; its content is part of the digest."""
 
     @model_validator(mode="after")
@@ -106,7 +109,7 @@ class Lora(Section):
 class RateScaling(Section):
     """Scales the peak learning rate with the batch: it is then the one that suits a batch of `batch_size`."""
 
-    kind: Literal["linear", "sqrt"]
+    kind: Literal["linear", "sqrt"] = "linear"
     """`linear`: in proportion to the batch (Goyal et al., arXiv 1706.02677); `sqrt`: to its root (Krizhevsky, arXiv
     1404.5997), usual with Adam."""
     batch_size: Annotated[int, Field(ge=1, le=2**24)]

@@ -6,8 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import StringConstraints
 
-from tasks.config.base import NOT_IDENTITY, IsPath
+from tasks.config.base import NOT_IDENTITY, PATTERNS, IsPath
 from tasks.config.models.architecture import Architecture
+
+FILES = r"\.(keras|json)$"
+PATTERNS[FILES] = "must end in .keras"
 
 
 class KerasFileModel(Architecture):
@@ -23,7 +26,7 @@ class KerasFileModel(Architecture):
     task: Literal["classification", "multilabel", "regression", "language_model"] = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
-    path: Annotated[str, NOT_IDENTITY, IsPath(), StringConstraints(pattern=r"\.(keras|json)$", max_length=4096)]
+    path: Annotated[str, NOT_IDENTITY, IsPath(), StringConstraints(pattern=FILES, max_length=4096)]
     """The file; its architecture is part of the digest."""
 
     weights: bool = False
