@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows import preflight
+from flows.champions import pinned
 from flows.flags import read_flags
 from flows.reply import Reply
 from flows.session import choose_servers, import_prefect, prefect_server, start_server_early, user_error
@@ -33,6 +34,7 @@ def launch(
     from tasks.stage.attempt import import_tracking, start_fork_server
 
     preflight.check(name, config, home)
+    config = pinned(name, home, config)
     home.make()
     terminal.say(title, style="bold")
     address = os.environ.get("PREFECT_API_URL")

@@ -15,6 +15,7 @@ def check(flow: str, config: Config, home: Home) -> None:
     """Check that a flow can run with this config; raises `Refused`."""
     check_release(flow, config.release.model, home)
     check_strategy(flow, config)
+    check_brought(flow, config, home)
     check_source(flow, config)
     check_cluster(config)
 
@@ -43,6 +44,27 @@ def check_strategy(flow: str, config: Config) -> None:
             config.train.strategy.check_packages()
     except Conflict as missing:
         raise Refused(missing.field, missing.saw, missing.rule, missing.remedy) from None
+
+
+def check_brought(flow: str, config: Config, home: Home) -> None:
+    """Check that the files or the model of `train.init`, and the user's model and loss, are there."""
+    from tasks.models.brought import own_files
+    from tasks.store.store import Store
+    from tasks.training import starting
+    from tasks.training.user_loss import loss_files
+
+    if flow in ("dataset", "release"):
+        return
+    starting.check(config.train.init)
+    loss_files(config.train)
+    own_files(config.model)
+    stored = None if config.train.init is None else config.train.init.artifact
+    if stored is not None:
+        try:
+            Store(home.store).resolve(stored, "model")
+        except Refused as unknown:
+            saw = f"{stored}: {unknown.saw}"
+            raise Refused("train.init.model", saw, unknown.rule, unknown.remedy) from None
 
 
 def check_source(flow: str, config: Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import runtime
@@ -15,6 +15,7 @@ from prefect.context import FlowRunContext
 from prefect.states import Cancelled, Completed, Crashed
 
 from flows.asking import decisions_on, state_name, suspend
+from flows.champions import pinned
 from tasks.config import Config
 from tasks.errors import Failed, Stopped
 from tasks.pages.summary import in_a_line
@@ -24,25 +25,23 @@ from tasks.stage.attempt import RunRequest as RunRequest
 from tasks.stage.attempt import attempt_run
 from tasks.tracking import notifications, prefect_page
 
-P = ParamSpec("P")
 Made = TypeVar("Made")
 
 run_request: ContextVar[RunRequest] = ContextVar("run_request")
 
 
-def as_run(body: Callable[P, Made]) -> Callable[P, Made]:
+def as_run(body: Callable[[Config], Made]) -> Callable[[Config], Made]:
     """Run the body as an attempt of the run of its flow and config."""
 
     @functools.wraps(body)
-    def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
-        config = kwargs.get("config", args[0] if args else None)
-        assert isinstance(config, Config)
+    def attempt(config: Config) -> Any:
+        config = pinned(body.__name__, find_home(), config)
         request = run_request.get(RunRequest())
         deployed = _is_deployed()
         if deployed:
             request.decision_on = decisions_on(str(runtime.flow_run.id))
         try:
-            made = attempt_run(body.__name__, config, lambda: body(*args, **kwargs), request, runtime.flow_run.id)
+            made = attempt_run(body.__name__, config, lambda: body(config), request, runtime.flow_run.id)
         except Stopped as stop:
             return _ended_by(stop, deployed)
         finally:

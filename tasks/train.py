@@ -24,12 +24,14 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     from tasks.data.needs import check_training
 
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
+    stored = None if config.init is None else config.init.artifact
+    start = None if stored is None else model_of_store(stored, "train.init.model")
     return run_stage(
         "train",
         Model,
-        identities.model(examples, model, config, seed, base),
+        identities.model(examples, model, config, seed, base, start),
         work="tasks.training.fit:fit",
-        arguments=(examples, model, config, seed, base),
+        arguments=(examples, model, config, seed, base, start),
         check=lambda: check_training(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),
         keep="state/ledger.jsonl",

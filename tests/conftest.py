@@ -110,6 +110,7 @@ class Pages:
     """A journal that keeps its points in a list."""
 
     points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+    reached: int = 0
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         self.points.append((step, metrics))

@@ -112,6 +112,8 @@ def from_rows(
 
 
 class Journal:
+    reached = 0
+
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.config import Config, identity
+from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.reference import _entries, _sections
 from tasks.stage import identities
 from tasks.store.files import canonical
@@ -28,8 +29,15 @@ NEEDED: dict[str, dict[str, Any]] = {
     "source[image_folder]": {"path": "images"},
     "source[audio_folder]": {"path": "sounds"},
     "source[tfds]": {"dataset": "mnist", "columns": TYPES},
-    "train.optimizer[sgd]": {"momentum": 0.5},
-    "train.schedule": {"kind": "linear"},
+    **{f"train.optimizer[{kind}]": {"weight_decay": 0.02} for kind in OPTIMIZERS},
+    "train.optimizer[sgd]": {"momentum": 0.5, "weight_decay": 0.02},
+    "train.schedule[piecewise]": {"boundaries": [2], "factors": [0.75]},
+    "model[import]": {"target": "nets:make"},
+    "model[keras_file]": {"path": "model.json"},
+    "train.rate_scaling": {"kind": "linear", "batch_size": 32},
+    "train.init[model]": {"model": "0123456789"},
+    "train.init[file]": {"path": "model.keras"},
+    "train.init[keras_hub]": {"preset": "presets/bert"},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
@@ -69,6 +77,12 @@ LISTED = {
     "train.log_every": "points of the curves",
     "train.evaluate_every": "decides only with select or early_stopping (test_golden_digests)",
     "train.continue_from": "enters as a parent (test_golden_digests)",
+    "model[import].folder": "the modules are in the digest (test_model_import)",
+    "model[keras_file].path": "the content is in the digest (test_model_keras_file)",
+    "train.folder": "the module of train.loss is in the digest (test_train_own_loss)",
+    "train.init[model].model": "enters as a parent (test_train_init)",
+    "train.init[file].path": "the content is in the digest (test_train_init)",
+    "train.init[keras_hub].download": "what is downloaded is named by the preset",
     "compress.methods": "which variants there are; each is an artifact of its own",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
@@ -119,11 +133,18 @@ OF_FIELD: dict[str, list[Any]] = {
     "transforms": [{"a": {"kind": "keep"}}],
     "query": ["SELECT * FROM people"],
     "function": ["other:read"],
+    "target": ["other:make"],
     "arguments": [{"a": 1}],
     "augment": [[{"kind": "flip"}]],
     "area": [[0.1, 0.9]],
     "ratio": [[0.5, 2.0]],
     "prompt": ["question"],
+    "path": ["other.keras"],
+    "rename": [{"a": "b"}],
+    "beta_2_decay": [-0.5],
+    "learning_rate_power": [-0.25],
+    "boundaries": [[3], [50]],
+    "factors": [[0.5], [0.1]],
 }
 """Further candidates by the name of a setting."""
 

@@ -15,6 +15,9 @@ from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
 from tests.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
 
+TRAINING = ("train", "distribute", "cluster", "bring-a-model")
+"""The pages whose blocks each are run in a home that has the digits."""
+
 
 def blocks(document: str, language: str = "sh") -> list[str]:
     """The blocks of a page that are in a language, in order."""
@@ -81,9 +84,7 @@ def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "block", [block for page in ("train", "distribute", "cluster") for block in blocks(f"docs/how-to-{page}.md")]
-)
+@pytest.mark.parametrize("block", [block for page in TRAINING for block in blocks(f"docs/how-to-{page}.md")])
 def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandHome, tmp_path: Path) -> None:
     """In a home that has the snapshot of the digits."""
     if block.startswith("make horovod") and shutil.which("g++") is None:

@@ -23,7 +23,8 @@ from tasks.config import (
     TableSnapshot,
     TrainConfig,
 )
-from tasks.config.optimizer import AdamW, Schedule
+from tasks.config.optimizer import AdamW
+from tasks.config.schedule import Cosine
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot, records, snapshots
@@ -45,7 +46,7 @@ TRAIN = TrainConfig(
     batch_size=32,
     optimizer=AdamW(),
     learning_rate=0.005,
-    schedule=Schedule(warmup=10),
+    schedule=Cosine(warmup=10),
     checkpoint=CheckpointConfig(every=300),
     evaluate_every=300,
 )

@@ -119,7 +119,9 @@ def raw_row(number: int) -> dict[str, Any]:
     random = np.random.default_rng(number)
     row: dict[str, Any] = {name: float(random.lognormal()) for name in COLUMNS if FEATURES[name].kind == "number"}
     row |= {name: random.normal(size=(2, 3)).tolist() for name in ("grid", "amounts")}
-    row |= {name: ["Ulm", "Köln", "Hof", f"place {number}"][number % 4] for name in ("class", "street name", "标题", "note")}
+    row |= {
+        name: ["Ulm", "Köln", "Hof", f"place {number}"][number % 4] for name in ("class", "street name", "标题", "note")
+    }
     row |= dict.fromkeys(("when", "circle"), np.datetime64("2001-01-01T00:30", "us") + number * 40_000_000_000_001)
     row["label"] = number % 2
     if number % 5 == 3:

@@ -21,7 +21,8 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config import TrainConfig
 from tasks.config.cluster import ClusterConfig
 from tasks.config.load import validate
-from tasks.config.optimizer import Schedule, Sgd
+from tasks.config.optimizer import Sgd
+from tasks.config.schedule import Cosine
 from tasks.config.strategy import MultiWorker
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.processes.crew import Crew, Limits
@@ -116,7 +117,7 @@ def test_a_place_that_is_not_clear_is_refused(
 
 
 def test_arguments_and_errors_arrive_as_they_were() -> None:
-    config = TrainConfig(steps=3, optimizer=Sgd(momentum=0.5), schedule=Schedule(warmup=1), strategy=MultiWorker())
+    config = TrainConfig(steps=3, optimizer=Sgd(momentum=0.5), schedule=Cosine(warmup=1), strategy=MultiWorker())
     for value in (config, config.strategy, 7, "bfloat16", None):
         assert from_json(json.loads(json.dumps(to_json(value))), lambda reference: None) == value
     handle = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")

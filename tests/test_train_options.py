@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.base import Conflict
-from tasks.config.optimizer import Adam, AdamW, Schedule, Sgd
+from tasks.config.optimizer import Adam, Sgd
+from tasks.config.schedule import Constant, Cosine, Linear, ScheduleConfig
 from tasks.config.strategy import Mirrored, ParameterServer, Tpu
 from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Refused, Stopped
-from tasks.models import build as build_model
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
@@ -30,16 +31,15 @@ from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.objectives.classification import class_weights
-from tasks.training.engines.tensorflow.optimizers import OPTIMIZERS, make_optimizer
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, StepSums
-from tasks.training.plan import Plan, learning_rate_factor, make_plan
+from tasks.training.plan import Plan, make_plan
 from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
 PLAIN = MlpModel(units=(8, 8))
-CONSTANT = {"schedule": Schedule(kind="constant"), "optimizer": Adam()}
+CONSTANT = {"schedule": Constant(), "optimizer": Adam()}
 
 
 @pytest.fixture(scope="module")
@@ -232,15 +232,6 @@ def test_a_tpu_that_is_not_there_is_one_clear_error(address: str, says: str, apa
         apart("tpu", strategy=Tpu(address=address, devices=2))
 
 
-@pytest.mark.parametrize(("config", "name"), [(Adam(), "Adam"), (AdamW(), "AdamW"), (Sgd(), "SGD")])
-def test_each_kind_of_optimizer_is_kerass_of_that_name(config: Any, name: str, snapshot: Snapshot) -> None:
-    model = build_model(PLAIN, open_snapshot(snapshot.path).features, 1)
-    optimizer = make_optimizer(config, model.trainable_variables)
-    assert type(optimizer).__name__ == name and set(OPTIMIZERS) == {"adam", "adamw", "sgd"}
-    settings = config.model_dump(exclude={"kind"})
-    assert {key: optimizer.get_config()[key] for key in settings} == pytest.approx(settings)
-
-
 def test_label_smoothing_is_kerass(snapshot: Snapshot) -> None:
     import keras
     import tensorflow as tf
@@ -352,7 +343,7 @@ def test_a_continued_model_is_one_that_was_trained_longer(
     [
         ({}, {"learning_rate": 0.02}, "train.learning_rate: 0.02; the model that is continued has 0.01; use the same"),
         ({}, {"batch_size": 2}, "train.batch_size: 2; the model that is continued has 4"),
-        ({"schedule": Schedule(kind="linear")}, {}, "train.schedule.kind: linear; its rates depend on the last step"),
+        ({"schedule": Linear()}, {}, "train.schedule.kind: linear; its rates depend on the last step"),
         ({}, {"steps": 7}, "train.steps: 7; must pass the 7 steps that the model has taken"),
         ({"steps": None, "epochs": 3}, {"steps": None, "epochs": 3}, "train.epochs: 3; must pass the 8 steps"),
         (
@@ -402,7 +393,8 @@ def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
 
 def test_the_schedule_is_at_its_end_at_the_last_step() -> None:
     def shares(steps: int, **options: Any) -> list[float]:
-        return [learning_rate_factor(Schedule(**options), step, steps) for step in range(steps)]
+        schedule = TypeAdapter(ScheduleConfig).validate_python(options)
+        return [schedule.factor(step, steps) for step in range(steps)]
 
     assert shares(5, kind="linear") == [1.0, 0.75, 0.5, 0.25, 0.0]
     assert shares(5, kind="cosine", end=0.2) == pytest.approx(
@@ -417,13 +409,13 @@ def test_the_schedule_is_at_its_end_at_the_last_step() -> None:
         assert shares(3, kind=kind, warmup=2) == pytest.approx([0.5, 1.0, 0.0])
     plan = make_plan(CONFIG, 10, ())
     assert plan.rates(0, STEPS).tolist() == pytest.approx(
-        [0.01 * learning_rate_factor(CONFIG.schedule, k, STEPS) for k in range(STEPS)]
+        [0.01 * CONFIG.schedule.factor(k, STEPS) for k in range(STEPS)]
     )
 
 
 def test_the_whole_gradient_is_clipped_to_its_norm(trained: Callable[..., Workbench]) -> None:
     """One step of plain descent at rate 1 moves the weights by the gradient."""
-    options = {"steps": 1, "optimizer": Sgd(), "schedule": Schedule(kind="constant")}
+    options = {"steps": 1, "optimizer": Sgd(), "schedule": Constant()}
 
     def model(name: str, rate: float, norm: float | None) -> np.ndarray:
         bench = trained(name, learning_rate=rate, clip_norm=norm, **options)
@@ -458,7 +450,7 @@ def test_validation_knows_no_smoothing_and_no_class_weights(trained: Callable[..
     """The same weights, chosen before any update by a learning rate of nearly 0, have the same validation loss."""
 
     def validated(name: str, **options: Any) -> dict[str, float]:
-        still = {"learning_rate": 1e-12, "schedule": Schedule(kind="constant"), "optimizer": Sgd()}
+        still = {"learning_rate": 1e-12, "schedule": Constant(), "optimizer": Sgd()}
         journal: Any = trained(name, **still, steps=1, evaluate_every=1, **options).journal
         return next(metrics for _, metrics in journal.points if "validation/loss" in metrics)
 
@@ -476,7 +468,7 @@ def sums(steps: int, seconds: float) -> StepSums:
 def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     """`train/step_ms` is one number, in the curves and in the measurements."""
     meter, measured = Meter(), {}
-    plan = Plan(30, 8, 100, None, 0.1, Schedule(), (10,))
+    plan = Plan(30, 8, 100, None, 0.1, Cosine(), (10,))
     reports: list[dict[str, Any]] = []
     progress = Progress(
         plan, lambda *_, **figures: reports.append(figures), measured.__setitem__, began=time.monotonic() - 3600

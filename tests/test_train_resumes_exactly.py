@@ -12,7 +12,8 @@ import pytest
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
 from tasks.config.augment import Crop, Flip, Mixup, Noise
-from tasks.config.optimizer import Schedule, Sgd
+from tasks.config.optimizer import Sgd
+from tasks.config.schedule import Constant
 from tasks.config.train import CheckpointConfig
 from tasks.data.order import batch_rows
 from tasks.errors import Failed, Stopped
@@ -148,12 +149,7 @@ def test_the_ledger_calls_a_language_models_rows_by_their_name(tmp_path: Path) -
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
     snapshot: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
-    steep = {
-        "learning_rate": 10.0,
-        "schedule": Schedule(kind="constant"),
-        "optimizer": Sgd(momentum=0.99),
-        "clip_norm": None,
-    }
+    steep = {"learning_rate": 10.0, "schedule": Constant(), "optimizer": Sgd(momentum=0.99), "clip_norm": None}
     config = PLAIN.model_copy(update={**steep, "steps": 400})
     bench = benches("nan")
     model = MlpModel(units=(8, 8, 8))

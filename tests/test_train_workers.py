@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.artifacts import Snapshot
+from tasks.artifacts import Model, Snapshot
+from tasks.config.fine_tune import FileInit, Lora
 from tasks.config.load import validate
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.roles import CHIEF, WORKER, Role
@@ -56,6 +57,19 @@ def test_two_workers_equal_one_device(
     assert all(0 < row["computing_ms"] < row["call_ms"] and 0 < row["reducing_ms"] < row["call_ms"] for row in rows)
     assert distance(one, two.bench) < 3e-7
     assert (one.staging.root / "state/ledger.jsonl").read_bytes() == files(two.bench)["state/ledger.jsonl"]
+
+
+def test_two_workers_adapt_a_trained_model_as_one_device_does(
+    tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench], publish: Callable
+) -> None:
+    """The second worker gets the initial weights from the chief."""
+    base, one, two = benches("base"), benches("one"), training("two")
+    trained = publish(Model, base, fit(base, tiny, PLAIN, CONFIG, seed=1))
+    options = {"lora": Lora(rank=2, targets=("dense*",), also=("logits",)), "ema": 0.8, "optimizer": Sgd()}
+    options["init"] = FileInit(path=str(trained.path / "model.keras"))
+    fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
+    two(**options)
+    assert distance(one, two.bench) < 3e-7
 
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")

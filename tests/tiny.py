@@ -9,7 +9,8 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config import MlpModel, TrainConfig
-from tasks.config.optimizer import AdamW, Schedule
+from tasks.config.optimizer import AdamW
+from tasks.config.schedule import Cosine
 from tasks.config.train import CheckpointConfig
 from tasks.processes.workbench import Workbench
 from tasks.training.ledger import LEDGER
@@ -21,7 +22,7 @@ CONFIG = TrainConfig(
     batch_size=4,
     optimizer=AdamW(),
     learning_rate=0.01,
-    schedule=Schedule(warmup=2),
+    schedule=Cosine(warmup=2),
     clip_norm=1.0,
     checkpoint=CheckpointConfig(every=3),
     log_every=2,

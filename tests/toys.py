@@ -12,7 +12,7 @@ import numpy as np
 
 from tasks.artifacts import Outcome
 from tasks.config import TrainConfig
-from tasks.config.optimizer import Schedule
+from tasks.config.schedule import Linear
 from tasks.config.train import CheckpointConfig
 from tasks.data.order import batch_rows
 from tasks.errors import Lost, Stopped
@@ -32,7 +32,7 @@ CONFIG = TrainConfig(
     steps=STEPS,
     batch_size=4,
     learning_rate=0.1,
-    schedule=Schedule(kind="linear"),
+    schedule=Linear(),
     checkpoint=CheckpointConfig(every=3),
     log_every=4,
     evaluate_every=1000,
@@ -76,6 +76,9 @@ class ToyEngine:
 
     def weights(self) -> Arrays:
         return {"line": self.values["line"].copy()}
+
+    def begin_with(self, weights: Arrays) -> None:
+        self.values["line"] = weights["line"].copy()
 
     def state(self) -> Arrays:
         return {name: values.copy() for name, values in self.values.items()}

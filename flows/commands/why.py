@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows import preflight
+from flows.champions import pinned
 from flows.flags import read_flags
 from flows.plans import plan
 from flows.reply import AsJson, replying
@@ -41,8 +42,10 @@ def why(
 
         config = load(preset, read_flags(context.args), terminal.say)
         home = find_home().readable()
-        preflight.check("dataset" if stage in OF_DATASET else "pipeline", config, home)
+        flow = "dataset" if stage in OF_DATASET else "pipeline"
+        preflight.check(flow, config, home)
         store = Store(home.store)
+        config = pinned(flow, home, config)
         answers = []
         for wanted in plan(store, config)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()

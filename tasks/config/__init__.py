@@ -10,7 +10,20 @@ from tasks.config.base import NOT_IDENTITY, Conflict, Name, Section, identity
 from tasks.config.compress import CompressConfig
 from tasks.config.evaluate import EvaluateConfig
 from tasks.config.export import ExportConfig
-from tasks.config.model import ConvnetModel, EncoderModel, MlpModel, ModelConfig, TransformerModel, models_for
+from tasks.config.models import (
+    Convnet1dModel,
+    ConvnetModel,
+    DlrmModel,
+    EncoderModel,
+    ImportedModel,
+    KerasFileModel,
+    MlpModel,
+    ModelConfig,
+    ResNetModel,
+    TransformerModel,
+    ViTModel,
+    models_for,
+)
 from tasks.config.notify import NotifyConfig
 from tasks.config.promote import PromoteConfig, ReleaseConfig
 from tasks.config.records import RecordsConfig
@@ -100,15 +113,13 @@ class Config(Section):
         kind, fitting = self.snapshot.kind, models_for(self.snapshot.kind)
         if self.model.kind not in fitting:
             rule = f"reads snapshots of kind {' or '.join(self.model.reads)}"
-            remedy = f"use {' or '.join(fitting)} with snapshot.kind {kind}"
+            remedy = f"use one of {', '.join(fitting)} with snapshot.kind {kind}"
             raise Conflict("model.kind", self.model.kind, rule, remedy)
-        if isinstance(self.model, ConvnetModel) and isinstance(self.snapshot, ImageSnapshot):
-            most = self.model.most_blocks(self.snapshot.height, self.snapshot.width)
-            if len(self.model.filters) > most:
-                size = f"{self.snapshot.height} x {self.snapshot.width} pixels"
-                rule = f"every block halves the image, and {size} have room for {most}"
-                remedy = f"give at most {most} values" if most else "use model.kind mlp"
-                raise Conflict("model.filters", list(self.model.filters), rule, f"{remedy}, or make the image larger")
+        if isinstance(self.snapshot, ImageSnapshot):
+            try:
+                self.model.fit_image(self.snapshot.height, self.snapshot.width)
+            except Conflict as misfit:
+                raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         return self
 
 
@@ -116,14 +127,18 @@ __all__ = [
     "AudioFolderSource",
     "CompressConfig",
     "Config",
+    "Convnet1dModel",
     "ConvnetModel",
     "CsvSource",
+    "DlrmModel",
     "EncoderModel",
     "EvaluateConfig",
     "ExportConfig",
     "ImageFolderSource",
     "ImageSnapshot",
+    "ImportedModel",
     "JsonlSource",
+    "KerasFileModel",
     "MlpModel",
     "ModelConfig",
     "NotifyConfig",
@@ -132,6 +147,7 @@ __all__ = [
     "PythonSource",
     "RecordsConfig",
     "ReleaseConfig",
+    "ResNetModel",
     "ResourcesConfig",
     "Section",
     "SklearnSource",
@@ -145,6 +161,7 @@ __all__ = [
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",
+    "ViTModel",
     "WebdatasetSource",
     "identity",
 ]

@@ -10,12 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A name that is used for files and folders."""
 
-OwnCode = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+OWN_CODE = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
+OwnCode = Annotated[str, StringConstraints(pattern=OWN_CODE)]
 """A function of the user's: `package.module:function`."""
 
 
 LISTED = Strict(False)
 """Marks a tuple, which is a list in YAML and JSON."""
+
+
+PATTERNS = {OWN_CODE: "must be package.module:function"}
+"""What text of a pattern must be, in words; sections with patterns of their own add them."""
 
 
 def _as_tabs(schema: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.config import Config
-from tasks.config.base import Conflict
+from tasks.config.base import PATTERNS, Conflict
 from tasks.config.flags import apply_flags, entries, kind_of, sections
-from tasks.config.paths import make_absolute
+from tasks.config.paths import add_folders, make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -42,7 +42,7 @@ TYPES = {
 """What a single value must be, in words."""
 
 
-MARK = re.compile(r"\[key\]|float|(literal|dict|tuple|list|function-\w+)\[.*\]")
+MARK = re.compile(r"\[key\]|float|constrained-str|(literal|dict|tuple|list|function-\w+)\[.*\]")
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
@@ -56,6 +56,7 @@ def load(
         make_absolute(values, [Config], preset.parent)
     apply_flags(values, flags, say)
     make_absolute(values, [Config], Path.cwd())
+    add_folders(values, [Config], Path.cwd() if preset is None else preset.parent)
     return validate(values)
 
 
@@ -119,6 +120,10 @@ def explain(error: ValidationError) -> Refused:
     if kind == "invalid_key":
         where = ".".join(path[:-1]) or "the preset"
         return Refused(where, f"a key {quoted(fault['input'])}", "keys are text", "correct it, or put it in quotes")
+    if kind == "string_pattern_mismatch" and (rule := PATTERNS.get(fault["ctx"]["pattern"])):
+        words = [one["ctx"]["expected"] for one in errors if one["type"] == "literal_error"]
+        rule = f"{rule}, or {words[0]}" if words else rule
+        return Refused(field, quoted(fault["input"]), rule, _remedy(field, kind, fault["input"]))
     if kind in TYPES:
         return Refused(field, quoted(fault["input"]), TYPES[kind], _remedy(field, kind, fault["input"]))
     rule, _, remedy = SHAPES.get(kind, fault["msg"]).removeprefix("Value error, ").partition("; ")

@@ -1,4 +1,7 @@
-"""Paths in a config: in a preset relative to its folder, in a flag to the working directory."""
+"""Paths in a config: in a preset relative to its folder, in a flag to the working directory.
+
+Functions of the user's are imported from the preset's folder.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.config.base import IsPath
+from tasks.config.base import OWN_CODE, IsPath
 from tasks.config.flags import entries, kind_of, sections
 
 
@@ -26,6 +29,21 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
         if isinstance(value, dict) and (of_entries := entries(field.annotation)):
             for entry in value.values():
                 make_absolute(entry, of_entries, folder)
+
+
+def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> None:
+    """Set `folder` in each section that names a function of the user's and gives none, to this one, in place."""
+    if not isinstance(values, dict):
+        return
+    of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
+    own = any(isinstance(value, str) and re.match(OWN_CODE, value) for value in values.values())
+    if own and "folder" in of_kind[0].model_fields:
+        values.setdefault("folder", str(folder.absolute()))
+    for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
+        add_folders(values.get(name), sections(field.annotation), folder)
+        if isinstance(values.get(name), dict) and (of_entries := entries(field.annotation)):
+            for entry in values[name].values():
+                add_folders(entry, of_entries, folder)
 
 
 def located(path: str, folder: Path) -> str:

@@ -9,10 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.augment import AugmentConfig
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.cluster import ClusterConfig
-from tasks.config.optimizer import Adam, OptimizerConfig, Schedule
+from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
+from tasks.config.optimizer import Adam, OptimizerConfig, Pattern
 from tasks.config.roles import SIDECAR, Role
+from tasks.config.schedule import Cosine, ScheduleConfig
 from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
 
@@ -83,8 +85,12 @@ class TrainConfig(Section):
     jit: Annotated[bool, LATER] = False
     """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
-    loss: Loss | None = None
-    """The loss; default: the task's. The errors are for regression."""
+    loss: Loss | OwnCode | None = None
+    """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
+    targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
+
+    folder: Annotated[Text | None, NOT_IDENTITY, IsPath()] = None
+    """The folder from which the module of an own loss is imported; default: the preset's."""
 
     label_smoothing: Annotated[float, LATER, Field(ge=0, lt=1)] = 0.0
     """Share of a label's weight that is spread over all classes (Szegedy et al., arXiv 1512.00567)."""
@@ -99,11 +105,30 @@ class TrainConfig(Section):
     learning_rate: Rate = 1e-3
     """The peak learning rate, which `train.schedule` scales at each step."""
 
-    schedule: Schedule = Schedule()
+    schedule: ScheduleConfig = Cosine()
     """The learning rate by step."""
+
+    rate_scaling: Annotated[RateScaling | None, LATER] = None
+    """How the learning rate depends on the batch; default: not at all."""
 
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     """Largest global norm of the gradient; larger ones are scaled down to it."""
+
+    ema: Annotated[float | None, LATER, Field(gt=0, lt=1)] = None
+    """Decay of an exponential moving average of the weights (Polyak and Juditsky, 1992), which is evaluated and becomes
+    the model; default: none."""
+
+    init: Annotated[InitConfig | None, LATER] = None
+    """The weights that the training begins with; default: random ones, by the seed."""
+
+    freeze: Annotated[tuple[Pattern, ...], LATER, LISTED] = ()
+    """Names or paths of layers that are not trained; `*` is any text."""
+
+    layer_rates: Annotated[dict[Pattern, Annotated[float, Field(gt=0, le=1000)]], LATER] = {}
+    """Factors of the learning rate by names or paths of layers; a layer has that of the first pattern that names it."""
+
+    lora: Annotated[Lora | None, LATER] = None
+    """Low-rank adaptation instead of a training of all weights; default: none."""
 
     select: Annotated[Literal["last", "best"], LATER] = "last"
     """Which weights become the model: the last ones, or those with the best validation loss at an evaluation."""
@@ -153,7 +178,7 @@ class TrainConfig(Section):
     def fit(self, task: str) -> None:
         """Raise `Conflict` for the loss of another task, and for settings that this one would ignore."""
         losses = TASKS[task].losses
-        if self.loss is not None and self.loss not in losses:
+        if self.loss is not None and self.own_loss is None and self.loss not in losses:
             raise Conflict("train.loss", self.loss, f"the losses of {task} are {', '.join(losses)}", "choose one")
         check_options("train", self, task)
 
@@ -216,6 +241,26 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def pieces_of_variables(self) -> TrainConfig:
+        if self.strategy.exact:
+            return self
+        if self.optimizer.whole:
+            rule = f"needs whole matrices, and {self.strategy.kind} has pieces of them on several servers"
+            raise Conflict("optimizer.kind", self.optimizer.kind, rule, "use another one, such as adamw")
+        for name in ("ema", "layer_rates", "lora"):
+            if value := getattr(self, name):
+                rule = f"is not there for {self.strategy.kind}"
+                raise Conflict(name, value, rule, "leave it out, or use another strategy")
+        return self
+
+    @model_validator(mode="after")
+    def lora_freezes_the_rest(self) -> TrainConfig:
+        if self.lora is not None and self.freeze:
+            rule = "is ignored: train.lora freezes all layers but those it names"
+            raise Conflict("freeze", list(self.freeze), rule, "leave it out")
+        return self
+
+    @model_validator(mode="after")
     def a_host_for_each_process(self) -> TrainConfig:
         if self.cluster is None:
             return self
@@ -232,9 +277,30 @@ class TrainConfig(Section):
     def steps_or_epochs(self) -> TrainConfig:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("needs exactly one of steps and epochs; set one and leave the other out")
-        if self.steps is not None and self.schedule.warmup > self.steps:
-            rule = f"must not pass the {self.steps} steps"
-            raise Conflict(
-                "schedule.warmup", self.schedule.warmup, rule, f"lower it to {self.steps} or raise train.steps"
-            )
+        if self.steps is not None:
+            self.fit_schedule(self.steps)
         return self
+
+    def fit_schedule(self, steps: int) -> None:
+        """Raise `Conflict` where a training of so many steps has no room for the schedule."""
+        try:
+            self.schedule.check(steps)
+        except Conflict as misfit:
+            raise Conflict(f"schedule.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+
+    @property
+    def own_loss(self) -> str | None:
+        """The function of `train.loss`, where it is one of the user's."""
+        return self.loss if self.loss is not None and ":" in self.loss else None
+
+    @model_validator(mode="after")
+    def own_loss_is_as_it_is(self) -> TrainConfig:
+        if self.own_loss is not None and self.label_smoothing:
+            raise Conflict("label_smoothing", self.label_smoothing, "is ignored by a loss of yours", "leave it out")
+        return self
+
+    @property
+    def peak_rate(self) -> float:
+        """The peak learning rate for the batch."""
+        factor = 1.0 if self.rate_scaling is None else self.rate_scaling.factor(self.batch_size)
+        return self.learning_rate * factor

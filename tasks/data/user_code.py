@@ -12,20 +12,20 @@ from pathlib import Path
 from tasks.errors import Refused
 
 
-def files_of(setting: str, function: str, folder: Path) -> dict[str, bytes]:
+def files_of(field: str, function: str, folder: Path) -> dict[str, bytes]:
     """Return the files of a function's module, and of what it imports from the same folder, by path in it.
 
     Raises:
-        Refused: there is no such module, or it is not Python; `setting` is the section that names it.
+        Refused: there is no such module, or it is not Python; `field` is the setting that names the function.
     """
     module = function.partition(":")[0]
     if _file(folder, module) is None:
-        saw = f"no module {module} in {folder.absolute()}"
-        raise Refused(f"{setting}.function", saw, "it is imported from there", f"correct it, or {setting}.folder")
+        saw, section = f"no module {module} in {folder.absolute()}", field.rpartition(".")[0]
+        raise Refused(field, saw, "it is imported from there", f"correct it, or {section}.folder")
     try:
         return closure(folder, [module])
     except (SyntaxError, ValueError) as error:
-        raise Refused(f"{setting}.function", str(error), "it is Python", "correct the file") from error
+        raise Refused(field, str(error), "it is Python", "correct the file") from error
 
 
 @contextmanager

@@ -6,15 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tasks.config import ModelConfig
+from tasks.config.models.architecture import OwnArchitecture
 
 if TYPE_CHECKING:
     import keras
 
 ARCHITECTURES = {
     "convnet": "tasks.models.convnet",
+    "convnet1d": "tasks.models.convnet1d",
+    "dlrm": "tasks.models.dlrm",
     "encoder": "tasks.models.encoder",
+    "import": "tasks.models.imported",
+    "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
+    "resnet": "tasks.models.resnet",
     "transformer": "tasks.models.transformer",
+    "vit": "tasks.models.vit",
 }
 """The module of each kind, imported on use; each has `build(config, features, seed)`."""
 
@@ -35,4 +42,8 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
         Failed: the features do not fit the architecture.
     """
     model: keras.Model = import_module(ARCHITECTURES[config.kind]).build(config, features, seed)
+    if isinstance(config, OwnArchitecture) and config.initializer is not None:
+        from tasks.models.layers import initialise
+
+        initialise(model, config.initializer, seed)
     return model

@@ -11,10 +11,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from tasks.config.model import EncoderModel, TransformerModel
+from tasks.config.models import EncoderModel, TransformerModel, ViTModel
 from tasks.models.layers import layer_seed
 
-Blocks = EncoderModel | TransformerModel
+Rotary = EncoderModel | TransformerModel
+Blocks = Rotary | ViTModel
 EPSILON = 1e-6
 MASKED = -1e9
 
@@ -26,7 +27,7 @@ def positions_of(tokens: keras.KerasTensor) -> keras.KerasTensor:
     return ops.cumsum(ones, axis=1) - 1.0
 
 
-def rotation_of(positions: keras.KerasTensor, config: Blocks) -> tuple[Any, Any]:
+def rotation_of(positions: keras.KerasTensor, config: Rotary) -> tuple[Any, Any]:
     """Return cosines and sines of the rotary position embedding, [1, 1, T, width / heads / 2]."""
     half = config.width // config.heads // 2
     rates = [config.rope_base ** (-index / half) for index in range(half)]
@@ -35,22 +36,38 @@ def rotation_of(positions: keras.KerasTensor, config: Blocks) -> tuple[Any, Any]
 
 
 def attention(
-    x: keras.KerasTensor, mask: Any, rotation: tuple[Any, Any], config: Blocks, block: int, seed: int
+    x: keras.KerasTensor,
+    mask: Any | None,
+    rotation: tuple[Any, Any] | None,
+    config: Blocks,
+    block: int,
+    seed: int,
+    kv_heads: int | None = None,
 ) -> keras.KerasTensor:
     """Add multi-head self-attention: [B, T, width] to [B, T, width].
 
     Args:
         mask: true where a query [.., T, 1] does not attend to a key [.., 1, T], of a shape that broadcasts to
-            [B, heads, T, T].
+            [B, heads, T, T]; None: all attend to all.
+        rotation: rotary positions (`rotation_of`); None: the inputs have positions of their own.
+        kv_heads: heads of keys and values, each shared by several queries (Ainslie et al., arXiv 2305.13245).
     """
-    name, size = f"block{block}_attention", config.width // config.heads
-    qkv = dense(3 * config.width, config.width, f"{name}_qkv", seed)(x)
-    qkv = keras.layers.Reshape((-1, 3 * config.heads, size), name=f"{name}_split")(qkv)
-    q, k, v = (ops.transpose(part, (0, 2, 1, 3)) for part in ops.split(qkv, 3, axis=2))
-    q = apply_rotary(norm(f"{name}_query_norm")(q), rotation)
-    k = apply_rotary(norm(f"{name}_key_norm")(k), rotation)
-    # `where` instead of adding a mask: TensorFlow fuses product, scale and sum into a hundred times slower operation
-    scores = ops.where(mask, MASKED, as_float32(ops.matmul(q * size**-0.5, ops.transpose(k, (0, 1, 3, 2)))))
+    name, size, shared = f"block{block}_attention", config.width // config.heads, kv_heads or config.heads
+    heads = config.heads + 2 * shared
+    qkv = dense(heads * size, config.width, f"{name}_qkv", seed)(x)
+    qkv = keras.layers.Reshape((-1, heads, size), name=f"{name}_split")(qkv)
+    ends = 3 if shared == config.heads else (config.heads, config.heads + shared)
+    q, k, v = (ops.transpose(part, (0, 2, 1, 3)) for part in ops.split(qkv, ends, axis=2))
+    q, k = norm(f"{name}_query_norm")(q), norm(f"{name}_key_norm")(k)
+    if rotation is not None:
+        q, k = apply_rotary(q, rotation), apply_rotary(k, rotation)
+    if shared != config.heads:
+        k, v = (ops.repeat(each, config.heads // shared, axis=1) for each in (k, v))
+    scores = as_float32(ops.matmul(q * size**-0.5, ops.transpose(k, (0, 1, 3, 2))))
+    if mask is not None:
+        # `where` instead of adding a mask: TensorFlow fuses product, scale and sum into an operation a hundred times
+        # slower
+        scores = ops.where(mask, MASKED, scores)
     context = ops.matmul(ops.cast(ops.softmax(scores, axis=-1), v.dtype), v)
     context = ops.transpose(context, (0, 2, 1, 3))
     context = keras.layers.Reshape((-1, config.width), name=f"{name}_join")(context)

@@ -7,8 +7,7 @@ from typing import Any
 import keras
 
 from tasks.config import ConvnetModel
-from tasks.errors import Failed
-from tasks.models.features import single_input
+from tasks.models.features import single_image
 from tasks.models.layers import conv, dense, dropout, head, input_layer
 
 
@@ -20,18 +19,7 @@ def build(config: ConvnetModel, features: dict[str, Any], seed: int) -> keras.Mo
     Raises:
         Failed: the input is not an image, or too small for that many blocks.
     """
-    feature = single_input(features)
-    if len(feature.shape) != 3:
-        raise Failed("model.kind", f"convnet on shape {list(feature.shape)}", "a convnet reads images", "use kind: mlp")
-    max_blocks = config.most_blocks(*feature.shape[:2])
-    if len(config.filters) > max_blocks:
-        size = " x ".join(map(str, feature.shape[:2]))
-        raise Failed(
-            "model.filters",
-            f"{len(config.filters)} blocks on {size} pixels",
-            f"every block halves the image, so it has room for {max_blocks}",
-            f"give at most {max_blocks} values, or a larger snapshot.height and snapshot.width",
-        )
+    feature = single_image(config, features)
     inputs, x = input_layer(feature)
     for block, filters in enumerate(config.filters):
         x = conv(filters, f"block{block}_conv0", seed)(x)

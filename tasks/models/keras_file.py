@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import zipfile
@@ -19,12 +20,14 @@ from pydantic import TypeAdapter
 
 from tasks.config import ModelConfig
 from tasks.config.task import TASKS
-from tasks.models import build
+from tasks.models import brought, build
 from tasks.store.files import canonical, pretty
 from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
     import keras
+
+log = logging.getLogger(__name__)
 
 MODEL = "model.keras"
 WEIGHTS = "model.weights.h5"
@@ -44,6 +47,8 @@ def save(
 ) -> dict[str, Any]:
     """Write `model.keras`, `model.weights.h5` and `architecture.json` to the staging, each with reproducible bytes.
 
+    A class of the user's without `get_config`, which Keras cannot describe, has no `model.keras`.
+
     Args:
         model: not compiled: an optimizer would triple the files and belongs to the training state.
         features: the snapshot's.
@@ -53,15 +58,22 @@ def save(
         `{"weights_sha256": ...}`, for the manifest.
     """
     scratch = staging.scratch("keras")
-    model.save(scratch / MODEL)
-    with staging.piece(MODEL) as piece:
-        canonicalise(scratch / MODEL, piece.path)
+    try:
+        model.save(scratch / MODEL)
+    except NotImplementedError as error:
+        named = next((line.strip() for line in str(error).splitlines() if line.strip()), "no get_config")
+        log.warning("the model has no %s: %s, a class without get_config", MODEL, " ".join(named.split()[:2]))
+    else:
+        with staging.piece(MODEL) as piece:
+            canonicalise(scratch / MODEL, piece.path)
     model.save_weights(scratch / WEIGHTS)
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
     architecture_json = {"model": config.model_dump(mode="json"), "features": features, "seed": seed}
     architecture_json["loss"] = loss or TASKS[config.task].losses[0]
     staging.put(ARCHITECTURE, pretty(architecture_json))
+    for name, content in brought.own_files(config).items():
+        staging.put(f"{brought.FOLDER}/{name}", content)
     shutil.rmtree(scratch)
     return {"weights_sha256": weights_sha256(model)}
 
@@ -77,7 +89,7 @@ def load(path: Path) -> keras.Model:
     """
     architecture_json = architecture(path)
     config: ModelConfig = TypeAdapter(ModelConfig).validate_python(architecture_json["model"])
-    model = build(config, architecture_json["features"], architecture_json["seed"])
+    model = build(brought.at(config, path), architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
 

@@ -13,6 +13,8 @@ from tasks.models.features import Input, classes, targets
 
 EMBEDDING_STDDEV = 0.05
 """Initial standard deviation of the vectors of ids."""
+LOGITS = "logits"
+"""Name of the output layer."""
 PADDING = 0
 """The id of positions after the end of a text."""
 
@@ -41,10 +43,16 @@ def encoded(feature: Input, embedding: int, seed: int) -> tuple[keras.KerasTenso
 
     Ids become vectors of size `embedding`, and of a text (padded with 0) the mean of its tokens' vectors.
     """
-    name = feature.name
     if not feature.sizes:
         inputs, x = input_layer(feature)
-        return inputs, keras.layers.Flatten(name=f"{name}_flat")(x)
+        return inputs, keras.layers.Flatten(name=f"{feature.name}_flat")(x)
+    inputs, vectors = embedded(feature, embedding, seed)
+    return inputs, keras.layers.Flatten(name=f"{feature.name}_flat")(vectors)
+
+
+def embedded(feature: Input, embedding: int, seed: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """Create an input of ids; return it, and their vectors [B, n, embedding]; of a text one, the mean of its tokens."""
+    name = feature.name
     inputs = keras.Input((None,) if feature.padded else feature.shape, dtype=feature.dtype, name=name)
     initializer = keras.initializers.RandomNormal(stddev=EMBEDDING_STDDEV, seed=layer_seed(seed, f"{name}_embedding"))
     vectors = keras.layers.Embedding(
@@ -54,10 +62,18 @@ def encoded(feature: Input, embedding: int, seed: int) -> tuple[keras.KerasTenso
         offsets = [-sum(feature.sizes[:column]) for column in range(len(feature.sizes))]
         # Subtracted: Keras makes a sum with a vector a BiasAdd, which LiteRT does not have for integers.
         rows = ops.subtract(inputs, ops.array(offsets, "int32"))
-        return inputs, keras.layers.Flatten(name=f"{name}_flat")(vectors(rows))
+        return inputs, vectors(rows)
     present = ops.expand_dims(ops.cast(ops.not_equal(inputs, PADDING), "float32"), -1)
-    total = ops.sum(ops.cast(vectors(inputs), "float32") * present, axis=1)
-    return inputs, total / ops.maximum(ops.sum(present, axis=1), 1.0)
+    total = ops.sum(ops.cast(vectors(inputs), "float32") * present, axis=1, keepdims=True)
+    return inputs, total / ops.maximum(ops.sum(present, axis=1, keepdims=True), 1.0)
+
+
+def conv_plain(filters: int, side: int, stride: int, name: str, seed: int) -> keras.layers.Layer:
+    """Create a convolution without bias and activation, as a normalisation follows, He-initialised."""
+    start = keras.initializers.HeNormal(layer_seed(seed, name))
+    return keras.layers.Conv2D(
+        filters, side, stride, padding="same", use_bias=False, kernel_initializer=start, name=name
+    )
 
 
 def conv(filters: int, name: str, seed: int) -> keras.layers.Layer:
@@ -97,8 +113,22 @@ def head(x: keras.KerasTensor, features: dict[str, Any], task: str, seed: int) -
 
 def logits(classes: int, seed: int) -> keras.layers.Layer:
     """Create the output layer, float32 under any dtype policy, Glorot-initialised (Glorot and Bengio, AISTATS 2010)."""
-    initializer = keras.initializers.GlorotUniform(layer_seed(seed, "logits"))
-    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name="logits")
+    initializer = keras.initializers.GlorotUniform(layer_seed(seed, LOGITS))
+    return keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32", name=LOGITS)
+
+
+def initialise(model: keras.Model, name: str, seed: int) -> None:
+    """Begin the kernels of dense and convolutional layers anew, by the initializer that Keras has under a name.
+
+    Output layers, and kernels that begin at 0, stay as they are.
+    """
+    for layer in model._flatten_layers():
+        if not isinstance(layer, keras.layers.Dense | keras.layers.Conv1D | keras.layers.Conv2D):
+            continue
+        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):
+            continue
+        initializer = keras.initializers.get({"class_name": name, "config": {"seed": layer_seed(seed, layer.name)}})
+        layer.kernel.assign(initializer(layer.kernel.shape))
 
 
 def name_operations(model: keras.Model) -> keras.Model:

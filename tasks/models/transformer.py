@@ -49,7 +49,8 @@ def build(config: TransformerModel, features: dict[str, Any], seed: int) -> kera
     if of_documents:
         mask = ops.logical_or(mask, other_documents(inputs, int(features[TOKENS]["bos"])))
     for block in range(config.layers):
-        x = x + as_float32(attention(norm(f"block{block}_attention_norm")(x), mask, rotation, config, block, seed))
+        normed = norm(f"block{block}_attention_norm")(x)
+        x = x + as_float32(attention(normed, mask, rotation, config, block, seed, config.kv_heads))
         x = x + as_float32(feed_forward(norm(f"block{block}_mlp_norm")(x), config, block, seed))
     x = embedding(norm("final_norm")(x), reverse=True)
     outputs = keras.layers.Activation("linear", dtype="float32", name="logits")(x)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
-from tasks.config.model import MODELS
+from tasks.config.models import MODELS
 from tasks.display.numbers import kilobytes
 from tasks.display.words import baselines, describe, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric

@@ -38,10 +38,25 @@ def training(facts: Facts) -> dict[str, Any]:
         "curves": drawn,
         "by": elsewhere if drawn else None,
         "ledger": ledger(facts, model),
+        "goodput": goodput(measured),
+        "memory": measured.get("train/peak_memory_bytes"),
         "ranks": measured.get("train/ranks", []),
         "events": measured.get("train/processes", []),
         "exact": facts.config.train.strategy.exact,
     }
+
+
+def goodput(measured: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return where the time of a training went, over all its attempts: each part with its time, the longest first."""
+    lives = [parts for name, parts in sorted(measured.items()) if name.startswith("train/goodput/")]
+    names = {name for parts in lives for name in parts}
+    total = {name: sum(parts.get(name, 0.0) for parts in lives) for name in names}
+    whole = sum(total.values())
+    return [
+        {"part": name, "seconds": seconds(value), "percent": 100 * value / whole}
+        for name, value in sorted(total.items(), key=lambda part: -part[1])
+        if value >= 0.0005 * whole > 0
+    ]
 
 
 def measurements(folder: Path) -> dict[str, Any]:

@@ -20,11 +20,16 @@ BEAT = 2.0
 class Journal(Protocol):
     """Receives metrics by step (`tasks.runs.journal`)."""
 
+    reached: int
+    """The last step of a training that earlier attempts have logged; 0 where there was none."""
+
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
 class Silence:
     """The journal of a process that is not the chief; writes nothing."""
+
+    reached = 0
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Write nothing."""

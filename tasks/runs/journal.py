@@ -30,6 +30,8 @@ class JournalFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         points = list(read(path))
+        self.reached = max((point.step for point in points if "train/loss" in point.metrics), default=0)
+        """The last step of a training that is in it."""
         self._known = {(name, point.step) for point in points for name in point.metrics}
         with open(path, "ab") as file:  # remove an incomplete last line
             file.truncate(points[-1].end if points else 0)

@@ -92,14 +92,27 @@ def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
 
 
 def model(
-    examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, base: Artifact | None = None
+    examples: Artifact,
+    config: ModelConfig,
+    train: TrainConfig,
+    seed: int,
+    base: Artifact | None = None,
+    start: Artifact | None = None,
 ) -> Identity:
-    """Return the identity of a model: the examples and the training's config, without its layout over devices."""
+    """Return the identity of a model: the examples, the training's config without its layout over devices, and what it
+    continues (`base`) or begins with (`start`)."""
+    from tasks.models.brought import source_files as model_files
     from tasks.training import MODEL_VERSION, libraries_of
+    from tasks.training.starting import source_files
+    from tasks.training.user_loss import loss_files
 
-    parents = {"snapshot": examples} if base is None else {"snapshot": examples, "base": base}
+    others = {"base": base, "init": start}
+    parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
     sections = {"model": config, "train": train, "seed": seed}
-    return Identity(sections, parents, Code(MODEL_VERSION, libraries_of(train)))
+    code = Code(MODEL_VERSION, libraries_of(train))
+    return Identity(
+        sections, parents, code, sources=lambda: [*model_files(config), *source_files(train.init), *loss_files(train)]
+    )
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:

@@ -187,7 +187,7 @@ def model_of_store(reference: str, field: str) -> Model:
     try:
         model = store_of_run().resolve(reference, "model")
     except Refused as unknown:
-        raise Refused(field, unknown.saw, unknown.rule, unknown.remedy) from None
+        raise Refused(field, f"{reference}: {unknown.saw}", unknown.rule, unknown.remedy) from None
     if planner() is not None:
         return cast(Model, model)
     attempt = current.get()

@@ -16,4 +16,5 @@ MODEL_LIBRARIES = ("keras", "numpy", "tensorflow")
 
 def libraries_of(config: TrainConfig) -> tuple[str, ...]:
     """Return the packages whose versions decide the result of a training, sorted."""
-    return tuple(sorted({*MODEL_LIBRARIES, *(name for each in config.augment for name in each.libraries)}))
+    needed = [each.libraries for each in (*config.augment, *([config.init] if config.init else []))]
+    return tuple(sorted({*MODEL_LIBRARIES, *(name for libraries in needed for name in libraries)}))

@@ -35,7 +35,7 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any]) -> Non
     if base.manifest["parents"]["snapshot"] != examples.digest:
         raise _refused(f"{base} was trained on another snapshot", "a training goes on with the snapshot it began with")
     _check_equal(identity(sections), base_config)
-    if config.schedule.kind != "constant":
+    if config.schedule.depends_on_the_end:
         rule = "its rates depend on the last step, so that a longer training has others from the start"
         raise Refused("train.schedule.kind", config.schedule.kind, rule, f"use constant in both, or {RETRAIN}")
     planned = config.steps if config.steps is not None else steps_of(config.epochs or 0, count, config.batch_size)

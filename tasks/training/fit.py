@@ -17,13 +17,16 @@ from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays
+from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
+from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
+from tasks.training.starting import begin
 
 if TYPE_CHECKING:
     from tasks.data.batches import BatchReader
@@ -38,8 +41,11 @@ def fit(
     config: TrainConfig,
     seed: int,
     base: Model | None = None,
+    start: Model | None = None,
 ) -> Outcome | None:
     """Train from the newest checkpoint in the staging, from the state of `base`, or from the start; write the model.
+
+    The start has the weights of `train.init`, of `start` where that is a model in the store, or random ones.
 
     Of several processes the chief writes and returns the outcome; the others return None.
 
@@ -60,9 +66,13 @@ def fit(
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
-    progress = Progress(plan, bench.progress, bench.measure)
+    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
+    if model_config.own and cluster.rank == 0:
+        check_repeatable(model_config, config, snapshot, seed)
+    if config.init is not None:
+        begin(engine, config.init, start, model_config, snapshot.features, seed)
 
     best, meter = BestWeights(config), Meter()
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)
@@ -86,10 +96,11 @@ def fit(
     actions: list[Action] = [
         Guard(),
         progress,
+        goodput,
         ranks,
         Log(config.log_every, bench.journal, config.batch_size),
-        *evaluations,
-        Save(config.checkpoint.every, checkpoints),
+        *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
+        goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
@@ -108,6 +119,7 @@ def fit(
     for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
         if not variable.path.endswith("seed_generator_state"):
             variable.assign(values)
+    goodput.report()
     saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
     return Outcome(
         counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.config.optimizer import Schedule
+from tasks.config.base import Conflict
+from tasks.config.schedule import ScheduleConfig
 from tasks.config.train import TrainConfig
 from tasks.data.order import steps_of
 from tasks.data.orders import Order
@@ -55,7 +55,7 @@ class Plan:
     learning_rate: float
     """Peak learning rate."""
 
-    schedule: Schedule
+    schedule: ScheduleConfig
     """The learning rate schedule."""
 
     pauses: tuple[int, ...]
@@ -74,9 +74,7 @@ class Plan:
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the learning rates of the steps [start, stop), float32 [stop - start]."""
-        factors = np.array(
-            [learning_rate_factor(self.schedule, step, self.steps) for step in range(start, stop)], np.float64
-        )
+        factors = np.array([self.schedule.factor(step, self.steps) for step in range(start, stop)], np.float64)
         return (self.learning_rate * factors).astype(np.float32)
 
 
@@ -84,39 +82,23 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
     """Create the plan of a config for a number of examples.
 
     Raises:
-        Refused: the warm-up is longer than the training.
+        Refused: the schedule does not fit into the training.
     """
     steps = config.steps
     if steps is None:
         assert config.epochs is not None
         steps = steps_of(config.epochs, examples, config.batch_size)
-    if config.schedule.warmup > steps:
-        raise Refused(
-            "train.schedule.warmup", config.schedule.warmup, f"must not pass the {steps} steps", f"lower it to {steps}"
-        )
+    try:
+        config.fit_schedule(steps)
+    except Conflict as misfit:
+        raise Refused(f"train.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
     return Plan(
         steps,
         config.batch_size,
         examples,
         config.epochs,
-        config.learning_rate,
+        config.peak_rate,
         config.schedule,
         tuple(sorted(set(pauses))),
         config.order,
     )
-
-
-def learning_rate_factor(schedule: Schedule, step: int, steps: int) -> float:
-    """Return the factor of the peak learning rate at a step.
-
-    Linear warm-up to 1, reached at its last step; then constant, linear, or half a cosine (Loshchilov and Hutter,
-    arXiv 1608.03983, without restarts) to `end`, reached at the last step of all.
-    """
-    if step < schedule.warmup:
-        return (step + 1) / schedule.warmup
-    peak = max(schedule.warmup - 1, 0)  # the step with the peak learning rate
-    if schedule.kind == "constant" or steps - 1 == peak:
-        return 1.0
-    done = (step - peak) / (steps - 1 - peak)
-    left = 1 - done if schedule.kind == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-    return schedule.end + (1 - schedule.end) * left

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tasks.config import MlpModel, TrainConfig
-from tasks.config.optimizer import Schedule, Sgd
+from tasks.config.optimizer import Sgd
+from tasks.config.schedule import Constant
 from tasks.config.strategy import OneDevice, Pipeline
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -43,7 +44,7 @@ def computing(bench: Workbench, folder: Path, strategy: Any, accumulate: int, mi
         accumulate=accumulate,
         optimizer=Sgd(),
         learning_rate=1e-6,
-        schedule=Schedule(kind="constant"),
+        schedule=Constant(),
         strategy=strategy,
     )
     snapshot = open_snapshot(folder)

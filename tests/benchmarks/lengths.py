@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import EncoderModel, TrainConfig
-from tasks.config.optimizer import Adam, Schedule
+from tasks.config.optimizer import Adam
+from tasks.config.schedule import Constant
 from tasks.data import open_snapshot
 from tasks.models import build
 from tasks.processes import threads
@@ -45,9 +46,7 @@ def main() -> None:
         lengths = np.asarray(snapshot.lengths("train"))
 
         def ours(order: str) -> Way:
-            config = TrainConfig(
-                steps=10**6, batch_size=BATCH, optimizer=Adam(), schedule=Schedule(kind="constant"), order=order
-            )
+            config = TrainConfig(steps=10**6, batch_size=BATCH, optimizer=Adam(), schedule=Constant(), order=order)
             plan = make_plan(config, TEXTS, [CALL])
             plan.pace.longest = CALL
             model = build(MODEL, snapshot.features, 1)

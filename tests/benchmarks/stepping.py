@@ -1,36 +1,42 @@
-"""Step time of our loop against a bare `tf.function` loop of as many steps per call, and against `keras.Model.fit`."""
+"""Step time of our loop against a bare `tf.function` loop of as many steps per call, and against `keras.Model.fit`.
+
+    python -m tests.benchmarks.stepping [convnet | resnet | encoder | transformer | table]...
+
+The same model, data, batch and optimizer; each has examples in memory.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tasks.config import ConvnetModel, TrainConfig
-from tasks.config.optimizer import Adam, Schedule
+from tasks.config import ConvnetModel, EncoderModel, MlpModel, ResNetModel, TrainConfig, TransformerModel
+from tasks.config.optimizer import Adam
+from tasks.config.schedule import Constant
 from tasks.data import open_snapshot
 from tasks.models import build
 from tasks.processes import threads
+from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
-from tasks.training.engines.tensorflow.objectives import make_objective
-from tasks.training.engines.tensorflow.optimizers import make_optimizer
-from tasks.training.engines.tensorflow.step import Step
-from tasks.training.engines.tensorflow.strategies.one_device import OneDeviceStrategy
-from tasks.training.feeding import Feed
+from tasks.training.group import Cluster
 from tasks.training.loop import train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tests.benchmarks.pairs import compare
 
-STEPS, CALL, BATCH = 200, 20, 64
-CONFIG = TrainConfig(
-    steps=STEPS, batch_size=BATCH, optimizer=Adam(), schedule=Schedule(kind="constant"), log_every=CALL
-)
+STEPS, CALL, ROWS = 100, 20, 2000
+CONFIG = TrainConfig(steps=STEPS, optimizer=Adam(), schedule=Constant(), log_every=CALL)
+LABEL = {"dtype": "int64", "shape": [], "classes": list("0123456789")}
 
 
 class NoCheckpoints:
@@ -47,41 +53,69 @@ class NoCheckpoints:
 class NoJournal:
     """Points go nowhere."""
 
+    reached = 0
+
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
-def main() -> None:
-    """On the digits preset's model and synthetic images of its size."""
-    threads.pin(2)
-    with tempfile.TemporaryDirectory() as name:
-        snapshot = open_snapshot(synthetic(Path(name)))
-        features = snapshot.features
-        images, labels = (np.array(snapshot.arrays("train")[key]) for key in ("image", "label"))
+CASES: dict[str, tuple[Any, dict[str, Any], int]] = {
+    "convnet": (ConvnetModel(), {"image": {"dtype": "uint8", "shape": [8, 8, 1]}, "label": LABEL}, 64),
+    "resnet": (
+        ResNetModel(blocks=(1, 1, 1), filters=16),
+        {"image": {"dtype": "uint8", "shape": [16, 16, 3]}, "label": LABEL},
+        32,
+    ),
+    "encoder": (
+        EncoderModel(width=64, hidden=176),
+        {"text": {"dtype": "uint16", "shape": [64], "vocabulary": 300, "padding": 0}, "label": LABEL},
+        32,
+    ),
+    "transformer": (
+        TransformerModel(width=64, layers=2, hidden=176),
+        {"tokens": {"dtype": "uint16", "shape": [65], "vocabulary": 300, "bos": 299}},
+        16,
+    ),
+    "table": (
+        MlpModel(),
+        {
+            "categories": {"dtype": "int32", "shape": [8], "sizes": [50] * 8},
+            "numbers": {"dtype": "float32", "shape": [12]},
+            "label": LABEL,
+        },
+        256,
+    ),
+}
+"""Model, features and batch of each case."""
 
-        model = build(ConvnetModel(), features, 1)
-        objective = make_objective("classification", CONFIG, snapshot)
-        plan = make_plan(CONFIG, len(labels), [CALL])
-        step = Step(model, make_optimizer(Adam(), model.trainable_variables), objective)
-        engine = TensorFlowEngine(step, OneDeviceStrategy(), Feed(snapshot, plan, 1))
+
+def measure(name: str) -> TensorFlowEngine:
+    """Print the ratios of a case; return our engine."""
+    model_config, features, batch = CASES[name]
+    config = CONFIG.model_copy(update={"batch_size": batch})
+    with tempfile.TemporaryDirectory() as folder:
+        snapshot = open_snapshot(synthetic(Path(folder), features))
+        arrays = {key: np.array(snapshot.arrays("train")[key]) for key in features}
+        plan = make_plan(config, len(next(iter(arrays.values()))), [CALL])
+        engine = engines.build(config, model_config, snapshot, plan, 1, Cluster())
 
         def ours() -> None:
-            actions = [Guard(), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), BATCH)]
+            actions = [Guard(), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), batch)]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
-        bare_model = build(ConvnetModel(), features, 1)
+        bare_model = build(model_config, features, 1)
         bare_optimizer = keras.optimizers.Adam(1e-3)
         bare_optimizer.build(bare_model.trainable_variables)
-        endless = iter(
-            tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).repeat().batch(BATCH).prefetch(2)
-        )
+        pairs = tf.data.Dataset.from_tensor_slices(supervised(bare_model, arrays))
+        endless = pairs.shuffle(ROWS).repeat().batch(batch, drop_remainder=True).prefetch(2)
+        iterator = iter(endless)
 
         @tf.function
         def bare_call(iterator: object) -> tf.Tensor:
             total = 0.0
             for _ in tf.range(CALL):
-                image, label = next(iterator)  # type: ignore[call-overload]
+                given, label = next(iterator)  # type: ignore[call-overload]
                 with tf.GradientTape() as tape:
-                    logits = bare_model(image, training=True)
+                    logits = bare_model(given, training=True)
                     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits))
                 variables = bare_model.trainable_variables
                 bare_optimizer.apply(tape.gradient(loss, [v.value for v in variables]), variables)
@@ -90,24 +124,39 @@ def main() -> None:
 
         def bare() -> None:
             for _ in range(STEPS // CALL):
-                bare_call(endless).numpy()
+                bare_call(iterator).numpy()
 
-        fit_model = build(ConvnetModel(), features, 1)
+        fit_model = build(model_config, features, 1)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         fit_model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"], steps_per_execution=CALL)
-        dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).repeat().batch(BATCH)
 
         def fit() -> None:
-            fit_model.fit(dataset.prefetch(2), steps_per_epoch=STEPS, epochs=1, verbose=0)
+            fit_model.fit(endless, steps_per_epoch=STEPS, epochs=1, verbose=0)
 
-        compare(f"{STEPS} steps, {CALL} per call", {"ours": ours, "bare tf.function loop": bare, "keras fit": fit})
-        checkpoint(engine)
+        ways = {"bare tf.function loop": bare, "ours": ours, "keras fit": fit}
+        compare(f"{name}: {STEPS} steps of {batch}, {CALL} per call", ways, rounds=5)
+    return engine
+
+
+def supervised(model: keras.Model, arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
+    """Return the inputs in the model's types, and the targets; of a language model the tokens that follow."""
+    if "tokens" in arrays:
+        tokens = arrays["tokens"].astype(np.int32)
+        return tokens[:, :-1], tokens[:, 1:]
+    given = {tensor.name: arrays[tensor.name].astype(tensor.dtype) for tensor in model.inputs}
+    return given if len(given) > 1 else next(iter(given.values())), arrays["label"].astype(np.int32)
+
+
+def main(names: list[str]) -> None:
+    """Measure the cases; the last one has the price of a checkpoint too."""
+    threads.pin(2)
+    for name in names:
+        engine = measure(name)
+    checkpoint(engine)
 
 
 def checkpoint(engine: TensorFlowEngine) -> None:
     """The price of a checkpoint: state, bytes, checksums, disk."""
-    import json
-
     from tasks.store.files import checksums
     from tasks.store.staging import Staging
     from tasks.training.best_weights import BestWeights
@@ -136,26 +185,21 @@ def checkpoint(engine: TensorFlowEngine) -> None:
             print(f"  {what:<20}{1e3 * sorted(taken)[3]:>8.1f} ms")
 
 
-def synthetic(folder: Path) -> Path:
-    """1,000 images of the digits' size, as a snapshot."""
-    import io
-    import json
-
+def synthetic(folder: Path, features: dict[str, Any] = CASES["convnet"][1]) -> Path:
+    """Write random examples of these features as a snapshot; return its folder."""
     random = np.random.default_rng(1)
-    arrays = {"image": random.integers(0, 256, (1000, 8, 8, 1), np.uint8), "label": random.integers(0, 10, 1000)}
     files = []
-    for split, name in ((split, name) for split in ("train", "validation") for name in arrays):
+    for split, name in ((split, name) for split in ("train", "validation") for name in features):
+        feature, shape = features[name], (ROWS, *features[name]["shape"])
+        most = 10 if name == "label" else feature.get("vocabulary", feature.get("sizes", [250])[0])
+        numbers = random.normal(size=shape) if feature["dtype"] == "float32" else random.integers(1, most, shape)
         buffer = io.BytesIO()
-        np.save(buffer, arrays[name])
+        np.save(buffer, numbers.astype(feature["dtype"]))
         path = folder / f"{split}/{name}-00000-of-00001.npy"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(buffer.getvalue())
         files.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
-    features = {
-        "image": {"dtype": "uint8", "shape": [8, 8, 1]},
-        "label": {"dtype": "int64", "shape": [], "classes": list("0123456789")},
-    }
-    counts = {"train": 1000, "validation": 1000}
+    counts = {"train": ROWS, "validation": ROWS}
     manifest = {"format": 1, "kind": "snapshot", "digest": "0" * 64, "counts": counts, "features": features}
     (folder / "manifest.json").write_text(json.dumps({**manifest, "files": files}))
     return folder
@@ -166,4 +210,4 @@ def nothing(*words: object, **figures: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or list(CASES))

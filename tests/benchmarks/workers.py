@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from tasks.config import MlpModel, TrainConfig
-from tasks.config.optimizer import Adam, Schedule
+from tasks.config.optimizer import Adam
 from tasks.config.roles import CHIEF, WORKER
+from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -30,9 +31,7 @@ SIZES = (128, 512, 1536)
 
 
 def config_of(strategy: Any) -> TrainConfig:
-    return TrainConfig(
-        steps=10**6, batch_size=BATCH, optimizer=Adam(), schedule=Schedule(kind="constant"), strategy=strategy
-    )
+    return TrainConfig(steps=10**6, batch_size=BATCH, optimizer=Adam(), schedule=Constant(), strategy=strategy)
 
 
 def ours(bench: Workbench, folder: Path, units: int, strategy: Any, call: int, reduced: bool) -> float:

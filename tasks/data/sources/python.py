@@ -73,7 +73,7 @@ class Python(Source):
         yield self._rows(batch, first)
 
     def _hashes(self) -> list[tuple[str, str]]:
-        files = files_of("source", self._config.function, self._folder)
+        files = files_of("source.function", self._config.function, self._folder)
         return [(path, hashlib.sha256(content).hexdigest()) for path, content in files.items()]
 
     def _values(self) -> Iterator[Any]:

@@ -28,6 +28,6 @@ def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
     for name, transform in transforms.items():
         if not isinstance(transform, Function):
             continue
-        found = files_of(f"snapshot.transforms.{name}", transform.function, Path(transform.folder))
+        found = files_of(f"snapshot.transforms.{name}.function", transform.function, Path(transform.folder))
         files |= {f"{FOLDER}/{path}": content for path, content in found.items()}
     return dict(sorted(files.items()))

@@ -57,8 +57,12 @@ class Engine(Protocol):
         ...
 
     def weights(self) -> Arrays:
-        """Return the model's variables by stable names: the state without the optimizer's."""
+        """Return the variables of the model that is made, by stable names: averages where `train.ema` makes some, and
+        kernels with the matrices of `train.lora` merged."""
         ...
+
+    def begin_with(self, weights: Arrays) -> None:
+        """Assign a result of `weights`, before the first step."""
 
     def state(self) -> Arrays:
         """Return all variables that decide the next step, by stable names."""

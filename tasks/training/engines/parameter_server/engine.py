@@ -17,6 +17,7 @@ from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
+from tasks.training.engines.tensorflow.adapting import adapt
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
@@ -178,6 +179,11 @@ class ParameterServerEngine:
         with lost_processes():
             return self._shards.arrays()
 
+    def begin_with(self, weights: Arrays) -> None:
+        """Assign a result of `weights`, before the first step."""
+        with lost_processes():
+            self._shards.assign(weights)
+
     def state(self) -> Arrays:
         """Return all variables of model and optimizer, as of one device."""
         with lost_processes():
@@ -214,10 +220,11 @@ def build(
         objective = make_objective(model_config.task, config, snapshot)
         with tf.device("/job:chief/replica:0/task:0/device:CPU:0"), policy(POLICY[config.precision]):
             model = build_model(model_config, snapshot.features, seed)
+            adapt(model, config, seed)
         check_layers(model, config)
         shards = Shards(model, config.strategy.servers, config.strategy.min_shard_bytes)
         with tf.device(on_server(0)):
-            optimizer = make_optimizer(config.optimizer, shards.flat, config.precision)
+            optimizer = make_optimizer(config.optimizer, shards.flat, config.precision, paths=shards.paths)
         settings = (model, optimizer, objective, config.clip_norm, config.accumulate)
         step = ServedStep(*settings, padded=trimmed(config.order, snapshot.features), shards=shards)
         return ParameterServerEngine(step, strategy, Feed(snapshot, plan, seed, augment=config.augment))

@@ -34,7 +34,7 @@ class Shards:
     def __init__(self, model: keras.Model, servers: int, min_bytes: int) -> None:
         self.model = model
         self.constants = [variable.numpy() for variable in model.non_trainable_variables]
-        """The variables that are not trained: seeds, and statistics that were fitted to the examples before."""
+        """The variables that are not trained: seeds, frozen layers, statistics that were fitted to the examples."""
         values = [variable.numpy() for variable in model.trainable_variables]
         cut = [np.array_split(v, pieces_of(v.shape, v.nbytes, servers, min_bytes)) if v.ndim else [v] for v in values]
         servers_of = iter(placed([piece.nbytes for pieces in cut for piece in pieces], servers))
@@ -47,6 +47,9 @@ class Shards:
                 with tf.device(on_server(next(servers_of))), keras.name_scope(scope):
                     self.of_variable[-1].append(keras.Variable(piece, dtype=variable.dtype, name=variable.name))
         self.flat = [piece for pieces in self.of_variable for piece in pieces]
+        pairs = zip(model.trainable_variables, self.of_variable, strict=True)
+        self.paths = [variable.path for variable, pieces in pairs for _ in pieces]
+        """The path in the model of each piece's variable."""
 
     def read(self) -> list[tf.Tensor]:
         """Return the trainable variables, from their pieces."""
@@ -67,6 +70,7 @@ class Shards:
                 variable.assign(value)
             else:
                 self.split(number, value, [piece.value for piece in self.of_variable[number]])
+        self.constants = [variable.numpy() for variable in self.model.non_trainable_variables]
 
     def split(self, number: int, value: np.ndarray, pieces: Sequence[tf.Variable]) -> None:
         """Assign a variable's value, or that of one of its slots, to its pieces."""

@@ -15,13 +15,15 @@ from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches
+from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.objectives import make_objective
-from tasks.training.engines.tensorflow.optimizers import make_optimizer
+from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
-from tasks.training.engines.tensorflow.seeds import copies, split_seeds
+from tasks.training.engines.tensorflow.seeds import split_seeds
 from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
+from tasks.training.engines.tensorflow.weights import Weights, values
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
 from tasks.training.meter import StepSums
@@ -33,10 +35,10 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_
 class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
-    def __init__(self, step: Step, strategy: Strategy, feed: Feed) -> None:
+    def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights) -> None:
         self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
-        self.group, self.position = strategy.group, 0
+        self.group, self.position, self._weights = strategy.group, 0, weights
         self._first_replica = strategy.devices * strategy.group.cluster.rank
         batch = feed.plan.batch_size // strategy.group.cluster.size
         specs = {name: tf.TensorSpec((batch, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
@@ -79,7 +81,8 @@ class TensorFlowEngine:
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name; every process reads and scores its share of them."""
-        return self._scoring(batches)
+        with self._weights.averaged():
+            return self._scoring(batches)
 
     def close(self) -> None:
         """End the prefetching thread, and disconnect from the other processes."""
@@ -87,12 +90,16 @@ class TensorFlowEngine:
         self._strategy.close()
 
     def weights(self) -> Arrays:
-        """Return the model's variables, numbered in Keras' order: `model/00000`."""
-        return {name: values for name, values in self.state().items() if name.startswith("model/")}
+        """Return the variables of the model that is made, numbered in Keras' order: `model/00000`."""
+        return self._weights.arrays()
+
+    def begin_with(self, weights: Arrays) -> None:
+        """Assign a result of `weights`, before the first step."""
+        self._weights.assign(weights)
 
     def state(self) -> Arrays:
         """Return all variables of model and optimizer, numbered in Keras' order: `model/00000`, `optimizer/00000`."""
-        return {name: copies(variable)[0].numpy() for name, variable in self._variables().items()}
+        return {name: values(variable) for name, variable in self._variables().items()}
 
     def load(self, state: Arrays) -> None:
         """Assign every variable from a result of `state`."""
@@ -115,15 +122,21 @@ def build(
     with strategy.scope():
         with policy(POLICY[config.precision]):
             built = build_model(model_config, snapshot.features, seed)
+            plain = built.variables
+            adapted = adapt(built, config, seed)
         check_layers(built, config)
         model = strategy.place(built)
-        optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision)
+        optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision, ema=config.ema)
+        if config.layer_rates:
+            paths = (variable.path for variable in model.trainable_variables)
+            scale_rates(optimizer, rate_factors(paths, config, built))
         step = Step(
             *(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit),
             timed=cluster.size > 1,
             padded=trimmed(config.order, snapshot.features),
         )
-        return TensorFlowEngine(step, strategy, Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment))
+        feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
+        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer))
 
 
 def scorer(config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scoring:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from tasks.config import TrainConfig
 from tasks.config.task import TASKS
 from tasks.data.pipeline import SnapshotReader
 from tasks.models.forward import arguments
+from tasks.training.engines.tensorflow.own_loss import OwnLoss
 
 OBJECTIVES = {
     "classification": "tasks.training.engines.tensorflow.objectives.classification",
@@ -53,8 +55,10 @@ class Objective:
     """The metric that early stopping uses as primary metric, and whether higher is better."""
 
     loss: str
-    """Its name in `train.loss`."""
+    """Its name in `train.loss`; with a loss of the user's the task's default, which reports use."""
     smoothing: float = 0.0
+    own: OwnLoss | None = None
+    """The user's loss, instead of the task's."""
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -64,6 +68,14 @@ class Objective:
     def plain(self) -> Self:
         """Return the objective of evaluations: without label smoothing and class weights."""
         return replace(self, smoothing=0.0)
+
+    def losses(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the losses of outputs for targets, a float32 for each prediction."""
+        return self.own(target, outputs) if self.own is not None else self.of_task(target, outputs)
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the losses of the task's own kind."""
+        raise NotImplementedError
 
     def inputs(self, model: Any, batch: Batch) -> Any:
         """Return the model's inputs in their dtypes, by name if there are several."""
@@ -82,16 +94,21 @@ def make_objective(task: str, config: TrainConfig, snapshot: SnapshotReader) -> 
         Failed: the snapshot's labels or targets do not fit.
     """
     config.fit(task)
-    loss = config.loss or TASKS[task].losses[0]
+    own = None if config.own_loss is None else OwnLoss(config.own_loss, Path(config.folder or "."))
+    loss = TASKS[task].losses[0] if own or config.loss is None else config.loss
     objective: Objective = import_module(OBJECTIVES[task]).create(loss, config, snapshot)
-    return objective
+    return replace(objective, own=own)
 
 
-def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return losses and correctness (1 or 0) of logits [..., classes] for labels [...], float32 [...]."""
+def cross_entropy(label: tf.Tensor, logits: tf.Tensor, smoothing: float) -> tf.Tensor:
+    """Return the losses of logits [..., classes] for labels [...], float32 [...]."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits)
     if smoothing:
         uniform = tf.reduce_logsumexp(logits, -1) - tf.reduce_mean(logits, -1)
         losses = (1 - smoothing) * losses + smoothing * uniform
-    correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)
-    return losses, correct
+    return losses
+
+
+def correct(label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return 1 where the largest of logits [..., classes] is that of the label [...], else 0, float32 [...]."""
+    return tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=label.dtype), label), tf.float32)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.data.augment import MIXED, OTHER_LABEL
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,20 @@ class Classification(Objective):
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
         """Score logits for the feature `label`; of mixed examples the loss counts both labels by their shares."""
         label, seen = batch["label"], batch["weight"]
-        losses, correct = cross_entropy(label, outputs, self.smoothing)
+        losses = self.losses(label, outputs)
         weights = seen * self._of_class(label)
         if MIXED in batch:
             other, share = batch[OTHER_LABEL], batch[MIXED]
-            of_other, _ = cross_entropy(other, outputs, self.smoothing)
+            of_other = self.losses(other, outputs)
             own, added = (1 - share) * weights, share * seen * self._of_class(other)
             total = own + added
             losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
             weights = total
-        return Scored(losses, weights, seen, {"accuracy": correct})
+        return Scored(losses, weights, seen, {"accuracy": correct(label, outputs)})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of logits."""
+        return cross_entropy(target, outputs, self.smoothing)
 
     def _of_class(self, label: tf.Tensor) -> tf.Tensor:
         if self.class_weights is None:
@@ -48,7 +52,7 @@ class Classification(Objective):
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Classification:
     """Create the objective (see `make_objective`)."""
     weights = None if config.class_weights is None else class_weights(config, snapshot)
-    return Classification(loss, config.label_smoothing, weights)
+    return Classification(loss, config.label_smoothing, class_weights=weights)
 
 
 def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:

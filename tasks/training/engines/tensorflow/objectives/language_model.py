@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.task import SCORED
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, cross_entropy
+from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,13 @@ class LanguageModel(Objective):
         target = tf.cast(batch["tokens"][:, 1:], tf.int32)
         scored = batch[SCORED][:, 1:] > 0 if SCORED in batch else target != self.bos
         weights = batch["weight"][:, None] * tf.cast(scored, tf.float32)
-        losses, correct = cross_entropy(target, outputs, self.smoothing)
-        return Scored(losses, weights, weights, {"accuracy": correct})
+        return Scored(self.losses(target, outputs), weights, weights, {"accuracy": correct(target, outputs)})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of logits."""
+        return cross_entropy(target, outputs, self.smoothing)
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> LanguageModel:
     """Create the objective (see `make_objective`)."""
-    return LanguageModel(loss, config.label_smoothing, snapshot.features["tokens"]["bos"])
+    return LanguageModel(loss, config.label_smoothing, bos=snapshot.features["tokens"]["bos"])

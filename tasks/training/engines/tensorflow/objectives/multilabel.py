@@ -21,10 +21,13 @@ class Multilabel(Objective):
         """Score logits for the feature `target`, 0 or 1."""
         target = tf.cast(batch["target"], tf.float32)
         weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
-        smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
         correct = tf.cast((outputs > 0) == (target > 0.5), tf.float32)
-        return Scored(losses, weights, weights, {"accuracy": correct})
+        return Scored(self.losses(target, outputs), weights, weights, {"accuracy": correct})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the cross-entropy of each label."""
+        smooth = target * (1 - self.smoothing) + 0.5 * self.smoothing
+        return tf.nn.sigmoid_cross_entropy_with_logits(smooth, outputs)
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Multilabel:

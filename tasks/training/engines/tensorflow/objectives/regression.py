@@ -23,9 +23,11 @@ class Regression(Objective):
         """Score outputs for the feature `target`."""
         target = tf.reshape(tf.cast(batch["target"], tf.float32), tf.shape(outputs))
         weights = tf.broadcast_to(batch["weight"][:, None], tf.shape(outputs))
-        squared = tf.square(outputs - target)
-        losses = squared if self.loss == "squared_error" else tf.abs(outputs - target)
-        return Scored(losses, weights, weights, {"squared_error": squared})
+        return Scored(self.losses(target, outputs), weights, weights, {"squared_error": tf.square(outputs - target)})
+
+    def of_task(self, target: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Return the squared or absolute error of each target."""
+        return tf.square(outputs - target) if self.loss == "squared_error" else tf.abs(outputs - target)
 
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Regression:

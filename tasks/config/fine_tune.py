@@ -1,0 +1,121 @@
+"""Fine-tuning: the weights that a training begins with, low-rank adaptation, and rates that follow the batch."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from tasks.config.base import BY_KIND, LISTED, NOT_IDENTITY, PATTERNS, Conflict, IsPath, Section
+from tasks.config.optimizer import Pattern
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+SAVED = r"(\.keras|\.weights\.h5)$"
+PATTERNS[SAVED] = "must end in .keras or .weights.h5"
+
+
+class Init(Section):
+    """What all sources of initial weights have. A variable takes the weights of the one with its path and shape."""
+
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Packages whose versions decide the weights."""
+
+    new: Annotated[tuple[Pattern, ...], LISTED] = ()
+    """Names of layers that begin with new weights: usually an output layer for other classes; `*` is any text."""
+    rename: dict[str, str] = {}
+    """Beginnings of paths in this model, and those that they have in the other: `{encoder/: backbone/}`."""
+
+    @property
+    def artifact(self) -> str | None:
+        """The model in the store whose weights are taken; None for another source."""
+        return None
+
+
+class ChampionInit(Init):
+    """The model that the present champion was made from, when the run begins."""
+
+    kind: Literal["champion"] = "champion"
+    """Where the weights are from."""
+
+    def of_model(self, digest: str) -> ModelInit:
+        """Return the same with a model in the store."""
+        return ModelInit(model=digest, new=self.new, rename=self.rename)
+
+
+class ModelInit(Init):
+    """A model in the store."""
+
+    kind: Literal["model"] = "model"
+    """Where the weights are from."""
+    model: Annotated[Text, NOT_IDENTITY]
+    """Its digest, or an unambiguous beginning of it; see `millrace list model`. The digest is a parent of the model."""
+
+    @property
+    def artifact(self) -> str | None:
+        """The model in the store whose weights are taken."""
+        return self.model
+
+
+class FileInit(Init):
+    """A file that Keras saved: a model `*.keras`, or weights `*.weights.h5` of exactly this model."""
+
+    kind: Literal["file"] = "file"
+    """Where the weights are from."""
+    path: Annotated[Text, NOT_IDENTITY, IsPath(), StringConstraints(pattern=SAVED)]
+    """The file; its content is part of the digest."""
+
+    @model_validator(mode="after")
+    def weights_have_no_names(self) -> FileInit:
+        for name in ("new", "rename"):
+            if (value := getattr(self, name)) and self.path.endswith(".h5"):
+                rule = "is ignored: a file of weights has no layer names, and must fit as a whole"
+                raise Conflict(name, value, rule, "leave it out, or use a .keras file")
+        return self
+
+
+class KerasHubInit(Init):
+    """A backbone of KerasHub."""
+
+    libraries: ClassVar[tuple[str, ...]] = ("keras-hub",)
+
+    kind: Literal["keras_hub"] = "keras_hub"
+    """Where the weights are from."""
+    preset: Text
+    """A folder of a preset, relative to the working directory; with `download` the name of one as well:
+    `bert_tiny_en_uncased`, `hf://...`."""
+    download: Annotated[bool, NOT_IDENTITY] = False
+    """Whether a preset that is no folder may be downloaded."""
+
+
+InitConfig = Annotated[ChampionInit | ModelInit | FileInit | KerasHubInit, BY_KIND]
+
+
+class Lora(Section):
+    """Low-rank adaptation (Hu et al., arXiv 2106.09685): of each layer named, the kernel W stays, and the product of
+    two small matrices is trained and added: W + alpha / rank x A B. All other layers are frozen but those of `also`.
+    At the end the sum becomes the kernel: the model is the one of `model`, without further layers."""
+
+    rank: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Columns of A and rows of B."""
+    alpha: Annotated[float, Field(gt=0)] | None = None
+    """Scale of the product; default: the rank."""
+    targets: Annotated[tuple[Pattern, ...], LISTED, Field(min_length=1)] = ("*",)
+    """Names of Dense, EinsumDense and Embedding layers; `*` is any text."""
+    also: Annotated[tuple[Pattern, ...], LISTED] = ()
+    """Names of layers that are trained whole, such as a new output layer."""
+
+
+class RateScaling(Section):
+    """Scales the peak learning rate with the batch: it is then the one that suits a batch of `batch_size`."""
+
+    kind: Literal["linear", "sqrt"] = "linear"
+    """`linear`: in proportion to the batch (Goyal et al., arXiv 1706.02677); `sqrt`: to its root (Krizhevsky, arXiv
+    1404.5997), usual with Adam."""
+    batch_size: Annotated[int, Field(ge=1, le=2**24)]
+    """The batch that `train.learning_rate` was chosen for."""
+
+    def factor(self, batch_size: int) -> float:
+        """Return the factor of the learning rate for a batch."""
+        ratio = batch_size / self.batch_size
+        return float(ratio if self.kind == "linear" else ratio**0.5)

@@ -1,0 +1,54 @@
+"""What the sections of all architectures have."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tasks.config.base import LATER, Conflict, Section
+
+Units = Annotated[int, Field(ge=1, le=65_536)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+Predicts = Literal["classification", "multilabel", "regression"]
+"""The tasks of a model that predicts a label or numbers of an example."""
+
+
+class Architecture(Section):
+    """The section of an architecture."""
+
+    noun: ClassVar[str]
+    """Name of the architecture in a sentence."""
+    reads: ClassVar[tuple[str, ...]]
+    """The kinds of snapshot that it can be trained on."""
+    own: ClassVar[bool] = False
+    """Whether the user has brought the model, so that its code and files are part of the digest."""
+
+    @property
+    def weights_file(self) -> str | None:
+        """The file with weights that a training begins with."""
+        return None
+
+    def fit_image(self, height: int, width: int) -> None:
+        """Raise `Conflict` where the architecture cannot read images of this size."""
+
+
+Initializer = Literal[
+    "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform", "lecun_normal", "orthogonal"
+]
+
+
+class OwnArchitecture(Architecture):
+    """The section of an architecture of Millrace."""
+
+    initializer: Annotated[Initializer | None, LATER] = None
+    """How the kernels of dense and convolutional layers begin, by the name that Keras has for it; default: as the
+    architecture's papers have it. Output layers, and kernels that begin at 0, stay as they are."""
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise `Conflict` where heads do not divide a width into even parts."""
+    if width % (2 * heads):
+        below = width // (2 * heads) * 2 * heads
+        nearest = f"set model.width to {below or 2 * heads} or {below + 2 * heads}"
+        raise Conflict("heads", heads, f"must cut width {width} into even parts", nearest)

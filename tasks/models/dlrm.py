@@ -1,0 +1,54 @@
+"""A deep learning recommendation model (Naumov et al., arXiv 1906.00091) over the columns of a table.
+
+Every id, every text (the mean of its tokens' vectors) and all numbers together become vectors of one size; the top
+perceptron reads the vector of the numbers and the products of every pair. With one column of a user and one of an item
+it is a two-tower model whose score is corrected by the top.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tasks.config import DlrmModel
+from tasks.models.features import model_inputs
+from tasks.models.layers import dense, dropout, embedded, head, input_layer, name_operations
+
+
+def build(config: DlrmModel, features: dict[str, Any], seed: int) -> keras.Model:
+    """Build the model: inputs [B, ...] of fixed shapes, by name, to logits [B, classes] or outputs [B, targets]."""
+    inputs, vectors, numbers = {}, [], []
+    for each in model_inputs(features):
+        if each.sizes:
+            inputs[each.name], vector = embedded(each, config.embedding, seed)
+            vectors.append(vector)
+        else:
+            inputs[each.name], x = input_layer(each)
+            numbers.append(keras.layers.Flatten(name=f"{each.name}_flat")(x))
+    bottom = []
+    if numbers:
+        x = keras.layers.Concatenate(name="numbers")(numbers) if len(numbers) > 1 else numbers[0]
+        for index, units in enumerate(config.bottom):
+            x = dense(units, f"bottom{index}", seed)(x)
+        bottom = [dense(config.embedding, "bottom", seed)(x)]
+        vectors.append(keras.layers.Reshape((1, config.embedding), name="bottom_vector")(bottom[0]))
+    together = keras.layers.Concatenate(axis=1, name="vectors")(vectors) if len(vectors) > 1 else vectors[0]
+    flat = keras.layers.Flatten(name="vectors_flat")(together)
+    x = keras.layers.Concatenate(name="products")([*(bottom or [flat]), *pairs(together)]) if pairs(together) else flat
+    for index, units in enumerate(config.top):
+        x = dropout(config.dropout, f"dropout{index}", seed)(dense(units, f"top{index}", seed)(x))
+    given = inputs if len(inputs) > 1 else next(iter(inputs.values()))
+    return name_operations(keras.Model(given, head(x, features, config.task, seed), name="dlrm"))
+
+
+def pairs(vectors: keras.KerasTensor) -> list[keras.KerasTensor]:
+    """Return the products of each pair of vectors [B, n, size], as [B, n (n - 1) / 2]; nothing of a single one."""
+    count = vectors.shape[1]
+    if count < 2:
+        return []
+    products = ops.matmul(vectors, ops.transpose(vectors, (0, 2, 1)))
+    above = np.flatnonzero(np.triu(np.ones((count, count)), 1))
+    return [ops.take(ops.reshape(products, (-1, count * count)), ops.array(above, "int32"), axis=1)]

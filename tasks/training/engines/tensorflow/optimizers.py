@@ -1,0 +1,114 @@
+"""The Keras optimizer of `train.optimizer`; the learning rate is assigned at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tasks.config.optimizer import OptimizerConfig
+from tasks.training.layer_names import named
+
+INITIAL_SCALE = 2.0**15
+"""The first loss scale of float16; it is halved at a gradient that is not finite, and doubled after 2,000 that are."""
+
+
+def make_optimizer(
+    config: OptimizerConfig,
+    variables: Sequence[keras.Variable],
+    precision: str = "float32",
+    *,
+    paths: Sequence[str] | None = None,
+    ema: float | None = None,
+) -> keras.optimizers.Optimizer:
+    """Create the optimizer of a config, built for these variables; of float16 it scales the loss.
+
+    Args:
+        paths: paths of the variables in the model, where their own are others.
+        ema: decay of the average of the weights at each step; None: there is no average.
+    """
+    average = {} if ema is None else {"use_ema": True, "ema_momentum": ema}
+    optimizer = getattr(keras.optimizers, config.keras_class)(1.0, **config.arguments(), **average)
+    paths = paths or [variable.path for variable in variables]
+    optimizer.exclude_from_weight_decay(
+        [
+            variable
+            for variable, path in zip(variables, paths, strict=True)
+            if len(variable.shape) < 2
+            or variable.name == "embeddings"
+            or any(named(path, pattern) for pattern in config.no_decay)
+        ]
+    )
+    if precision == "float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, INITIAL_SCALE)
+    optimizer.build(variables)
+    for variable, average in averages(optimizer):
+        average.assign(variable)  # until the first update: float16 may skip it
+    return optimizer
+
+
+def inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return the optimizer within a loss scale, or itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def averages(optimizer: keras.optimizers.Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Return the variables whose average is computed, each with it."""
+    own = inner(optimizer)
+    if not own.use_ema:
+        return []
+    return list(zip(own._trainable_variables, own._model_variables_moving_average, strict=True))
+
+
+def apply_locally(optimizer: keras.optimizers.Optimizer) -> None:
+    """Prevent a second all-reduce: Keras' optimizers reduce the gradients of replicas, which the step has done.
+
+    A private method of Keras is replaced.
+    """
+    own = inner(optimizer)
+    assert hasattr(own, "_all_reduce_sum_gradients"), "this Keras reduces gradients in another way"
+    own._all_reduce_sum_gradients = lambda pairs: list(pairs)
+
+
+def update_in_place(optimizer: keras.optimizers.Optimizer) -> None:
+    """Compute the update of each variable on its device; otherwise all are computed on the first.
+
+    A method of Keras that subclasses override, and a private one, are wrapped.
+    """
+    own = inner(optimizer)
+    update, decay = own.update_step, own._apply_weight_decay
+
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        with tf.device(variable.device):
+            update(gradient, variable, learning_rate)
+
+    def apply_weight_decay(variables: list[Any]) -> None:
+        for variable in variables:
+            with tf.device(variable.value.device):
+                decay([variable])
+
+    own.update_step, own._apply_weight_decay = update_step, apply_weight_decay
+
+
+def scale_rates(optimizer: keras.optimizers.Optimizer, factors: Sequence[float]) -> None:
+    """Multiply the learning rate of each variable that the optimizer was built for by its factor, that of its weight
+    decay included (Howard and Ruder, arXiv 1801.06146).
+
+    A method of Keras that subclasses override, and a private one, are wrapped.
+    """
+    own = inner(optimizer)
+    update, decay = own.update_step, own._apply_weight_decay
+
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        update(gradient, variable, learning_rate * factors[own._get_variable_index(variable)])
+
+    def apply_weight_decay(variables: list[Any]) -> None:
+        for variable in variables:
+            if (factor := factors[own._get_variable_index(variable)]) == 1:
+                decay([variable])
+            elif own.weight_decay is not None and own._use_weight_decay(variable):
+                variable.assign(variable - variable * own.weight_decay * factor * own.learning_rate)
+
+    own.update_step, own._apply_weight_decay = update_step, apply_weight_decay

@@ -1,0 +1,78 @@
+"""Goodput: where the time of a training goes, in seconds that add up to those of its process.
+
+The term is of Google's "ML Productivity Goodput" (2023): the share of the time in which steps of the model are computed
+that have not been computed before.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.training.engines import Engine
+from tasks.training.loop import Action
+from tasks.training.meter import Meter
+
+PARTS = ("setting up", "compiling", "waiting for input", "steps", "steps again", "evaluating", "saving", "other")
+"""Where time goes; `steps again` are those after the last checkpoint that an earlier attempt had computed already."""
+
+
+@dataclass
+class Goodput:
+    """Adds up the seconds of a process; the first call of the engine compiles."""
+
+    measure: Callable[[str, Any], None]
+    reached: int = 0
+    """The last step that an earlier attempt had computed."""
+    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.time)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    every: int = 1
+    compiled: bool = False
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        """Add a call of the engine; an action of the loop, and the first one."""
+        last = meter.last
+        if last is None:
+            return
+        if not self.compiled:
+            self.compiled = True
+            self.seconds["setting up"] = time.monotonic() - self.began - last.seconds
+            self.seconds["compiling"] += last.seconds
+            return
+        again = min(max(self.reached - (step - last.steps), 0), last.steps) / last.steps
+        computing = last.seconds - last.waited
+        self.seconds["waiting for input"] += last.waited
+        self.seconds["steps again"] += again * computing
+        self.seconds["steps"] += (1 - again) * computing
+
+    def timed(self, part: str, action: Action) -> Action:
+        """Return an action whose seconds are added to a part."""
+        return Timed(action.every, self, part, action)
+
+    def report(self) -> None:
+        """Measure the parts so far, under the time at which the process began, and the largest memory that it had."""
+        parts = {**self.seconds, "other": 0.0}
+        parts["other"] = max(time.monotonic() - self.began - sum(parts.values()), 0.0)
+        self.measure(f"train/goodput/{self.started:.0f}", {name: round(value, 3) for name, value in parts.items()})
+        self.measure("train/peak_memory_bytes", 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+@dataclass
+class Timed:
+    """An action, timed."""
+
+    every: int
+    goodput: Goodput
+    part: str
+    action: Action
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        """Call the action."""
+        before = time.monotonic()
+        self.action(step, meter, engine)
+        self.goodput.seconds[self.part] += time.monotonic() - before
+        self.goodput.report()

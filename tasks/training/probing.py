@@ -1,0 +1,84 @@
+"""Two runs of a brought model, before its training: what cannot be exact is found, and named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.config import ModelConfig, TrainConfig
+from tasks.errors import Failed
+from tasks.training.engines import Arrays
+
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.data.pipeline import SnapshotReader
+
+STEPS, ROWS = 2, 4
+RATE = 0.01
+"""Learning rate of the steps."""
+
+RULE = "a model is a function of its config, the seed and the examples, so that a training can be resumed exactly"
+REMEDY = "draw random numbers by keras.random with a SeedGenerator of the layer, and keep state in its variables"
+
+
+def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: SnapshotReader, seed: int) -> None:
+    """Build a model twice, run two steps of each from the same weights, and compare them bit for bit.
+
+    The generators of Python, NumPy and Keras that have no seed of their own are in another state in the second run.
+
+    Raises:
+        Failed: weights or outputs differ; the first variable or step is named.
+    """
+    from tasks.models import build
+
+    models = [build(model_config, snapshot.features, seed) for _ in range(2)]
+    field = "model.target" if model_config.kind == "import" else "model.path"
+    same_variables(models, "of two builds", field)
+    batches = [snapshot.reader("train", min(ROWS, snapshot.counts["train"]), order="stored")[0]] * STEPS
+    runs = [steps(model, model_config.task, config, snapshot, batches, 7 + run) for run, model in enumerate(models)]
+    for step, (one, other) in enumerate(zip(*runs, strict=True)):
+        if not np.array_equal(one, other, equal_nan=True):
+            where = "the first call" if step == 0 else f"call {step + 1}"
+            raise Failed(field, f"outputs of {where} differ between two runs with the same seed", RULE, REMEDY)
+    same_variables(models, f"after {STEPS} steps", field)
+
+
+def same_variables(models: list[keras.Model], when: str, field: str) -> None:
+    """Raise `Failed` for the first variable that two models do not both have, with the same values."""
+    one, other = ({variable.path: np.asarray(variable) for variable in model.variables} for model in models)
+    if one.keys() != other.keys():
+        saw = f"variables {when} have other names: {sorted(one.keys() ^ other.keys())[0]}"
+        raise Failed(field, saw, RULE, "name layers, or let Keras name them")
+    for path, values in one.items():
+        if not np.array_equal(values, other[path], equal_nan=values.dtype.kind == "f"):
+            raise Failed(field, f"the values of {path} {when} differ", RULE, REMEDY)
+
+
+def steps(
+    model: keras.Model, task: str, config: TrainConfig, snapshot: SnapshotReader, batches: list[Arrays], seed: int
+) -> list[np.ndarray]:
+    """Return the outputs of each step of plain gradient descent."""
+    import keras
+    import tensorflow as tf
+
+    from tasks.training.engines.tensorflow.objectives import make_objective
+    from tasks.training.engines.tensorflow.scoring import tensors
+
+    objective = make_objective(task, config, snapshot)
+
+    @tf.function(autograph=False)
+    def step(batch: dict[str, Any]) -> Any:
+        with tf.GradientTape() as tape:
+            outputs = model(objective.inputs(model, batch), training=True)
+            loss = objective(batch, tf.cast(outputs, tf.float32)).sums()["loss"]
+        variables = model.trainable_variables
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if gradient is not None:
+                variable.assign(variable - RATE * tf.convert_to_tensor(gradient))
+        return outputs
+
+    keras.utils.set_random_seed(seed)  # for what has no seed of its own
+    return [step(tensors(batch)).numpy() for batch in batches]

@@ -1,0 +1,187 @@
+"""The weights that a training begins with: those of a trained model, matched by the paths of variables."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.config import ModelConfig
+from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit, ModelInit
+from tasks.errors import Failed, Refused
+from tasks.training.checkpoints import pack, unpack
+from tasks.training.engines import Arrays, Engine
+from tasks.training.layer_names import named
+
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.artifacts import Model
+
+log = logging.getLogger(__name__)
+
+FIELD = "train.init"
+SEED = "seed_generator_state"
+"""The end of the path of a dropout's state, which is no weight."""
+
+Read = Callable[[Any, "keras.Model", Path | None], dict[str, NDArray[Any]]]
+"""Returns weights by the paths of their variables: of a config, for this model, of the folder of a stored model."""
+
+
+def begin(
+    engine: Engine,
+    config: InitConfig,
+    start: Model | None,
+    model_config: ModelConfig,
+    features: dict[str, Any],
+    seed: int,
+) -> None:
+    """Give an engine its initial weights (see `initial_weights`), which the chief reads and sends to the others."""
+    content = None
+    if engine.group.cluster.rank == 0:
+        content = pack(0, {}, initial_weights(config, start, model_config, features, seed))
+    _, _, weights = unpack(engine.group.share(content))
+    engine.begin_with(weights)
+
+
+def initial_weights(
+    config: InitConfig, start: Model | None, model_config: ModelConfig, features: dict[str, Any], seed: int
+) -> Arrays:
+    """Return the weights that a training begins with, by `model/<number>` in the order of the model's variables.
+
+    Args:
+        start: the model in the store, where `train.init` names one.
+        features: the snapshot's.
+
+    Raises:
+        Failed: a variable has no counterpart of its shape and its layer is not named in `train.init.new`; or the
+            source cannot be read.
+    """
+    from tasks.models import build
+
+    model = build(model_config, features, seed)
+    read = READERS[type(config)]
+    known = read(config, model, None if start is None else start.path)
+    taken = match({variable.path: variable.shape for variable in model.variables}, known, config)
+    values = (taken.get(variable.path, variable.numpy()) for variable in model.variables)
+    return {f"model/{number:05d}": value for number, value in enumerate(values)}
+
+
+def match(
+    shapes: Mapping[str, Sequence[int]], known: Mapping[str, NDArray[Any]], config: Init
+) -> dict[str, NDArray[Any]]:
+    """Return the known weights by the paths of a model's variables; log what begins anew and what is not used."""
+    weights = {path: tuple(shape) for path, shape in shapes.items() if not path.endswith(SEED)}
+    new = {path for path in weights if any(named(path, pattern) for pattern in config.new)}
+    for pattern in config.new:
+        if not any(named(path, pattern) for path in weights):
+            raise Failed(f"{FIELD}.new", pattern, "names no layer of the model", f"use one of {_some(weights)}")
+    origin = {path: _renamed(path, config.rename) for path in weights if path not in new}
+    wrong = [
+        f"{path} ({'no ' + other if other not in known else f'{list(known[other].shape)}, not {list(weights[path])}'})"
+        for path, other in origin.items()
+        if other not in known or known[other].shape != weights[path]
+    ]
+    if wrong:
+        rule = "every variable begins with weights of its path and shape"
+        remedy = f"name its layer in {FIELD}.new, or map its path by {FIELD}.rename; there are {_some(known)}"
+        raise Failed(FIELD, f"no weights for {_some(wrong)}", rule, remedy)
+    unused = sorted(set(known) - set(origin.values()))
+    log.info(
+        "%d variables begin with trained weights%s%s",
+        len(origin),
+        f"; new: {_some(sorted(new))}" if new else "",
+        f"; not used: {_some(unused)}" if unused else "",
+    )
+    return {path: known[other] for path, other in origin.items()}
+
+
+def source_files(config: InitConfig | None) -> list[tuple[str, str]]:
+    """Return the names and content hashes of the files with initial weights, for the digest."""
+    paths: dict[str, Path] = {}
+    if isinstance(config, FileInit):
+        paths = {"init": Path(config.path)}
+    elif isinstance(config, KerasHubInit) and (folder := Path(config.preset)).is_dir():
+        paths = {f"init/{path.relative_to(folder).as_posix()}": path for path in sorted(folder.rglob("*.*"))}
+    return [(name, _sha256(path)) for name, path in paths.items() if path.is_file()]
+
+
+def check(config: InitConfig | None) -> None:
+    """Raise `Refused` where a file or folder with initial weights is not there."""
+    if isinstance(config, FileInit) and not Path(config.path).is_file():
+        raise Refused(f"{FIELD}.path", config.path, "no such file", "correct it")
+    if isinstance(config, KerasHubInit) and not config.download and not Path(config.preset).is_dir():
+        rule = "no such folder, and nothing is downloaded unasked"
+        raise Refused(f"{FIELD}.preset", config.preset, rule, f"correct it, or set {FIELD}.download to true")
+
+
+def of_model(config: ModelInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
+    """Return the weights of a model in the store."""
+    from tasks.models import keras_file
+
+    assert folder is not None
+    return by_path(keras_file.load(folder))
+
+
+def of_file(config: FileInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
+    """Return the weights of a file that Keras saved."""
+    import keras
+
+    path = config.path
+    try:
+        if path.endswith(".h5"):
+            model.load_weights(path)
+            return by_path(model)
+        return by_path(keras.saving.load_model(path, compile=False, safe_mode=True))
+    except Exception as error:  # of h5py, zipfile or Keras
+        raise unreadable("path", path, error) from error
+
+
+def of_keras_hub(config: KerasHubInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
+    """Return the weights of a backbone of KerasHub."""
+    try:
+        import keras_hub
+    except ImportError as error:
+        remedy = "install the extra hub: pip install 'millrace[hub]'"
+        raise Failed(f"{FIELD}.kind", "keras_hub", "needs the package keras-hub", remedy) from error
+    try:
+        return by_path(keras_hub.models.Backbone.from_preset(config.preset))
+    except Exception as error:
+        raise unreadable("preset", config.preset, error) from error
+
+
+READERS: dict[type[Init], Read] = {ModelInit: of_model, FileInit: of_file, KerasHubInit: of_keras_hub}
+"""The function of each kind; that of the champion is pinned to its model before (`flows.references.pinned`)."""
+
+
+def by_path(model: keras.Model) -> dict[str, NDArray[Any]]:
+    """Return the weights of a model by the paths of their variables."""
+    return {variable.path: np.asarray(variable) for variable in model.variables if not variable.path.endswith(SEED)}
+
+
+def unreadable(field: str, saw: str, error: Exception) -> Failed:
+    """Return the error of a source of weights that cannot be read."""
+    message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return Failed(f"{FIELD}.{field}", f"{saw}: {message}", "its weights are read by Keras", "use one that fits")
+
+
+def _renamed(path: str, rename: Mapping[str, str]) -> str:
+    for own, other in rename.items():
+        if path.startswith(own):
+            return other + path.removeprefix(own)
+    return path
+
+
+def _some(names: Any, most: int = 4) -> str:
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

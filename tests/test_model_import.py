@@ -1,0 +1,266 @@
+"""Models of the user's: any kind of Keras model, exact, its source in the digest, its errors in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import ImportedModel, KerasFileModel
+from tasks.config.load import load
+from tasks.errors import Failed, Refused, Stopped
+from tasks.models import build, keras_file
+from tasks.processes.workbench import Workbench
+from tasks.stage import identities
+from tasks.training.fit import fit
+from tests.tiny import CONFIG, FILES, files, stopping_after, write_snapshot
+
+NETS = """
+import numpy as np
+import keras
+from keras import layers, ops
+from own.parts import Block
+
+def sequential(outputs, units=8):
+    return keras.Sequential([
+        layers.Rescaling(1 / 255), layers.Flatten(), layers.Dense(units, "relu"), layers.Dropout(0.5),
+        layers.Dense(outputs),
+    ])
+
+def functional(features, seed):
+    image = keras.Input(features["image"]["shape"])
+    x = layers.Flatten()(layers.Rescaling(1 / 255)(image))
+    return keras.Model(image, layers.Dense(len(features["label"]["classes"]))(Block(8)(x)))
+
+class Net(keras.Model):
+    def __init__(self, units, outputs):
+        super().__init__()
+        self.flat, self.block, self.out = layers.Flatten(), Block(units), layers.Dense(outputs)
+        self.drop = layers.Dropout(0.3)
+
+    def call(self, image, training=False):
+        x = self.flat(ops.cast(image, self.compute_dtype) / 255)
+        return self.out(self.drop(self.block(x), training=training))
+
+def subclassed(outputs):
+    return Net(6, outputs)
+
+class Noisy(layers.Layer):
+    def call(self, x):
+        return x + keras.random.normal(ops.shape(x), 0.0, 0.1)
+
+def noisy(outputs):
+    return keras.Sequential([layers.Flatten(), Noisy(), layers.Dense(outputs)])
+
+class Baked(layers.Layer):
+    def call(self, x):
+        return x + np.random.default_rng().normal()
+
+def baked(outputs):
+    return keras.Sequential([layers.Flatten(), Baked(), layers.Dense(outputs)])
+
+def drawn(outputs):
+    kernel = keras.initializers.Constant(np.random.default_rng().normal())
+    return keras.Sequential([layers.Flatten(), layers.Dense(outputs, kernel_initializer=kernel)])
+
+def softmax(outputs):
+    return keras.Sequential([layers.Flatten(), layers.Dense(outputs, activation="softmax")])
+
+def wide(outputs):
+    return keras.Sequential([layers.Flatten(), layers.Dense(outputs + 3)])
+
+def nothing():
+    return {"a": 1}
+
+def raises(outputs):
+    return keras.Sequential([layers.Dense(outputs)])(undefined)
+"""
+PARTS = """
+import keras
+
+class Block(keras.layers.Layer):
+    def __init__(self, units):
+        super().__init__()
+        self.dense, self.norm = keras.layers.Dense(units), keras.layers.LayerNormalization()
+
+    def call(self, x):
+        return keras.ops.relu(self.norm(self.dense(x)))
+"""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    made: Snapshot = publish(Snapshot, bench, write_snapshot(bench))
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "own").mkdir()
+    (folder / "own/__init__.py").touch()
+    (folder / "own/nets.py").write_text(NETS)
+    (folder / "own/parts.py").write_text(PARTS)
+    return folder
+
+
+@pytest.fixture
+def net(folder: Path) -> Callable[..., ImportedModel]:
+    """`net(function, **arguments)`: the section of a model."""
+    return lambda function, **arguments: ImportedModel(
+        target=f"own.nets:{function}", arguments=arguments, folder=str(folder)
+    )
+
+
+def made(bench: Workbench) -> dict[str, bytes]:
+    return {name: (bench.staging.root / name).read_bytes() for name in FILES if (bench.staging.root / name).exists()}
+
+
+@pytest.mark.parametrize(
+    ("function", "precision"), [("sequential", "bfloat16"), ("functional", "float32"), ("subclassed", "float16")]
+)
+def test_a_brought_model_is_exact_and_is_loaded_without_the_users_folder(
+    function: str,
+    precision: str,
+    net: Callable[..., ImportedModel],
+    examples: Snapshot,
+    benches: Callable[[str], Workbench],
+) -> None:
+    """Its layers have no names and no seeds."""
+    whole, broken = benches("whole"), benches("broken")
+    config = CONFIG.model_copy(update={"precision": precision})
+    fit(whole, examples, net(function), config, seed=5)
+    with pytest.raises(Stopped):
+        fit(replace(broken, stopping=stopping_after(2)), examples, net(function), config, seed=5)
+    keras.layers.Dense(3), keras.layers.Dropout(0.1)
+    fit(broken, examples, net(function), config, seed=5)
+    assert made(broken) == made(whole)
+    assert ("model.keras" in made(whole)) == (function != "subclassed"), "whose class has no get_config"
+
+    plan = json.loads((whole.staging.root / "architecture.json").read_bytes())
+    plan["model"]["folder"] = "/nowhere"
+    (whole.staging.root / "architecture.json").write_text(json.dumps(plan))
+    model = keras_file.load(whole.staging.root)
+    outputs = model.predict(np.zeros((2, 4, 4, 1), np.uint8), verbose=0)
+    assert outputs.shape == (2, 2) and outputs.dtype == np.float32
+    assert sorted(path.name for path in (whole.staging.root / "code/own").iterdir()) == [
+        "__init__.py",
+        "nets.py",
+        "parts.py",
+    ]
+
+
+def test_arguments_reach_the_function(net: Callable[..., ImportedModel], examples: Snapshot) -> None:
+    features = examples.manifest["features"]
+    one, other = (build(net("sequential", **given), features, 1) for given in ({}, {"units": 5}))
+    assert [variable.shape for variable in other.weights][:2] == [(16, 5), (5,)] != one.weights[0].shape
+    assert not np.array_equal(one.weights[0], build(net("sequential"), features, 2).weights[0]), "of another seed"
+
+
+def test_its_source_is_part_of_the_digest(
+    net: Callable[..., ImportedModel], examples: Snapshot, folder: Path, tmp_path: Path
+) -> None:
+    def sources(config: Any) -> Any:
+        return identities.model(examples, config, CONFIG, 5).inputs(Model)["sources"]
+
+    before = sources(net("functional"))
+    assert [name for name, _ in before] == ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py"]
+    (tmp_path / "own").mkdir()
+    for name in ("__init__.py", "nets.py", "parts.py"):
+        (tmp_path / "own" / name).write_text((folder / "own" / name).read_text().replace("relu(self", "tanh(self"))
+    after = sources(net("functional").model_copy(update={"folder": str(tmp_path)}))
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False]
+    with pytest.raises(Refused, match=r"model.target: no module absent in .*correct it, or model.folder"):
+        sources(net("functional").model_copy(update={"target": "absent:make"}))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (
+            "noisy",
+            "model.target: outputs of the first call differ between two runs with the same seed; .*SeedGenerator",
+        ),
+        ("baked", "model.target: outputs of the first call differ between two runs"),
+        ("drawn", "model.target: the values of sequential/dense/kernel of two builds differ"),
+        ("softmax", "model.target: its last layer dense has the activation softmax; outputs are logits"),
+        ("wide", r"model.target: returned a model with outputs \[None, 5\]; the task classification needs .*2 classes"),
+        ("nothing", "model.target: own.nets:nothing returned a dict"),
+        ("raises", "model.target: own.nets:raises own/nets.py line 59: NameError: name 'undefined' is not defined"),
+        ("absent", "model.target: own.nets:absent AttributeError"),
+    ],
+)
+def test_what_cannot_be_trained_exactly_is_one_clear_error(
+    function: str, says: str, net: Callable[..., ImportedModel], examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    with pytest.raises(Failed, match=says):
+        fit(benches("wrong"), examples, net(function), CONFIG, seed=5)
+
+
+def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], examples: Snapshot) -> None:
+    with pytest.raises(Failed, match="TypeError: .*unexpected keyword argument 'depth'"):
+        build(net("sequential", depth=3), examples.manifest["features"], 1)
+
+
+def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:
+    (tmp_path / "preset.yaml").write_text("{name: own, train: {steps: 3}, model: {kind: import, target: 'nets:make'}}")
+    assert load(tmp_path / "preset.yaml").model.folder == str(tmp_path)  # type: ignore[union-attr]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    model = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(2)])
+    model.save(folder / "plain.keras")
+    keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Lambda(lambda x: x)]).save(folder / "function.keras")
+    (folder / "other.keras").write_bytes(b"PK but no archive")
+    return folder
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_file_of_keras_is_trained_exactly(
+    weights: bool, saved: Path, examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    model = KerasFileModel(path=str(saved / "plain.keras"), weights=weights)
+    config = CONFIG.model_copy(update={"learning_rate": 1e-12, "precision": "bfloat16"})
+    one, other = benches("one"), benches("other")
+    for bench in (one, other):
+        fit(bench, examples, model, config, seed=5)
+    assert files(one) == files(other)
+    theirs = keras.saving.load_model(saved / "plain.keras").get_weights()[0]
+    ours = keras_file.load(one.staging.root).get_weights()[0]
+    assert np.allclose(ours, theirs, atol=1e-9) == weights
+    inputs = identities.model(examples, model, CONFIG, 5).inputs(Model)["sources"]
+    assert [name for name, _ in inputs] == ["code/config.json", *(["weights"] if weights else [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("function.keras", "model.path: function.keras: .*; its layers are those of Keras; functions and classes"),
+        ("other.keras", "model.path: .*other.keras: File is not a zip file; is a file that Keras 3 saved"),
+        ("absent.keras", "model.path: .*absent.keras; no such file; correct it"),
+    ],
+)
+def test_a_hostile_or_damaged_file_is_refused(name: str, says: str, saved: Path, examples: Snapshot) -> None:
+    with pytest.raises((Failed, Refused), match=says):
+        build(KerasFileModel(path=str(saved / name)), examples.manifest["features"], 1)
+
+
+def test_sizes_beyond_any_memory_are_refused(saved: Path, examples: Snapshot, tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(saved / "plain.keras") as before, zipfile.ZipFile(tmp_path / "huge.keras", "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            after.writestr(name, content.replace(b'"units": 2', b'"units": 9999999999999'))
+    with pytest.raises(Failed, match="model.path: a number 9,999,999,999,999; no size in a model passes"):
+        build(KerasFileModel(path=str(tmp_path / "huge.keras")), examples.manifest["features"], 1)

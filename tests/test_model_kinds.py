@@ -1,0 +1,196 @@
+"""Each architecture learns, is exported with the same numbers, and is quantised; its config refuses what cannot be."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Outcome, Snapshot
+from tasks.compression import int8_dynamic
+from tasks.config import Convnet1dModel, DlrmModel, EncoderModel, MlpModel, ResNetModel, TransformerModel, ViTModel
+from tasks.config.base import Conflict
+from tasks.config.optimizer import Adam
+from tasks.config.schedule import Constant
+from tasks.errors import Failed
+from tasks.exporting import litert, saved_model
+from tasks.exporting.litert import LiteRT
+from tasks.exporting.saved_model import SavedModel
+from tasks.models import build, forward, keras_file
+from tasks.processes.workbench import Workbench
+from tasks.training.fit import fit
+from tests.test_train_optimizers import raise_conflict
+from tests.tiny import CONFIG
+
+ROWS = 48
+LABEL = {"dtype": "int64", "shape": [], "classes": ["low", "high"]}
+IMAGE = {"image": {"dtype": "uint8", "shape": [8, 8, 1]}, "label": LABEL}
+SOUND = {"sound": {"dtype": "float32", "shape": [16, 4]}, "label": LABEL}
+TABLE = {
+    "categories": {"dtype": "int32", "shape": [2], "sizes": [4, 3]},
+    "numbers": {"dtype": "float32", "shape": [2], "mean": [0.0, 1.0], "variance": [1.0, 4.0]},
+    "label": LABEL,
+}
+TEXT = {"text": {"dtype": "uint16", "shape": [12], "vocabulary": 20, "padding": 0}, "label": LABEL}
+TOKENS = {"tokens": {"dtype": "uint16", "shape": [17], "vocabulary": 20, "bos": 19}}
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "resnet": (ResNetModel(blocks=(1, 1), filters=8, groups=2), IMAGE),
+    "vit": (ViTModel(patch=4, width=16, layers=1, heads=2, hidden=24), IMAGE),
+    "dlrm": (DlrmModel(embedding=4, bottom=(8,), top=(16,)), TABLE),
+    "mlp": (MlpModel(units=(16,), embedding=4), TABLE),
+    "convnet1d": (Convnet1dModel(filters=(8, 8), window=3, dense=8), SOUND),
+    "encoder": (EncoderModel(width=16, layers=1, heads=2, hidden=24), TEXT),
+    "transformer": (TransformerModel(width=16, layers=1, heads=4, kv_heads=2, hidden=24), TOKENS),
+}
+LARGE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "resnet": (ResNetModel(), {**IMAGE, "image": {"dtype": "uint8", "shape": [32, 32, 3]}}),
+    "vit": (ViTModel(), {**IMAGE, "image": {"dtype": "uint8", "shape": [32, 32, 3]}}),
+    "dlrm": (DlrmModel(), {**TABLE, "categories": {"dtype": "int32", "shape": [2], "sizes": [5000, 9000]}}),
+    "convnet1d": (Convnet1dModel(), {**SOUND, "sound": {"dtype": "float32", "shape": [64, 32]}}),
+    "transformer": (TransformerModel(kv_heads=2), TOKENS),
+}
+
+
+def arrays(features: dict[str, Any], rows: int, seed: int) -> dict[str, np.ndarray]:
+    """Examples whose class is plain to see in each input; rows of tokens count upwards."""
+    random = np.random.default_rng(seed)
+    label = np.arange(rows, dtype=np.int64) % 2
+    made: dict[str, np.ndarray] = {}
+    for name, feature in features.items():
+        shape, side = (rows, *feature["shape"]), label.reshape(-1, *[1] * len(feature["shape"]))
+        if name == "tokens":
+            made[name] = ((np.arange(17) + random.integers(0, 19, (rows, 1))) % 19).astype(np.uint16)
+        elif name == "label":
+            made[name] = label
+        elif name == "image":
+            made[name] = (random.integers(0, 90, shape) + 120 * side).astype(np.uint8)
+        elif "sizes" in feature:
+            made[name] = (random.integers(0, 2, shape) + side).astype(np.int32)
+        elif "vocabulary" in feature:
+            made[name] = (random.integers(1, 8, shape) + 10 * side).astype(np.uint16)
+        else:
+            made[name] = (random.normal(size=shape) + 2 * side - 1).astype(np.float32)
+    return made
+
+
+def write(bench: Workbench, features: dict[str, Any]) -> Outcome:
+    counts = {"train": ROWS, "validation": 8, "test": 8}
+    for number, (split, count) in enumerate(counts.items()):
+        index = np.arange(count)
+        extra = {"origin": np.stack([index, index], 1), "pieces": np.stack([index, 0 * index, 0 * index + 1], 1)}
+        for name, values in {**arrays(features, count, number), **extra}.items():
+            buffer = io.BytesIO()
+            np.save(buffer, values)
+            bench.staging.put(f"{split}/{name}-00000-of-00001.npy", buffer.getvalue())
+    return Outcome(counts=counts, features=features)
+
+
+def inputs(features: dict[str, Any], rows: int) -> dict[str, np.ndarray]:
+    """What a served model reads."""
+    given = {name: values for name, values in arrays(features, rows, 9).items() if name != "label"}
+    served = {"text": np.int32, "tokens": np.int32}
+    return {name: values.astype(served.get(name, values.dtype)) for name, values in given.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_learns_and_is_exported_with_the_same_numbers(
+    kind: str, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
+) -> None:
+    model_config, features = KINDS[kind]
+    snapshot = publish(Snapshot, (bench := benches("data")), write(bench, features))
+    config = CONFIG.model_copy(
+        update={"steps": 60, "batch_size": 16, "optimizer": Adam(), "schedule": Constant(), "evaluate_every": 60}
+    )
+    model_bench = benches("model")
+    fit(model_bench, snapshot, model_config, config, seed=1)
+    points = dict(model_bench.journal.points)  # type: ignore[attr-defined]
+    scores = {name: value for metrics in [points[60]] for name, value in metrics.items()}
+    assert scores["validation/accuracy"] > 0.9
+
+    model = keras_file.load(model_bench.staging.root)
+    folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
+    folder.mkdir()
+    saved_model.write(model, None, None, folder)
+    litert.write(model, None, folder, file)
+    int8_dynamic.write(file, small)
+    for rows in (5, 1):
+        given = inputs(features, rows)
+        expected = forward.predict(model, forward.Batch(given))
+        for run, limit in ((SavedModel(folder), 1e-4), (LiteRT(file, 1), 1e-4), (LiteRT(small, 1), 0.6)):
+            assert np.abs(run(given) - expected).max() < limit, (type(run).__name__, rows)
+        quantised = LiteRT(small, 1)(given)
+        assert (quantised.argmax(-1) == expected.argmax(-1)).mean() > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_kind_of_usual_size_is_within_the_gate_of_int8(kind: str, tmp_path: Path) -> None:
+    model = build(*LARGE[kind], seed=1)
+    folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
+    folder.mkdir()
+    saved_model.write(model, None, None, folder)
+    litert.write(model, None, folder, file)
+    int8_dynamic.write(file, small)
+    assert small.stat().st_size <= 0.35 * file.stat().st_size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_a_pure_function_whose_layers_have_names_of_ours(kind: str) -> None:
+    one, other = (build(*KINDS[kind], seed=3) for _ in range(2))
+    assert [operation.name for operation in one.operations] == [operation.name for operation in other.operations]
+    assert [weight.path for weight in one.weights] == [weight.path for weight in other.weights]
+    assert all(np.array_equal(a, b) for a, b in zip(one.get_weights(), other.get_weights(), strict=True))
+    differ = build(*KINDS[kind], seed=4).get_weights()
+    assert not all(np.array_equal(a, b) for a, b in zip(one.get_weights(), differ, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["resnet", "convnet1d", "encoder"])
+def test_kernels_begin_as_the_initializer_of_that_name_has_it(kind: str) -> None:
+    config, features = KINDS[kind]
+    stock, other = (build(config.model_copy(update=more), features, 1) for more in ({}, {"initializer": "orthogonal"}))
+    before, after = ({v.path: np.asarray(v) for v in model.weights} for model in (stock, other))
+    changed = {path for path in before if not np.array_equal(before[path], after[path])}
+    kernels = {path for path, values in before.items() if path.endswith("/kernel") and values.any()}
+    assert changed == kernels - {"logits/kernel"} and changed
+    matrix = after[min(changed)].reshape(-1, after[min(changed)].shape[-1])
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-5)
+
+
+def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_attention() -> None:
+    stock, same, grouped = (
+        build(TransformerModel(width=16, layers=1, heads=4, hidden=24, kv_heads=heads), TOKENS, 1)
+        for heads in (None, 4, 1)
+    )
+    given = inputs(TOKENS, 2)["tokens"]
+    assert np.array_equal(stock(given), same(given)) and grouped.count_params() < stock.count_params()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ResNetModel(filters=10, groups=4).fit_image(8, 8), "groups .* must divide the 10 filters"),
+        (lambda: ResNetModel(blocks=(1,) * 5).fit_image(8, 8), "8 x 8 pixels have room for 4"),
+        (lambda: ViTModel(patch=3).fit_image(8, 8), "patch .* must divide 8 x 8 pixels"),
+        (lambda: ViTModel(width=18, heads=3), "width .* must divide by 4"),
+        (lambda: TransformerModel(heads=4, kv_heads=3), "kv_heads .* must divide 4 heads"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(Conflict, match=says):
+        raise_conflict(make)
+
+
+def test_an_input_of_another_form_is_refused() -> None:
+    for model in (ResNetModel(), ViTModel()):
+        with pytest.raises(Failed, match="it reads images; use kind: mlp"):
+            build(model, SOUND, 1)
+    with pytest.raises(Failed, match="convnet1d on image of shape"):
+        build(Convnet1dModel(), IMAGE, 1)
+    with pytest.raises(Failed, match="every block halves the 16 steps, which have room for 4"):
+        build(Convnet1dModel(filters=(4,) * 5), SOUND, 1)

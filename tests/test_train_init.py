@@ -1,0 +1,233 @@
+"""Starting from a trained model: its weights by path, frozen layers, low-rank adaptation, each exact after a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import MlpModel
+from tasks.config.base import Conflict
+from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
+from tasks.config.optimizer import Sgd
+from tasks.config.strategy import Mirrored, Pipeline
+from tasks.data import open_snapshot
+from tasks.data.pipeline import SnapshotReader
+from tasks.errors import Failed, Refused, Stopped
+from tasks.models import build, keras_file
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.stage import identities
+from tasks.training import engines, starting
+from tasks.training.engines import Arrays
+from tasks.training.fit import fit
+from tasks.training.group import Cluster
+from tasks.training.plan import make_plan
+from tests.test_train_optimizers import raise_conflict
+from tests.tiny import CONFIG, MODEL, files, stopping_after, write_snapshot
+
+LORA = Lora(rank=2, alpha=4, targets=("dense*",), also=("logits",))
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    made: Snapshot = publish(Snapshot, bench, write_snapshot(bench))
+    return made
+
+
+@pytest.fixture(scope="module")
+def snapshot(examples: Snapshot) -> SnapshotReader:
+    return open_snapshot(examples.path)
+
+
+@pytest.fixture(scope="module")
+def trained(
+    examples: Snapshot, tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable
+) -> Model:
+    bench = workbench_at(tmp_path_factory.mktemp("base") / "model")
+    made: Model = publish(Model, bench, fit(bench, examples, MODEL, CONFIG, seed=3))
+    return made
+
+
+def by_path(folder: Path) -> dict[str, np.ndarray]:
+    return {variable.path: np.asarray(variable) for variable in keras_file.load(folder).weights}
+
+
+def started(config: Any, snapshot: SnapshotReader, start: Model | None = None, model: MlpModel = MODEL) -> Arrays:
+    """The initial weights by path, as an engine has them."""
+    weights = starting.initial_weights(config, start, model, snapshot.features, 5)
+    engine = engines.build(CONFIG, model, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
+    engine.begin_with(weights)
+    paths = [variable.path for variable in build(model, snapshot.features, 5).variables]
+    got = engine.weights()
+    engine.close()
+    return {path: got[f"model/{number:05d}"] for number, path in enumerate(paths) if "seed" not in path}
+
+
+def test_a_training_begins_with_the_weights_of_a_model_or_a_file(trained: Model, snapshot: SnapshotReader) -> None:
+    expected = by_path(trained.path)
+    for config in (
+        ModelInit(model="0" * 64),
+        FileInit(path=str(trained.path / "model.keras")),
+        FileInit(path=str(trained.path / "model.weights.h5")),
+    ):
+        got = started(config, snapshot, trained)
+        assert got.keys() == expected.keys()
+        assert all(np.array_equal(got[path], expected[path]) for path in expected), config
+
+
+def test_new_layers_begin_anew_and_paths_are_renamed(trained: Model, snapshot: SnapshotReader) -> None:
+    expected = by_path(trained.path)
+    path = str(trained.path / "model.keras")
+    got = started(FileInit(path=path, new=("logits",)), snapshot)
+    assert np.array_equal(got["dense0/kernel"], expected["dense0/kernel"])
+    assert not np.array_equal(got["logits/kernel"], expected["logits/kernel"])
+    swapped = {"dense1/bias": "dense0/bias"}
+    assert np.array_equal(
+        started(FileInit(path=path, rename=swapped), snapshot)["dense1/bias"], expected["dense0/bias"]
+    )
+
+
+def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, tmp_path: Path) -> None:
+    path = str(trained.path / "model.keras")
+    wider = MlpModel(units=(8, 9))
+    says = r"no weights for dense1/kernel \(\[8, 8\], not \[8, 9\]\), .*name its layer in train.init.new, or map"
+    with pytest.raises(Failed, match=says):
+        started(FileInit(path=path), snapshot, model=wider)
+    started(FileInit(path=path, new=("dense1", "logits")), snapshot, model=wider)
+    with pytest.raises(Failed, match="train.init.new: loggits; names no layer of the model"):
+        started(FileInit(path=path, new=("loggits",)), snapshot)
+    damaged = tmp_path / "damaged.keras"
+    damaged.write_bytes((trained.path / "model.keras").read_bytes()[:1000])
+    with pytest.raises(Failed, match="train.init.path: .*damaged.keras: .*; its weights are read by Keras"):
+        started(FileInit(path=str(damaged)), snapshot)
+    with pytest.raises(Conflict, match="a file of weights has no layer names"):
+        raise_conflict(lambda: FileInit(path="a.weights.h5", new=("logits",)))
+    with pytest.raises(Refused, match="train.init.path: nowhere.keras; no such file; correct it"):
+        starting.check(FileInit(path="nowhere.keras"))
+    with pytest.raises(Refused, match="nothing is downloaded unasked"):
+        starting.check(KerasHubInit(preset="bert_tiny_en_uncased"))
+
+
+def test_a_function_in_a_keras_file_is_not_run(snapshot: SnapshotReader, tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda x: x)])
+    model.save(tmp_path / "hostile.keras")
+    with pytest.raises(Failed, match="train.init.path: .*ambda"):
+        started(FileInit(path=str(tmp_path / "hostile.keras")), snapshot)
+
+
+def test_the_weights_that_it_begins_with_are_part_of_the_digest(trained: Model, examples: Snapshot) -> None:
+    def inputs(init: Any, start: Model | None = None) -> Any:
+        config = CONFIG.model_copy(update={"init": init})
+        return identities.model(examples, MODEL, config, 5, None, start).inputs(Model)
+
+    at = FileInit(path=str(trained.path / "model.keras"))
+    assert inputs(at)["sources"] and inputs(None)["sources"] == []
+    assert inputs(at) != inputs(FileInit(path=str(trained.path / "model.weights.h5"), new=()))
+    assert inputs(ModelInit(model="00"), trained)["parents"]["init"] == trained.digest
+
+
+def test_a_whole_training_from_a_model_goes_on_from_its_weights(
+    trained: Model, examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    """With a rate near 0 the model stays what it began with."""
+    options = {"init": ModelInit(model="0" * 64), "learning_rate": 1e-12, "optimizer": Sgd()}
+    bench = benches("still")
+    fit(bench, examples, MODEL, CONFIG.model_copy(update=options), seed=5, start=trained)
+    expected, got = by_path(trained.path), by_path(bench.staging.root)
+    assert all(np.allclose(got[path], expected[path], atol=1e-9) for path in expected)
+
+
+def test_frozen_layers_stay(trained: Model, examples: Snapshot, benches: Callable[[str], Workbench]) -> None:
+    options = {"init": ModelInit(model="0" * 64), "freeze": ("dense*",)}
+    bench = benches("frozen")
+    fit(bench, examples, MODEL, CONFIG.model_copy(update=options), seed=5, start=trained)
+    before, after = by_path(trained.path), by_path(bench.staging.root)
+    assert {path for path in before if not np.array_equal(before[path], after[path])} == {
+        "logits/bias",
+        "logits/kernel",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"freeze": ("dens_*",)}, r"train.freeze: dens_\*; names no layer with weights of the model; use names of"),
+        ({"freeze": ("*",)}, "train.freeze: .*nothing is left to train"),
+        ({"lora": Lora(targets=("image*",))}, "train.lora.targets: .*names no Dense, EinsumDense or Embedding layer"),
+        ({"lora": Lora(also=("head",))}, "train.lora.also: head; names no layer"),
+    ],
+)
+def test_a_pattern_that_names_nothing_is_refused(options: dict[str, Any], says: str, snapshot: SnapshotReader) -> None:
+    with pytest.raises(Failed, match=says):
+        config = CONFIG.model_copy(update=options)
+        engines.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+
+
+def test_low_rank_matrices_are_merged_into_a_model_without_further_layers(
+    trained: Model, examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    options = {"init": ModelInit(model="0" * 64), "lora": LORA}
+    bench = benches("adapted")
+    fit(bench, examples, MODEL, CONFIG.model_copy(update=options), seed=5, start=trained)
+    before, after = by_path(trained.path), by_path(bench.staging.root)
+    assert before.keys() == after.keys()
+    for path in ("dense0/kernel", "dense1/kernel"):
+        changes = np.linalg.svd(after[path] - before[path], compute_uv=False)
+        assert changes[1] > 1e-6 > changes[2] / changes[0], "of rank 2"
+    assert np.array_equal(before["dense0/bias"], after["dense0/bias"]), "frozen"
+    assert not np.array_equal(before["logits/bias"], after["logits/bias"]), "of train.lora.also"
+
+
+def test_evaluations_while_it_adapts_are_those_of_the_merged_model(snapshot: SnapshotReader) -> None:
+    config = CONFIG.model_copy(update={"lora": LORA, "ema": 0.5})
+    engine = engines.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+    engine.seek(0)
+    engine.step(3)
+    batch = [snapshot.reader("validation", 5, order="stored")[0]]
+    plain = engines.build(CONFIG, MODEL, snapshot, make_plan(CONFIG, 10, (7,)), 5, Cluster())
+    plain.begin_with(engine.weights())
+    assert engine.score(batch) == pytest.approx(plain.score(batch), rel=1e-5)
+    engine.close()
+    plain.close()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_an_adaptation_with_averages_and_dropout_resumes_exactly(
+    precision: str, trained: Model, examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    options = {"init": ModelInit(model="0" * 64), "lora": LORA, "ema": 0.9, "precision": precision}
+    config = CONFIG.model_copy(update=options)
+    whole, broken = benches("whole"), benches("broken")
+    fit(whole, examples, MODEL, config, seed=5, start=trained)
+    for calls in (1, 2):
+        with pytest.raises(Stopped):
+            fit(replace(broken, stopping=stopping_after(calls)), examples, MODEL, config, seed=5, start=trained)
+    fit(broken, examples, MODEL, config, seed=5, start=trained)
+    assert files(broken) == files(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [Mirrored(devices=2), Pipeline(devices=2)])
+def test_two_devices_adapt_as_one(
+    strategy: Any, trained: Model, examples: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path
+) -> None:
+    model = MODEL.model_copy(update={"dropout": 0.0})
+    options = {"init": FileInit(path=str(trained.path / "model.keras")), "lora": LORA, "ema": 0.9, "optimizer": Sgd()}
+    options["layer_rates"] = {"logits": 0.5}
+    one, two = benches("one"), benches("two")
+    fit(one, examples, model, CONFIG.model_copy(update=options), seed=5)
+    with Crew(tmp_path, 2).gang("train") as gang:
+        arguments = (examples, model, CONFIG.model_copy(update={**options, "strategy": strategy}), 5)
+        limits = Limits("resources.timeout", 120)
+        journal, nothing = tmp_path / "two.jsonl", lambda *_: None
+        gang.call("tasks.training.fit:fit", two.staging, journal, arguments, limits=limits, on_report=nothing)
+    expected, got = by_path(one.staging.root), by_path(two.staging.root)
+    assert all(np.allclose(got[path], expected[path], atol=3e-7) for path in expected)

@@ -1,0 +1,232 @@
+"""Every optimizer of Keras by its name: its own arguments, the same bytes after a resume, averages, rates by layer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from tasks.artifacts import Snapshot
+from tasks.config import TrainConfig
+from tasks.config.base import Conflict
+from tasks.config.fine_tune import RateScaling
+from tasks.config.optimizer import OPTIMIZERS, AdamW, AnyOptimizer, Lamb, Muon, Sgd
+from tasks.config.schedule import Constant, ScheduleConfig
+from tasks.config.strategy import ParameterServer
+from tasks.data import open_snapshot
+from tasks.data.pipeline import SnapshotReader
+from tasks.errors import Failed, Stopped
+from tasks.processes.workbench import Workbench
+from tasks.training import engines
+from tasks.training.engines import Arrays, Engine
+from tasks.training.fit import fit
+from tasks.training.group import Cluster
+from tasks.training.plan import make_plan
+from tests.tiny import CONFIG, MODEL, files, stopping_after, write_snapshot
+
+NOT_OFFERED = {
+    "LossScaleOptimizer": "made by train.precision float16",
+    "MultiOptimizer": "several optimizers; train.layer_rates and Muon serve",
+    "ScheduleFreeAdamW": "its evaluations need other weights than its steps",
+}
+DECAYS = {"weight_decay": 0.1}
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> SnapshotReader:
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    return open_snapshot(publish(Snapshot, bench, write_snapshot(bench)).path)
+
+
+def engine_of(snapshot: SnapshotReader, **options: Any) -> Engine:
+    config = CONFIG.model_copy(update=options)
+    plan = make_plan(config, snapshot.counts["train"], (config.steps,))
+    return engines.build(config, MODEL, snapshot, plan, 5, Cluster())
+
+
+def advanced(engine: Engine, start: int, stop: int) -> Arrays:
+    """The state after steps [start, stop), and the weights."""
+    engine.seek(start)
+    engine.step(stop - start)
+    state = {**engine.state(), **{f"weights/{name}": values for name, values in engine.weights().items()}}
+    engine.close()
+    return state
+
+
+def test_every_optimizer_that_keras_has_is_offered_or_has_a_reason() -> None:
+    named = {name for name in dir(keras.optimizers) if inspect.isclass(getattr(keras.optimizers, name))}
+    theirs = {name for name in named if issubclass(getattr(keras.optimizers, name), keras.optimizers.Optimizer)} - {
+        "Optimizer"
+    }
+    assert theirs - NOT_OFFERED.keys() == {config.keras_class for config in OPTIMIZERS.values()}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_settings_are_arguments_of_keras_with_its_defaults(kind: str) -> None:
+    config: AnyOptimizer = OPTIMIZERS[kind]()
+    theirs = inspect.signature(getattr(keras.optimizers, config.keras_class).__init__).parameters
+    own = config.arguments()
+    assert own.keys() <= theirs.keys()
+    chosen = {"exclude_layers", "relative_step", "weight_decay", "adam_weight_decay", "epsilon_1"}
+    assert {name: value for name, value in own.items() if name not in chosen} == {
+        name: theirs[name].default for name in own.keys() - chosen
+    }
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_resumed_optimizer_takes_the_same_steps(kind: str, snapshot: SnapshotReader) -> None:
+    options: dict[str, Any] = {"optimizer": OPTIMIZERS[kind](**DECAYS), "ema": 0.9}
+    whole = engine_of(snapshot, **options)
+    whole.seek(0)
+    whole.step(2)
+    saved = whole.state()
+    expected = advanced(whole, 2, 4)
+    resumed = engine_of(snapshot, **options)
+    resumed.load(saved)
+    got = advanced(resumed, 2, 4)
+    assert got.keys() == expected.keys() and all(np.array_equal(got[name], expected[name]) for name in expected)
+    moved = [name for name in expected if name.startswith("model/") and not np.array_equal(saved[name], expected[name])]
+    assert len(moved) >= 6, "every kernel and bias moves"
+
+
+def test_weight_decay_leaves_vectors_and_named_layers(snapshot: SnapshotReader) -> None:
+    """Without a gradient only the decay moves weights."""
+
+    def moved(config: AnyOptimizer) -> list[str]:
+        from tasks.training.engines.tensorflow.optimizers import make_optimizer
+
+        paths = {"hidden_0/kernel": (3, 4), "hidden_0/bias": (4,), "logits/kernel": (4, 2)}
+        variables = []
+        for path, shape in paths.items():
+            with keras.name_scope(path.partition("/")[0]):
+                variables.append(keras.Variable(np.ones(shape, np.float32), name=path.partition("/")[2]))
+        optimizer = make_optimizer(config, variables)
+        optimizer.apply([np.zeros(shape, np.float32) for shape in paths.values()])
+        return [variable.path for variable in variables if not np.array_equal(variable, np.ones(variable.shape))]
+
+    assert moved(AdamW()) == ["hidden_0/kernel", "logits/kernel"]
+    assert moved(Sgd(weight_decay=0.1, no_decay=("log*",))) == ["hidden_0/kernel"]
+    assert moved(Sgd()) == []
+    with pytest.raises(Conflict, match="is ignored where nothing decays"):
+        raise_conflict(lambda: Sgd(no_decay=("log*",)))
+
+
+def raise_conflict(make: Callable[[], Any]) -> None:
+    """Raise the `Conflict` within an error of pydantic."""
+    from pydantic import ValidationError
+
+    try:
+        make()
+    except ValidationError as error:
+        raise error.errors()[0]["ctx"]["error"] from None
+
+
+def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> None:
+    engine = engine_of(snapshot, ema=0.75, optimizer=Sgd(), schedule=Constant())
+    average = engine.weights()
+    engine.seek(0)
+    for step in range(3):
+        engine.step(1)
+        raw = {name: values for name, values in engine.state().items() if name.startswith("model/")}
+        for name, values in raw.items():
+            average[name] = values if step == 0 else 0.75 * average[name] + 0.25 * values
+    got = engine.weights()
+    batch = [snapshot.reader("validation", 5, order="stored")[0]]
+    scores = engine.score(batch)
+    after = {name: values for name, values in engine.state().items() if name.startswith("model/")}
+    plain = engine_of(snapshot, optimizer=Sgd(), schedule=Constant())
+    plain.begin_with(got)
+    engine.close()
+    kernels = [name for name in got if got[name].ndim == 2]
+    assert kernels and all(np.allclose(got[name], average[name], rtol=1e-6, atol=1e-7) for name in kernels)
+    assert all(not np.array_equal(got[name], raw[name]) for name in kernels), "not the last weights"
+    assert all(np.array_equal(after[name], raw[name]) for name in raw), "which an evaluation leaves as they are"
+    assert plain.score(batch) == scores, "and the averages are what is scored"
+    plain.close()
+
+
+def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
+    options: dict[str, Any] = {"optimizer": Sgd(weight_decay=0.5), "schedule": Constant(), "clip_norm": None}
+    plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "*": 1.0}))
+    start, one, other = plain.weights(), advanced(plain, 0, 1), advanced(slow, 0, 1)
+    names = [variable.path for variable in slow.model.variables]  # type: ignore[attr-defined]
+    for number, path in enumerate(names):
+        name = f"model/{number:05d}"
+        if path.endswith("seed_generator_state"):
+            continue
+        factor = 0.25 if path.startswith("logits") else 1.0
+        np.testing.assert_allclose(other[name] - start[name], factor * (one[name] - start[name]), rtol=2e-4, atol=1e-7)
+    with pytest.raises(
+        Failed, match="train.layer_rates: logit; names no layer with weights of the model; use names of"
+    ):
+        engine_of(snapshot, layer_rates={"logit": 0.5})
+
+
+def test_rates_follow_the_batch(snapshot: SnapshotReader) -> None:
+    def peak(kind: Any) -> float:
+        config = CONFIG.model_copy(update={"rate_scaling": RateScaling(kind=kind, batch_size=1)})
+        return float(make_plan(config, 10, ()).rates(0, 3).max())
+
+    assert peak("linear") == pytest.approx(0.04) and peak("sqrt") == pytest.approx(0.02), "of a batch of 4"
+
+
+def test_each_schedule_has_its_shape() -> None:
+    def shares(steps: int, **options: Any) -> list[float]:
+        schedule = TypeAdapter(ScheduleConfig).validate_python(options)
+        return [schedule.factor(step, steps) for step in range(steps)]
+
+    stable = shares(11, kind="wsd", decay=0.4, end=0.2)
+    assert stable == pytest.approx([1.0] * 7 + [0.8, 0.6, 0.4, 0.2])
+    assert shares(6, kind="piecewise", warmup=2, boundaries=[3, 5], factors=[0.5, 0.1]) == pytest.approx(
+        [0.5, 1.0, 1.0, 0.5, 0.5, 0.1]
+    )
+    cycle = shares(11, kind="one_cycle", rise=0.3, start=0.1)
+    assert (cycle[0], cycle[3], cycle[10]) == pytest.approx((0.1, 1.0, 0.0)) and max(cycle) == cycle[3]
+    assert cycle[:4] == sorted(cycle[:4]) and cycle[3:] == sorted(cycle[3:], reverse=True)
+    assert shares(1, kind="one_cycle") == pytest.approx([0.04]) and shares(1, kind="wsd") == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"kind": "piecewise", "boundaries": [5, 3], "factors": [0.5, 0.1]}, "must ascend"),
+        ({"kind": "piecewise", "boundaries": [5], "factors": [0.5, 0.1]}, "each of the 1 boundaries has one; give 1"),
+        ({"kind": "piecewise", "boundaries": [2], "factors": [0.5], "warmup": 2}, "is within the warm-up of 2 steps"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(Conflict, match=says):
+        raise_conflict(lambda: TypeAdapter(ScheduleConfig).validate_python(options))
+
+
+def test_a_boundary_after_the_last_step_is_refused() -> None:
+    schedule = {"kind": "piecewise", "boundaries": [7], "factors": [0.5]}
+    with pytest.raises(Conflict, match=r"schedule.boundaries \(7\) the training ends before it, after 7 steps"):
+        raise_conflict(lambda: TrainConfig(steps=7, schedule=schedule))
+
+
+def test_what_needs_whole_variables_is_refused_for_pieces_of_them() -> None:
+    for options in ({"optimizer": Muon()}, {"optimizer": Lamb()}, {"ema": 0.9}, {"layer_rates": {"a": 0.5}}):
+        with pytest.raises(Conflict, match="parameter_server"):
+            raise_conflict(lambda options=options: TrainConfig(steps=7, strategy=ParameterServer(), **options))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_averages_and_rates_by_layer_resume_exactly(
+    precision: str, benches: Callable[[str], Workbench], snapshot: SnapshotReader
+) -> None:
+    options = {"ema": 0.8, "layer_rates": {"logits": 0.5}, "optimizer": Muon(weight_decay=0.1), "precision": precision}
+    config, examples = CONFIG.model_copy(update=options), Snapshot("s", snapshot.path, "snapshot")
+    whole, broken = benches("whole"), benches("broken")
+    fit(whole, examples, MODEL, config, seed=5)
+    for calls in (1, 2):
+        with pytest.raises(Stopped):
+            fit(replace(broken, stopping=stopping_after(calls)), examples, MODEL, config, seed=5)
+    fit(broken, examples, MODEL, config, seed=5)
+    assert files(broken) == files(whole)

@@ -1,0 +1,138 @@
+"""A loss of the user's: in the digest by its source, exact after a stop, and its errors name file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import TrainConfig
+from tasks.config.base import Conflict
+from tasks.config.load import load
+from tasks.errors import Failed, Refused, Stopped
+from tasks.models.keras_file import architecture
+from tasks.processes.workbench import Workbench
+from tasks.stage import identities
+from tasks.training.fit import fit
+from tests.test_train_optimizers import raise_conflict
+from tests.tiny import CONFIG, MODEL, files, stopping_after, write_snapshot
+
+LOSSES = """
+import keras
+from keras import ops
+
+def same(label, logits):
+    return keras.losses.sparse_categorical_crossentropy(label, logits, from_logits=True)
+
+def focal(label, logits):
+    chosen = ops.take_along_axis(ops.softmax(logits), ops.expand_dims(label, -1), axis=-1)[:, 0]
+    return -((1 - chosen) ** 2) * ops.log(chosen)
+
+def mean(label, logits):
+    return ops.mean(same(label, logits))
+
+def wrong(label, logits):
+    return label.no_such_method()
+"""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
+    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
+    made: Snapshot = publish(Snapshot, bench, write_snapshot(bench))
+    return made
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[[str], TrainConfig]:
+    """`own(function)`: a training with that loss."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/losses.py").write_text(LOSSES)
+
+    def config(function: str) -> TrainConfig:
+        return CONFIG.model_copy(update={"loss": f"own.losses:{function}", "folder": str(tmp_path)})
+
+    return config
+
+
+def weights(bench: Workbench) -> list[np.ndarray]:
+    from tasks.models import keras_file
+
+    return [np.asarray(weight) for weight in keras_file.load(bench.staging.root).weights]
+
+
+def test_the_same_loss_gives_the_same_weights_and_another_one_others(
+    own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    names = {"stock": CONFIG, "same": own("same"), "focal": own("focal")}
+    for name, config in names.items():
+        fit(benches(name), examples, MODEL, config, seed=5)
+    stock, same, focal = (weights(benches(name)) for name in names)
+    assert all(np.allclose(one, other, atol=1e-5) for one, other in zip(stock, same, strict=True))
+    assert not all(np.allclose(one, other, atol=1e-3) for one, other in zip(stock, focal, strict=True))
+    assert architecture(benches("focal").staging.root)["loss"] == "cross_entropy", "which reports use"
+
+
+def test_a_stopped_training_with_it_goes_on_exactly(
+    own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    whole, broken = benches("whole"), benches("broken")
+    fit(whole, examples, MODEL, own("focal"), seed=5)
+    with pytest.raises(Stopped):
+        fit(replace(broken, stopping=stopping_after(2)), examples, MODEL, own("focal"), seed=5)
+    fit(broken, examples, MODEL, own("focal"), seed=5)
+    assert files(broken) == files(whole)
+
+
+def test_its_source_is_part_of_the_digest(
+    own: Callable[[str], TrainConfig], examples: Snapshot, tmp_path: Path
+) -> None:
+    def inputs() -> Any:
+        return identities.model(examples, MODEL, own_focal, 5).inputs(Model)
+
+    own_focal = own("focal")
+    before = inputs()
+    (tmp_path / "own/losses.py").rename(tmp_path / "own/moved.py")
+    with pytest.raises(Refused, match=r"train.loss: no module own.losses in .*correct it, or train.folder"):
+        inputs()
+    (tmp_path / "own/moved.py").rename(tmp_path / "own/losses.py")
+    assert inputs() == before
+    (tmp_path / "own/losses.py").write_text(LOSSES.replace("** 2", "** 3"))
+    assert inputs() != before
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (
+            "mean",
+            r"train.loss: own.losses:mean returns shape \[\] for targets \[4\] and outputs \[4, 2\]; .*take no mean",
+        ),
+        ("wrong", "train.loss: own/losses.py line 16: AttributeError: .*no_such_method.*; correct the function"),
+        ("absent", "train.loss: own.losses:absent: AttributeError: .*absent"),
+    ],
+)
+def test_an_error_in_it_names_file_and_line(
+    function: str, says: str, own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    with pytest.raises(Failed, match=says):
+        fit(benches("broken"), examples, MODEL, own(function), seed=5)
+
+
+def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:
+    (tmp_path / "preset.yaml").write_text("{name: own, train: {steps: 3, loss: 'losses:focal'}}")
+    assert load(tmp_path / "preset.yaml").train.folder == str(tmp_path)
+    flag = [("train.folder", "elsewhere")]
+    assert load(tmp_path / "preset.yaml", flag).train.folder == str(Path.cwd() / "elsewhere")
+    (tmp_path / "preset.yaml").write_text("{name: own, train: {steps: 3}}")
+    assert load(tmp_path / "preset.yaml").train.folder is None
+
+
+def test_settings_of_other_losses_are_refused() -> None:
+    with pytest.raises(Conflict, match="label_smoothing .* is ignored by a loss of yours"):
+        raise_conflict(lambda: TrainConfig(steps=3, loss="losses:focal", label_smoothing=0.1))
