@@ -20,7 +20,7 @@ from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
-from tests.tiny import CONFIG, FILES, files, stopping_after, write_snapshot
+from tests.tiny import CONFIG, FILES, files, stopping_after
 
 NETS = """
 import numpy as np
@@ -96,13 +96,6 @@ class Block(keras.layers.Layer):
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
-    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
-    made: Snapshot = publish(Snapshot, bench, write_snapshot(bench))
-    return made
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("code")
     (folder / "own").mkdir()
@@ -131,17 +124,17 @@ def test_a_brought_model_is_exact_and_is_loaded_without_the_users_folder(
     function: str,
     precision: str,
     net: Callable[..., ImportedModel],
-    examples: Snapshot,
+    tiny: Snapshot,
     benches: Callable[[str], Workbench],
 ) -> None:
     """Its layers have no names and no seeds."""
     whole, broken = benches("whole"), benches("broken")
     config = CONFIG.model_copy(update={"precision": precision})
-    fit(whole, examples, net(function), config, seed=5)
+    fit(whole, tiny, net(function), config, seed=5)
     with pytest.raises(Stopped):
-        fit(replace(broken, stopping=stopping_after(2)), examples, net(function), config, seed=5)
+        fit(replace(broken, stopping=stopping_after(2)), tiny, net(function), config, seed=5)
     keras.layers.Dense(3), keras.layers.Dropout(0.1)
-    fit(broken, examples, net(function), config, seed=5)
+    fit(broken, tiny, net(function), config, seed=5)
     assert made(broken) == made(whole)
     assert ("model.keras" in made(whole)) == (function != "subclassed"), "whose class has no get_config"
 
@@ -158,18 +151,18 @@ def test_a_brought_model_is_exact_and_is_loaded_without_the_users_folder(
     ]
 
 
-def test_arguments_reach_the_function(net: Callable[..., ImportedModel], examples: Snapshot) -> None:
-    features = examples.manifest["features"]
+def test_arguments_reach_the_function(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:
+    features = tiny.manifest["features"]
     one, other = (build(net("sequential", **given), features, 1) for given in ({}, {"units": 5}))
     assert [variable.shape for variable in other.weights][:2] == [(16, 5), (5,)] != one.weights[0].shape
     assert not np.array_equal(one.weights[0], build(net("sequential"), features, 2).weights[0]), "of another seed"
 
 
 def test_its_source_is_part_of_the_digest(
-    net: Callable[..., ImportedModel], examples: Snapshot, folder: Path, tmp_path: Path
+    net: Callable[..., ImportedModel], tiny: Snapshot, folder: Path, tmp_path: Path
 ) -> None:
     def sources(config: Any) -> Any:
-        return identities.model(examples, config, CONFIG, 5).inputs(Model)["sources"]
+        return identities.model(tiny, config, CONFIG, 5).inputs(Model)["sources"]
 
     before = sources(net("functional"))
     assert [name for name, _ in before] == ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py"]
@@ -199,15 +192,15 @@ def test_its_source_is_part_of_the_digest(
     ],
 )
 def test_what_cannot_be_trained_exactly_is_one_clear_error(
-    function: str, says: str, net: Callable[..., ImportedModel], examples: Snapshot, benches: Callable[[str], Workbench]
+    function: str, says: str, net: Callable[..., ImportedModel], tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     with pytest.raises(Failed, match=says):
-        fit(benches("wrong"), examples, net(function), CONFIG, seed=5)
+        fit(benches("wrong"), tiny, net(function), CONFIG, seed=5)
 
 
-def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], examples: Snapshot) -> None:
+def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:
     with pytest.raises(Failed, match="TypeError: .*unexpected keyword argument 'depth'"):
-        build(net("sequential", depth=3), examples.manifest["features"], 1)
+        build(net("sequential", depth=3), tiny.manifest["features"], 1)
 
 
 def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:
@@ -227,18 +220,18 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("weights", [False, True])
 def test_a_file_of_keras_is_trained_exactly(
-    weights: bool, saved: Path, examples: Snapshot, benches: Callable[[str], Workbench]
+    weights: bool, saved: Path, tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     model = KerasFileModel(path=str(saved / "plain.keras"), weights=weights)
     config = CONFIG.model_copy(update={"learning_rate": 1e-12, "precision": "bfloat16"})
     one, other = benches("one"), benches("other")
     for bench in (one, other):
-        fit(bench, examples, model, config, seed=5)
+        fit(bench, tiny, model, config, seed=5)
     assert files(one) == files(other)
     theirs = keras.saving.load_model(saved / "plain.keras").get_weights()[0]
     ours = keras_file.load(one.staging.root).get_weights()[0]
     assert np.allclose(ours, theirs, atol=1e-9) == weights
-    inputs = identities.model(examples, model, CONFIG, 5).inputs(Model)["sources"]
+    inputs = identities.model(tiny, model, CONFIG, 5).inputs(Model)["sources"]
     assert [name for name, _ in inputs] == ["code/config.json", *(["weights"] if weights else [])]
 
 
@@ -250,12 +243,12 @@ def test_a_file_of_keras_is_trained_exactly(
         ("absent.keras", "model.path: .*absent.keras; no such file; correct it"),
     ],
 )
-def test_a_hostile_or_damaged_file_is_refused(name: str, says: str, saved: Path, examples: Snapshot) -> None:
+def test_a_hostile_or_damaged_file_is_refused(name: str, says: str, saved: Path, tiny: Snapshot) -> None:
     with pytest.raises((Failed, Refused), match=says):
-        build(KerasFileModel(path=str(saved / name)), examples.manifest["features"], 1)
+        build(KerasFileModel(path=str(saved / name)), tiny.manifest["features"], 1)
 
 
-def test_sizes_beyond_any_memory_are_refused(saved: Path, examples: Snapshot, tmp_path: Path) -> None:
+def test_sizes_beyond_any_memory_are_refused(saved: Path, tiny: Snapshot, tmp_path: Path) -> None:
     import zipfile
 
     with zipfile.ZipFile(saved / "plain.keras") as before, zipfile.ZipFile(tmp_path / "huge.keras", "w") as after:
@@ -263,4 +256,4 @@ def test_sizes_beyond_any_memory_are_refused(saved: Path, examples: Snapshot, tm
             content = before.read(name)
             after.writestr(name, content.replace(b'"units": 2', b'"units": 9999999999999'))
     with pytest.raises(Failed, match="model.path: a number 9,999,999,999,999; no size in a model passes"):
-        build(KerasFileModel(path=str(tmp_path / "huge.keras")), examples.manifest["features"], 1)
+        build(KerasFileModel(path=str(tmp_path / "huge.keras")), tiny.manifest["features"], 1)

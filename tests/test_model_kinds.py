@@ -23,8 +23,8 @@ from tasks.exporting.saved_model import SavedModel
 from tasks.models import build, forward, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
-from tests.test_train_optimizers import raise_conflict
 from tests.tiny import CONFIG
+from tests.training import raise_conflict
 
 ROWS = 48
 LABEL = {"dtype": "int64", "shape": [], "classes": ["low", "high"]}

@@ -28,7 +28,8 @@ from tasks.training.engines import Arrays, Engine
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, MODEL, files, stopping_after, write_snapshot
+from tests.tiny import CONFIG, MODEL, files, stopping_after
+from tests.training import raise_conflict
 
 NOT_OFFERED = {
     "LossScaleOptimizer": "made by train.precision float16",
@@ -39,9 +40,8 @@ DECAYS = {"weight_decay": 0.1}
 
 
 @pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> SnapshotReader:
-    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
-    return open_snapshot(publish(Snapshot, bench, write_snapshot(bench)).path)
+def snapshot(tiny: Snapshot) -> SnapshotReader:
+    return open_snapshot(tiny.path)
 
 
 def engine_of(snapshot: SnapshotReader, **options: Any) -> Engine:
@@ -115,16 +115,6 @@ def test_weight_decay_leaves_vectors_and_named_layers(snapshot: SnapshotReader) 
     assert moved(Sgd()) == []
     with pytest.raises(Conflict, match="is ignored where nothing decays"):
         raise_conflict(lambda: Sgd(no_decay=("log*",)))
-
-
-def raise_conflict(make: Callable[[], Any]) -> None:
-    """Raise the `Conflict` within an error of pydantic."""
-    from pydantic import ValidationError
-
-    try:
-        make()
-    except ValidationError as error:
-        raise error.errors()[0]["ctx"]["error"] from None
 
 
 def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> None:

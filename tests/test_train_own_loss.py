@@ -19,8 +19,8 @@ from tasks.models.keras_file import architecture
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
-from tests.test_train_optimizers import raise_conflict
-from tests.tiny import CONFIG, MODEL, files, stopping_after, write_snapshot
+from tests.tiny import CONFIG, MODEL, files, stopping_after
+from tests.training import raise_conflict
 
 LOSSES = """
 import keras
@@ -39,13 +39,6 @@ def mean(label, logits):
 def wrong(label, logits):
     return label.no_such_method()
 """
-
-
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable, publish: Callable) -> Snapshot:
-    bench = workbench_at(tmp_path_factory.mktemp("data") / "snapshot")
-    made: Snapshot = publish(Snapshot, bench, write_snapshot(bench))
-    return made
 
 
 @pytest.fixture
@@ -67,11 +60,11 @@ def weights(bench: Workbench) -> list[np.ndarray]:
 
 
 def test_the_same_loss_gives_the_same_weights_and_another_one_others(
-    own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+    own: Callable[[str], TrainConfig], tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     names = {"stock": CONFIG, "same": own("same"), "focal": own("focal")}
     for name, config in names.items():
-        fit(benches(name), examples, MODEL, config, seed=5)
+        fit(benches(name), tiny, MODEL, config, seed=5)
     stock, same, focal = (weights(benches(name)) for name in names)
     assert all(np.allclose(one, other, atol=1e-5) for one, other in zip(stock, same, strict=True))
     assert not all(np.allclose(one, other, atol=1e-3) for one, other in zip(stock, focal, strict=True))
@@ -79,21 +72,19 @@ def test_the_same_loss_gives_the_same_weights_and_another_one_others(
 
 
 def test_a_stopped_training_with_it_goes_on_exactly(
-    own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+    own: Callable[[str], TrainConfig], tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     whole, broken = benches("whole"), benches("broken")
-    fit(whole, examples, MODEL, own("focal"), seed=5)
+    fit(whole, tiny, MODEL, own("focal"), seed=5)
     with pytest.raises(Stopped):
-        fit(replace(broken, stopping=stopping_after(2)), examples, MODEL, own("focal"), seed=5)
-    fit(broken, examples, MODEL, own("focal"), seed=5)
+        fit(replace(broken, stopping=stopping_after(2)), tiny, MODEL, own("focal"), seed=5)
+    fit(broken, tiny, MODEL, own("focal"), seed=5)
     assert files(broken) == files(whole)
 
 
-def test_its_source_is_part_of_the_digest(
-    own: Callable[[str], TrainConfig], examples: Snapshot, tmp_path: Path
-) -> None:
+def test_its_source_is_part_of_the_digest(own: Callable[[str], TrainConfig], tiny: Snapshot, tmp_path: Path) -> None:
     def inputs() -> Any:
-        return identities.model(examples, MODEL, own_focal, 5).inputs(Model)
+        return identities.model(tiny, MODEL, own_focal, 5).inputs(Model)
 
     own_focal = own("focal")
     before = inputs()
@@ -118,10 +109,10 @@ def test_its_source_is_part_of_the_digest(
     ],
 )
 def test_an_error_in_it_names_file_and_line(
-    function: str, says: str, own: Callable[[str], TrainConfig], examples: Snapshot, benches: Callable[[str], Workbench]
+    function: str, says: str, own: Callable[[str], TrainConfig], tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     with pytest.raises(Failed, match=says):
-        fit(benches("broken"), examples, MODEL, own(function), seed=5)
+        fit(benches("broken"), tiny, MODEL, own(function), seed=5)
 
 
 def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:

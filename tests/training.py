@@ -1,4 +1,4 @@
-"""Trainings by several real processes, for tests."""
+"""Trainings by several real processes, and conflicts of their settings, for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config import MlpModel
@@ -84,3 +85,11 @@ def send(number: int, rank: int, step: int) -> Callable[[int, list[int]], None]:
             sent.append(reached)
 
     return at
+
+
+def raise_conflict(make: Callable[[], Any]) -> None:
+    """Raise the `Conflict` within an error of pydantic."""
+    try:
+        make()
+    except ValidationError as error:
+        raise error.errors()[0]["ctx"]["error"] from None

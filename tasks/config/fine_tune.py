@@ -31,6 +31,16 @@ class Init(Section):
         """The model in the store whose weights are taken; None for another source."""
         return None
 
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The setting that names a file or folder with the weights, and its value; None for another source."""
+        return None
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether the place may be one that is downloaded."""
+        return False
+
 
 class ChampionInit(Init):
     """The model that the present champion was made from, when the run begins."""
@@ -65,6 +75,11 @@ class FileInit(Init):
     path: Annotated[Text, NOT_IDENTITY, IsPath(), StringConstraints(pattern=SAVED)]
     """The file; its content is part of the digest."""
 
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The file."""
+        return "path", self.path
+
     @model_validator(mode="after")
     def weights_have_no_names(self) -> FileInit:
         for name in ("new", "rename"):
@@ -86,6 +101,16 @@ class KerasHubInit(Init):
     `bert_tiny_en_uncased`, `hf://...`."""
     download: Annotated[bool, NOT_IDENTITY] = False
     """Whether a preset that is no folder may be downloaded."""
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The folder, or the name of a preset."""
+        return "preset", self.preset
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether the preset may be downloaded."""
+        return self.download
 
 
 InitConfig = Annotated[ChampionInit | ModelInit | FileInit | KerasHubInit, BY_KIND]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.config import ModelConfig
-from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit, ModelInit
+from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
 from tasks.errors import Failed, Refused
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
@@ -65,8 +65,7 @@ def initial_weights(
     from tasks.models import build
 
     model = build(model_config, features, seed)
-    read = READERS[type(config)]
-    known = read(config, model, None if start is None else start.path)
+    known = READERS[config.kind](config, model, None if start is None else start.path)
     taken = match({variable.path: variable.shape for variable in model.variables}, known, config)
     values = (taken.get(variable.path, variable.numpy()) for variable in model.variables)
     return {f"model/{number:05d}": value for number, value in enumerate(values)}
@@ -103,24 +102,26 @@ def match(
 
 def source_files(config: InitConfig | None) -> list[tuple[str, str]]:
     """Return the names and content hashes of the files with initial weights, for the digest."""
-    paths: dict[str, Path] = {}
-    if isinstance(config, FileInit):
-        paths = {"init": Path(config.path)}
-    elif isinstance(config, KerasHubInit) and (folder := Path(config.preset)).is_dir():
-        paths = {f"init/{path.relative_to(folder).as_posix()}": path for path in sorted(folder.rglob("*.*"))}
-    return [(name, _sha256(path)) for name, path in paths.items() if path.is_file()]
+    if config is None or config.place is None:
+        return []
+    path = Path(config.place[1])
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return [(f"init/{each.relative_to(path.parent).as_posix()}", _sha256(each)) for each in files if each.exists()]
 
 
 def check(config: InitConfig | None) -> None:
     """Raise `Refused` where a file or folder with initial weights is not there."""
-    if isinstance(config, FileInit) and not Path(config.path).is_file():
-        raise Refused(f"{FIELD}.path", config.path, "no such file", "correct it")
-    if isinstance(config, KerasHubInit) and not config.download and not Path(config.preset).is_dir():
-        rule = "no such folder, and nothing is downloaded unasked"
-        raise Refused(f"{FIELD}.preset", config.preset, rule, f"correct it, or set {FIELD}.download to true")
+    if config is None or config.place is None or config.may_be_absent:
+        return
+    name, path = config.place
+    if not Path(path).exists():
+        can_download = "download" in type(config).model_fields
+        rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
+        remedy = f"correct it{f', or set {FIELD}.download to true' if can_download else ''}"
+        raise Refused(f"{FIELD}.{name}", path, rule, remedy)
 
 
-def of_model(config: ModelInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
+def of_model(config: Init, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
     """Return the weights of a model in the store."""
     from tasks.models import keras_file
 
@@ -155,8 +156,8 @@ def of_keras_hub(config: KerasHubInit, model: keras.Model, folder: Path | None) 
         raise unreadable("preset", config.preset, error) from error
 
 
-READERS: dict[type[Init], Read] = {ModelInit: of_model, FileInit: of_file, KerasHubInit: of_keras_hub}
-"""The function of each kind; that of the champion is pinned to its model before (`flows.references.pinned`)."""
+READERS: dict[str, Read] = {"model": of_model, "file": of_file, "keras_hub": of_keras_hub}
+"""The function of each kind; a champion has become a model before (`flows.champions`)."""
 
 
 def by_path(model: keras.Model) -> dict[str, NDArray[Any]]:
