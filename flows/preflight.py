@@ -47,15 +47,17 @@ def check_strategy(flow: str, config: Config) -> None:
 
 
 def check_brought(flow: str, config: Config, home: Home) -> None:
-    """Check that the files or the model of `train.init`, and the user's model and loss, are there."""
+    """Check that the files or the model of `train.init`, and the user's model, loss and metrics, are there."""
+    from tasks.evaluation.own_files import source_files
     from tasks.models.brought import own_files
     from tasks.store.store import Store
-    from tasks.training import starting
-    from tasks.training.user_loss import loss_files
+    from tasks.training.own_files import check_init, loss_files
 
+    if flow != "dataset":
+        source_files(config.evaluate)
     if flow in ("dataset", "release"):
         return
-    starting.check(config.train.init)
+    check_init(config.train.init)
     loss_files(config.train)
     own_files(config.model)
     stored = None if config.train.init is None else config.train.init.artifact

@@ -24,7 +24,7 @@ from tasks.models import build, keras_file
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
-from tasks.training import engines, starting
+from tasks.training import engines, own_files, starting
 from tasks.training.engines import Arrays
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
@@ -104,9 +104,9 @@ def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, 
     with pytest.raises(Conflict, match="a file of weights has no layer names"):
         raise_conflict(lambda: FileInit(path="a.weights.h5", new=("logits",)))
     with pytest.raises(Refused, match="train.init.path: nowhere.keras; no such file or folder"):
-        starting.check(FileInit(path="nowhere.keras"))
+        own_files.check_init(FileInit(path="nowhere.keras"))
     with pytest.raises(Refused, match="nothing is downloaded unasked"):
-        starting.check(KerasHubInit(preset="bert_tiny_en_uncased"))
+        own_files.check_init(KerasHubInit(preset="bert_tiny_en_uncased"))
 
 
 def test_a_function_in_a_keras_file_is_not_run(snapshot: SnapshotReader, tmp_path: Path) -> None:

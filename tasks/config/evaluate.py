@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.config.base import LATER, LISTED, Conflict, Section
+from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
 from tasks.config.task import TASKS, check_options
 
 Metric = Literal[
@@ -29,6 +29,13 @@ class EvaluateConfig(Section):
 
     metrics: Annotated[tuple[Metric, ...], LISTED] | None = None
     """Which metrics; default: all of the task's."""
+
+    own_metrics: Annotated[dict[Name, OwnCode], LATER] = {}
+    """Metrics of yours by name, each `package.module:function`: it takes the targets and the outputs (float32: logits,
+    or values in the targets' units) of a split, and returns a number for each example, whose mean is the metric."""
+
+    folder: Annotated[str | None, NOT_IDENTITY, IsPath()] = None
+    """The folder from which the modules of own metrics are imported; default: the preset's."""
 
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1000
     """Bootstrap resamples of each interval."""
@@ -55,4 +62,12 @@ class EvaluateConfig(Section):
             if name not in metrics:
                 rule = f"the metrics of {task} are {', '.join(metrics)}"
                 raise Conflict("evaluate.metrics", name, rule, "choose among these")
+        facts = TASKS[task]
+        for own in self.own_metrics:
+            if own in (*facts.metrics, *facts.figures, *facts.baselines):
+                rule = f"is a metric of {task} already"
+                raise Conflict("evaluate.own_metrics", own, rule, "give yours another name")
+        if self.own_metrics and facts.target is None:
+            rule = f"is not there for {task}, whose examples are files of several rows"
+            raise Conflict("evaluate.own_metrics", ", ".join(self.own_metrics), rule, "leave it out")
         check_options("evaluate", self, task)

@@ -36,7 +36,11 @@ def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> No
     if not isinstance(values, dict):
         return
     of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
-    own = any(isinstance(value, str) and re.match(OWN_CODE, value) for value in values.values())
+    named = [
+        *values.values(),
+        *(each for value in values.values() if isinstance(value, dict) for each in value.values()),
+    ]
+    own = any(isinstance(value, str) and re.match(OWN_CODE, value) for value in named)
     if own and "folder" in of_kind[0].model_fields:
         values.setdefault("folder", str(folder.absolute()))
     for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):

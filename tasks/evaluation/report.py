@@ -8,9 +8,12 @@ import numpy as np
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
+from tasks.config.task import TASKS
+from tasks.data import open_snapshot
 from tasks.evaluation import REPORT_VERSION, primary_metric, select_metrics
 from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
 from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, run_model
+from tasks.evaluation.own_metrics import own_metrics
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
 from tasks.store.files import pretty
@@ -49,6 +52,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
                 np.save(file, array)
         predictions = judge.predictions(kept)
         metrics = intervals(judge.metrics, select_metrics(task, config.metrics), predictions, config.resamples)
+        if (target := TASKS[task].target) is not None:
+            targets = np.asarray(open_snapshot(snapshot.path).arrays(split)[target])
+            metrics |= own_metrics(config, targets, kept[judge.saved])
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
             "examples": judge.examples,

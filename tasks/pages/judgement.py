@@ -50,13 +50,13 @@ NUMBERS = 12
 
 def metrics(facts: Facts) -> list[dict[str, Any]]:
     """Return a row per metric, with value and interval for each split."""
-    task = TASKS[facts.config.model.task]
+    task, own = TASKS[facts.config.model.task], facts.config.evaluate.own_metrics
     rows = []
-    for name in (*task.metrics, *task.figures, *task.baselines):
+    for name in (*task.metrics, *own, *task.figures, *task.baselines):
         values = [span(facts.metrics, f"{split}/{name}") for split in ("validation", "test")]
         if any(values):
             better = "higher is better" if name in task.higher_is_better else "lower is better"
-            described = {**FIGURES, **task.baselines}.get(name, better)
+            described = {**FIGURES, **task.baselines, **own}.get(name, better)
             rows.append({"name": name.replace("_", " "), "better": described, "values": values})
     return rows
 

@@ -103,24 +103,25 @@ def model(
     continues (`base`) or begins with (`start`)."""
     from tasks.models.brought import source_files as model_files
     from tasks.training import MODEL_VERSION, libraries_of
-    from tasks.training.starting import source_files
-    from tasks.training.user_loss import loss_files
+    from tasks.training.own_files import init_files, loss_files
 
     others = {"base": base, "init": start}
     parents = {"snapshot": examples, **{role: other for role, other in others.items() if other is not None}}
     sections = {"model": config, "train": train, "seed": seed}
     code = Code(MODEL_VERSION, libraries_of(train))
     return Identity(
-        sections, parents, code, sources=lambda: [*model_files(config), *source_files(train.init), *loss_files(train)]
+        sections, parents, code, sources=lambda: [*model_files(config), *init_files(train.init), *loss_files(train)]
     )
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:
     """Return the identity of a report: the model, the examples and the evaluation's config."""
     from tasks.evaluation import REPORT_LIBRARIES, REPORT_VERSION
+    from tasks.evaluation.own_files import source_files
 
     parents = {"model": trained, "snapshot": examples}
-    return Identity({"evaluate": config}, parents, Code(REPORT_VERSION, REPORT_LIBRARIES))
+    code = Code(REPORT_VERSION, REPORT_LIBRARIES)
+    return Identity({"evaluate": config}, parents, code, sources=lambda: source_files(config))
 
 
 def variant(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 
 from tasks.config import ModelConfig
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
 from tasks.training.layer_names import named
+from tasks.training.own_files import FIELD
 
 if TYPE_CHECKING:
     import keras
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIELD = "train.init"
 SEED = "seed_generator_state"
 """The end of the path of a dropout's state, which is no weight."""
 
@@ -100,27 +99,6 @@ def match(
     return {path: known[other] for path, other in origin.items()}
 
 
-def source_files(config: InitConfig | None) -> list[tuple[str, str]]:
-    """Return the names and content hashes of the files with initial weights, for the digest."""
-    if config is None or config.place is None:
-        return []
-    path = Path(config.place[1])
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    return [(f"init/{each.relative_to(path.parent).as_posix()}", _sha256(each)) for each in files if each.exists()]
-
-
-def check(config: InitConfig | None) -> None:
-    """Raise `Refused` where a file or folder with initial weights is not there."""
-    if config is None or config.place is None or config.may_be_absent:
-        return
-    name, path = config.place
-    if not Path(path).exists():
-        can_download = "download" in type(config).model_fields
-        rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
-        remedy = f"correct it{f', or set {FIELD}.download to true' if can_download else ''}"
-        raise Refused(f"{FIELD}.{name}", path, rule, remedy)
-
-
 def of_model(config: Init, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
     """Return the weights of a model in the store."""
     from tasks.models import keras_file
@@ -181,8 +159,3 @@ def _renamed(path: str, rename: Mapping[str, str]) -> str:
 def _some(names: Any, most: int = 4) -> str:
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

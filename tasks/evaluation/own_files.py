@@ -1,0 +1,23 @@
+"""The files of metrics of the user's, which decide a report."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from tasks.config import EvaluateConfig
+from tasks.data.user_code import files_of
+
+FIELD = "evaluate.own_metrics"
+
+
+def source_files(config: EvaluateConfig) -> list[tuple[str, str]]:
+    """Return path and SHA-256 of the modules of own metrics, and of what they import from their folder.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    folder, files = Path(config.folder or "."), dict[str, bytes]()
+    for function in config.own_metrics.values():
+        files |= files_of(FIELD, function, folder)
+    return [(f"metrics/{path}", sha256(content).hexdigest()) for path, content in sorted(files.items())]

@@ -1,0 +1,56 @@
+"""Metrics of the user's: means over examples of what their functions return, with the intervals of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config import EvaluateConfig
+from tasks.data.reader.function import imported
+from tasks.data.user_code import raised_at
+from tasks.errors import Failed
+from tasks.evaluation.intervals import Interval, interval_of
+from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.own_files import FIELD
+
+RULE = "takes targets and outputs of a split, and returns a finite number for each example"
+
+
+def own_metrics(config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any]) -> dict[str, Interval]:
+    """Return the own metrics of a split by name, each with its interval.
+
+    Args:
+        targets: labels [N], or targets [N, n].
+        outputs: logits [N, classes], or values in the targets' units [N, n].
+
+    Raises:
+        Failed: a function raises an error, or does not return a number for each example.
+    """
+    metric = Metric(lambda values: values, mean)
+    return {
+        name: interval_of(metric, contributions(name, function, config, targets, outputs), config.resamples)
+        for name, function in config.own_metrics.items()
+    }
+
+
+def contributions(
+    name: str, function: str, config: EvaluateConfig, targets: npt.NDArray[Any], outputs: npt.NDArray[Any]
+) -> Floats:
+    """Return what a function returns for the examples of a split, float64 [N, 1]."""
+    folder = Path(config.folder or ".")
+    try:
+        values = np.asarray(imported(function, folder)(targets.copy(), outputs.copy()), np.float64)
+    except Exception as error:  # whatever the user's code raises
+        said = (str(error).strip() or "no message").splitlines()[0]
+        where = raised_at(error, folder) or function
+        raise Failed(f"{FIELD}.{name}", f"{where}: {type(error).__name__}: {said}", RULE, "correct it") from None
+    if values.shape != (len(targets),):
+        saw = f"{function} returned shape {list(values.shape)} for {len(targets)} examples"
+        raise Failed(f"{FIELD}.{name}", saw, RULE, "take no mean over examples")
+    if not np.isfinite(values).all():
+        saw = f"{function} returned {values[~np.isfinite(values)][0]} for example {int(np.argmin(np.isfinite(values)))}"
+        raise Failed(f"{FIELD}.{name}", saw, RULE, "return another number for it")
+    return values[:, None]

@@ -1,0 +1,51 @@
+"""Files of the user's that decide a model: those with initial weights, and the module of a loss."""
+
+from __future__ import annotations
+
+from hashlib import file_digest, sha256
+from pathlib import Path
+
+from tasks.config import TrainConfig
+from tasks.config.fine_tune import InitConfig
+from tasks.data.user_code import files_of
+from tasks.errors import Refused
+
+FIELD = "train.init"
+
+
+def init_files(config: InitConfig | None) -> list[tuple[str, str]]:
+    """Return the names and content hashes of the files with initial weights, for the digest."""
+    if config is None or config.place is None:
+        return []
+    path = Path(config.place[1])
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return [(f"init/{each.relative_to(path.parent).as_posix()}", _sha256(each)) for each in files if each.exists()]
+
+
+def check_init(config: InitConfig | None) -> None:
+    """Raise `Refused` where a file or folder with initial weights is not there."""
+    if config is None or config.place is None or config.may_be_absent:
+        return
+    name, path = config.place
+    if not Path(path).exists():
+        can_download = "download" in type(config).model_fields
+        rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
+        remedy = f"correct it{f', or set {FIELD}.download to true' if can_download else ''}"
+        raise Refused(f"{FIELD}.{name}", path, rule, remedy)
+
+
+def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
+    """Return path and SHA-256 of the module of `train.loss`, and of what it imports from its folder.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    if config.own_loss is None:
+        return []
+    files = files_of("train.loss", config.own_loss, Path(config.folder or "."))
+    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()]
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
