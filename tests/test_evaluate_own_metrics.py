@@ -1,4 +1,4 @@
-"""Metrics of the user's: values and intervals as of the others, their source in the digest, their errors in one line."""
+"""Metrics of the user's: value and interval as of others, their source in the digest, errors in one line."""
 
 from __future__ import annotations
 

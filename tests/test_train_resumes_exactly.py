@@ -153,8 +153,11 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
     config = PLAIN.model_copy(update={**steep, "steps": 400})
     bench = benches("nan")
     model = MlpModel(units=(8, 8, 8))
-    with pytest.raises(Failed, match="not finite at step"):
+    with pytest.raises(Failed, match="not finite at step") as failed:
         fit(bench, snapshot, model, config, seed=5)
+    step = int(failed.value.saw.split("step ")[1].split(",")[0])
+    rows = batch_rows(step, 4, 10, 5)[0].ravel()
+    assert f"of the examples row {rows[0]}, row {rows[1]}, row {rows[2]}, row {rows[3]}" in failed.value.saw
 
 
 def ledger_of(root: Path, spans: list[tuple[int, int]], examples: int, batch: int) -> tuple[Path, Path]:

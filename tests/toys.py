@@ -97,7 +97,7 @@ def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
     engine = ToyEngine(plan, seconds)
     checkpoints = StagedCheckpoints(bench.staging, CONFIG.checkpoint, BestWeights(CONFIG), layout=bench.layout)
     meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
-    actions: list[Any] = [Guard(), progress, Log(CONFIG.log_every, bench.journal, 4), Save(3, checkpoints)]
+    actions: list[Any] = [Guard(str), progress, Log(CONFIG.log_every, bench.journal, 4), Save(3, checkpoints)]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
     if step < plan.steps:

@@ -32,6 +32,8 @@ MOST_SKIPPED = 50
 class Guard:
     """Raises `Failed` where a loss or gradient is not finite; the first action, so that no such state is saved."""
 
+    names: Callable[[int], str]
+    """Names the examples of a step."""
     every: int = 1
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
@@ -44,9 +46,9 @@ class Guard:
             first = step - last.steps + int(np.argmin(last.finite))
             raise Failed(
                 "train.learning_rate",
-                f"a loss or gradient that is not finite at step {first}",
+                f"a loss or gradient that is not finite at step {first}, of the examples {self.names(first)}",
                 "training needs finite numbers",
-                "lower it, lengthen train.schedule.warmup or set train.clip_norm",
+                "lower it, lengthen train.schedule.warmup or set train.clip_norm; or look at these examples",
             )
 
 

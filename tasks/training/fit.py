@@ -17,6 +17,7 @@ from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays
+from tasks.training.fed import names_of
 from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
@@ -94,7 +95,7 @@ def fit(
         staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
     ranks = Ranks(config.log_every, bench.hosts, bench.measure)
     actions: list[Action] = [
-        Guard(),
+        Guard(names_of(examples, snapshot, plan, seed)),
         progress,
         goodput,
         ranks,

@@ -99,7 +99,7 @@ def measure(name: str) -> TensorFlowEngine:
         engine = engines.build(config, model_config, snapshot, plan, 1, Cluster())
 
         def ours() -> None:
-            actions = [Guard(), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), batch)]
+            actions = [Guard(str), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), batch)]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
         bare_model = build(model_config, features, 1)
