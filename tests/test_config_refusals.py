@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from tasks.config import Config, MlpModel, identity
 from tasks.config.load import load
 from tasks.config.optimizer import AdamW
+from tasks.config.schedule import Cosine
 from tasks.errors import Refused
 
 DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
@@ -137,6 +138,11 @@ def test_flags_win_and_a_new_kind_drops_aloud_what_it_does_not_have() -> None:
     assert config.model == MlpModel(dropout=load(DIGITS).model.dropout)
     assert config.train.steps == 70
     assert messages == ["model.kind is now mlp: dropped model.dense, model.filters"]
+
+
+def test_a_schedule_without_a_kind_is_a_cosine(tmp_path: Path) -> None:
+    (tmp_path / "preset.yaml").write_text("{name: short, train: {steps: 9}}")
+    assert load(tmp_path / "preset.yaml", [("train.schedule.warmup", "5")]).train.schedule == Cosine(warmup=5)
 
 
 def test_a_kind_of_one_section_drops_nothing() -> None:

@@ -37,5 +37,5 @@ def test_model_reads_the_feature_as_stored_and_gives_float32_logits(config):
 
 
 def test_too_many_blocks_for_the_image_are_named():
-    with pytest.raises(Failed, match="4 blocks on 8 x 8 pixels"):
+    with pytest.raises(Failed, match="8 x 8 pixels have room for 3"):
         build(ConvnetModel(filters=(4, 4, 4, 4)), FEATURES, seed=0)

@@ -56,9 +56,17 @@ class Section(BaseModel):
 
     def decides(self, name: str) -> bool:
         """Return whether a field with its present value can change a result."""
-        field = type(self).model_fields[name]
-        marks = {type(mark) for mark in field.metadata}
-        return NotIdentity not in marks and not (Later in marks and getattr(self, name) == field.default)
+        marks = {type(mark) for mark in type(self).model_fields[name].metadata}
+        return NotIdentity not in marks and name not in self.later()
+
+    def later(self) -> set[str]:
+        """Return the fields that were added later and have their defaults, which earlier bytes do not have."""
+        fields = type(self).model_fields
+        return {
+            name
+            for name, field in fields.items()
+            if any(isinstance(mark, Later) for mark in field.metadata) and getattr(self, name) == field.default
+        }
 
 
 class Conflict(ValueError):

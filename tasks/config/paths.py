@@ -41,7 +41,7 @@ def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> No
         *(each for value in values.values() if isinstance(value, dict) for each in value.values()),
     ]
     own = any(isinstance(value, str) and re.match(OWN_CODE, value) for value in named)
-    if own and "folder" in of_kind[0].model_fields:
+    if own and of_kind and "folder" in of_kind[0].model_fields:
         values.setdefault("folder", str(folder.absolute()))
     for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
         add_folders(values.get(name), sections(field.annotation), folder)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.config.base import BY_KIND, LISTED, Conflict, Section
 
@@ -169,5 +169,10 @@ class OneCycle(Section):
         """Do nothing: a cycle fits any number of steps."""
 
 
+def _cosine(values: Any) -> Any:
+    """Return the values of a schedule with the default kind where they name none, as `{warmup: 50}`."""
+    return {"kind": "cosine", **values} if isinstance(values, dict) else values
+
+
 AnySchedule = Constant | Linear | Cosine | WarmupStableDecay | Piecewise | OneCycle
-ScheduleConfig = Annotated[AnySchedule, BY_KIND]
+ScheduleConfig = Annotated[AnySchedule, BY_KIND, BeforeValidator(_cosine)]

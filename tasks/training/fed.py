@@ -17,8 +17,8 @@ def names_of(examples: Snapshot, snapshot: SnapshotReader, plan: Plan, seed: int
 
     def names(step: int) -> str:
         reader = snapshot.reader("train", plan.batch_size, seed=seed, epochs=plan.epochs, order=plan.order)
-        batch = reader[step]
-        rows = batch["row"][batch["weight"] > 0].tolist()
+        fed, weights = reader.rows(step, step + 1)
+        rows = fed[weights > 0].tolist()
         records = examples.path.parents[1] / "records" / dict(examples.manifest["parents"]).get("records", "")
         if (records / "manifest.json").exists():
             named = snapshot.keys("train", rows[:MOST], records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -57,7 +57,7 @@ class Objective:
     loss: str
     """Its name in `train.loss`; with a loss of the user's the task's default, which reports use."""
     smoothing: float = 0.0
-    own: OwnLoss | None = None
+    own: OwnLoss | None = field(default=None, kw_only=True)
     """The user's loss, instead of the task's."""
 
     @property
