@@ -113,6 +113,8 @@ def test_weight_decay_leaves_vectors_and_named_layers(snapshot: SnapshotReader) 
     assert moved(AdamW()) == ["hidden_0/kernel", "logits/kernel"]
     assert moved(Sgd(weight_decay=0.1, no_decay=("log*",))) == ["hidden_0/kernel"]
     assert moved(Sgd()) == []
+    with pytest.raises(Failed, match="train.optimizer.no_decay: nope; names no layer that is trained; use names of"):
+        moved(Sgd(weight_decay=0.1, no_decay=("nope",)))
     with pytest.raises(Conflict, match="is ignored where nothing decays"):
         raise_conflict(lambda: Sgd(no_decay=("log*",)))
 

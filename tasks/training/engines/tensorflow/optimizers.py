@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tasks.config.optimizer import OptimizerConfig
+from tasks.errors import Failed
 from tasks.training.layer_names import named
 
 INITIAL_SCALE = 2.0**15
@@ -28,10 +29,17 @@ def make_optimizer(
     Args:
         paths: paths of the variables in the model, where their own are others.
         ema: decay of the average of the weights at each step; None: there is no average.
+
+    Raises:
+        Failed: a pattern of `no_decay` names no layer.
     """
     average = {} if ema is None else {"use_ema": True, "ema_momentum": ema}
     optimizer = getattr(keras.optimizers, config.keras_class)(1.0, **config.arguments(), **average)
     paths = paths or [variable.path for variable in variables]
+    for pattern in config.no_decay:
+        if not any(named(path, pattern) for path in paths):
+            rule = "names no layer that is trained"
+            raise Failed("train.optimizer.no_decay", pattern, rule, f"use names of {', '.join(paths[:8])}")
     optimizer.exclude_from_weight_decay(
         [
             variable
