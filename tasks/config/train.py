@@ -15,6 +15,7 @@ from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
 from tasks.config.optimizer import Adam, OptimizerConfig, Pattern
 from tasks.config.roles import SIDECAR, Role
 from tasks.config.schedule import Cosine, ScheduleConfig
+from tasks.config.spikes import OnSpike
 from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
 
@@ -114,6 +115,10 @@ class TrainConfig(Section):
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     """Largest global norm of the gradient; larger ones are scaled down to it."""
 
+    on_spike: Annotated[OnSpike, LATER] = None
+    """What is done when the loss spikes; default: a loss that is not finite ends the training, any other one does not
+    matter. With it, `checkpoint` decides the model: where checkpoints are, a training goes back to."""
+
     ema: Annotated[float | None, LATER, Field(gt=0, lt=1)] = None
     """Decay of an exponential moving average of the weights (Polyak and Juditsky, 1992), which is evaluated and becomes
     the model; default: none."""
@@ -171,6 +176,8 @@ class TrainConfig(Section):
         """Return whether a field is part of the digest; `evaluate_every` is where evaluations select or end."""
         if name == "evaluate_every":
             return self.select == "best" or self.early_stopping is not None
+        if name == "checkpoint":
+            return self.on_spike is not None
         if name == "strategy":
             return not self.strategy.exact
         return name != "continue_from" and super().decides(name)
@@ -234,6 +241,13 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def a_sidecar_does_not_go_back(self) -> TrainConfig:
+        if self.evaluate == "sidecar" and self.on_spike is not None:
+            rule = "scores steps that train.on_spike may undo meanwhile"
+            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.on_spike")
+        return self
+
+    @model_validator(mode="after")
     def asynchronous_steps(self) -> TrainConfig:
         if not self.strategy.exact and self.continue_from is not None:
             rule = "promises the bytes of one longer training, which an asynchronous one has not"
@@ -247,7 +261,7 @@ class TrainConfig(Section):
         if self.optimizer.whole:
             rule = f"needs whole matrices, and {self.strategy.kind} has pieces of them on several servers"
             raise Conflict("optimizer.kind", self.optimizer.kind, rule, "use another one, such as adamw")
-        for name in ("ema", "layer_rates", "lora"):
+        for name in ("ema", "layer_rates", "lora", "on_spike"):
             if value := getattr(self, name):
                 rule = f"is not there for {self.strategy.kind}"
                 raise Conflict(name, value, rule, "leave it out, or use another strategy")

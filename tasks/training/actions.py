@@ -71,6 +71,8 @@ class Log:
         if last.loss_scales is not None:
             metrics["train/loss_scale"] = float(last.loss_scales[-1])
             metrics["train/skipped_updates"] = float(meter.skipped)
+        if meter.spikes.rollbacks:
+            metrics["train/rollbacks"] = float(len(meter.spikes.rollbacks))
         if meter.staleness:
             metrics["train/staleness"] = float(np.mean(meter.staleness))
             metrics["train/staleness_max"] = float(max(meter.staleness))

@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from tasks.config.train import CheckpointConfig
+from tasks.errors import Failed
 from tasks.store.files import canonical
 from tasks.store.staging import TEMPORARY, Staging
 from tasks.training.best_weights import BestWeights
 from tasks.training.engines import Arrays, Engine
 from tasks.training.meter import Meter
+from tasks.training.spikes import CALMER, FIELD, Spike
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,52 @@ class StagedCheckpoints:
             meter.ended = False
         return step
 
+    def begin(self, engine: Engine, meter: Meter, step: int) -> None:
+        """Save the state that a training begins with, where its first spike must go back to it."""
+        if meter.spikes.config is not None and self.saved is None:
+            self._save(engine, meter, step, anchor=True)
+
+    def roll_back(self, engine: Engine, meter: Meter, spike: Spike) -> int:
+        """Restore a checkpoint before a spike; return the step after it, whose examples come next.
+
+        Raises:
+            Failed: there is none left to go back to, or there were too many spikes.
+        """
+        meter.spikes.check(spike)
+        self.wait()
+        earlier, target = meter.spikes.rollbacks, self._target(meter, spike)
+        [size] = engine.group.totals([len(target or b"")])
+        if size == 0:
+            saw = f"a loss of {spike.loss:.4g} at step {spike.step}; rollbacks before it: {len(earlier)}"
+            rule = f"it has gone back to all checkpoints that are kept (train.checkpoint.keep {self.config.keep})"
+            raise Failed(FIELD, saw, rule, f"{CALMER}, or keep more")
+        step, _ = self._load(engine.group.share(target), engine, meter)
+        meter.spikes.rollbacks = [*earlier, {"step": spike.step, "to": step}]
+        meter.ledger.skip(step, spike.step + 1)
+        meter.last, self.saved = None, None
+        compared = "" if spike.highest is None else f", the highest of the steps before it {spike.highest:.4g}"
+        log.warning("step %d: a loss of %.4g%s: back to the weights of step %d", spike.step, spike.loss, compared, step)
+        log.warning("the examples of steps %d to %d are skipped", step, spike.step)
+        return spike.step + 1
+
+    def _target(self, meter: Meter, spike: Spike) -> bytes | None:
+        """Return the checkpoint to go back to, and drop all after it, whose weights are given up; None: there is none.
+
+        Only those at multiples of `every`, and at the start, count: a stopped training has others.
+        """
+        if self.staging is None:
+            return None
+        pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(TEMPORARY).items()}
+        anchors = {note["step"]: name for name, note in pieces.items() if note["anchor"]}
+        while (step := meter.spikes.target(list(anchors), spike)) is not None:
+            for name in [name for name, note in pieces.items() if note["step"] > step]:
+                self.staging.drop(name)
+            name = anchors.pop(step)
+            if self.staging.adopt(name) is not None:
+                return (self.staging.root / name).read_bytes()
+            log.warning("%s is damaged: going back to the checkpoint before it", name)
+        return None
+
     def _newest(self) -> tuple[bytes | None, bool]:
         """Return the newest undamaged checkpoint, or the base; and whether it is one of this training."""
         assert self.staging is not None
@@ -121,6 +169,9 @@ class StagedCheckpoints:
 
         Raises the error of the previous checkpoint's thread, which is waited for.
         """
+        self._save(engine, meter, step, anchor=meter.spikes.config is not None and step % self.config.every == 0)
+
+    def _save(self, engine: Engine, meter: Meter, step: int, anchor: bool) -> None:
         if step == self.saved or self.staging is None:
             return
         started = time.monotonic()
@@ -136,7 +187,8 @@ class StagedCheckpoints:
                 self._settle()
                 (best, weights), last = self.best.copy(), meter.evaluated
             entries = {**head(step, {**metadata, "best": best}), **state, **weights}
-            self._write(step, entries, last[1] if last and last[0] == step and math.isfinite(last[1]) else None)
+            loss = last[1] if last and last[0] == step and math.isfinite(last[1]) else None
+            self._write(entries, step=step, loss=loss, anchor=anchor)
 
         self._writing.start(write)
         self.saved = step
@@ -147,14 +199,14 @@ class StagedCheckpoints:
         """Wait until the last checkpoint is committed; raise the error of its thread."""
         self._writing.wait()
 
-    def _write(self, step: int, entries: Arrays, loss: float | None) -> None:
+    def _write(self, entries: Arrays, **note: Any) -> None:
         assert self.staging is not None
         started = time.monotonic()
-        with self.staging.piece(f"{TEMPORARY}step-{step:012d}.npz", step=step, loss=loss) as piece:
+        with self.staging.piece(f"{TEMPORARY}step-{note['step']:012d}.npz", **note) as piece:
             with open(piece.path, "wb") as file:
                 np.savez(file, allow_pickle=False, **entries)
             size = piece.path.stat().st_size
-        log.info("step %d: checkpoint, %s bytes", step, f"{size:,}")
+        log.info("step %d: checkpoint, %s bytes", note["step"], f"{size:,}")
         notes = {name: sidecar["note"] for name, sidecar in self.staging.pieces(TEMPORARY).items()}
         for name in notes.keys() - kept(notes, self.config):
             self.staging.drop(name)
@@ -165,6 +217,7 @@ class StagedCheckpoints:
 def kept(notes: dict[str, dict[str, Any]], config: CheckpointConfig) -> set[str]:
     """Return the names of the checkpoints that are kept, of all by name in order, each with its step and loss."""
     names = set(list(notes)[-config.keep :])
+    names |= set([name for name, note in notes.items() if note["anchor"]][-config.keep :])
     if config.keep_every is not None:
         names |= {name for name, note in notes.items() if note["step"] % config.keep_every == 0}
     losses = {name: note["loss"] for name, note in notes.items() if note["loss"] is not None}

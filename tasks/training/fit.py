@@ -27,6 +27,7 @@ from tasks.training.plan import make_plan
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
+from tasks.training.spikes import Spikes
 from tasks.training.starting import begin
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def fit(
     if config.init is not None:
         begin(engine, config.init, start, model_config, snapshot.features, seed)
 
-    best, meter = BestWeights(config), Meter()
+    best, meter = BestWeights(config), Meter(spikes=Spikes(config.on_spike))
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)
     evaluations: list[Action] = [evaluate]
     settle = None

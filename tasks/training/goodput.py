@@ -16,8 +16,10 @@ from tasks.training.engines import Engine
 from tasks.training.loop import Action
 from tasks.training.meter import Meter
 
-PARTS = ("setting up", "compiling", "waiting for input", "steps", "steps again", "evaluating", "saving", "other")
-"""Where time goes; `steps again` are those after the last checkpoint that an earlier attempt had computed already."""
+STEPS, AGAIN, UNDONE = "steps", "steps again", "steps undone"
+PARTS = ("setting up", "compiling", "waiting for input", STEPS, AGAIN, UNDONE, "evaluating", "saving", "other")
+"""Where time goes; `steps again` are those after the last checkpoint that an earlier attempt had computed already,
+`steps undone` those that a rollback gave up."""
 
 
 @dataclass
@@ -32,9 +34,16 @@ class Goodput:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     every: int = 1
     compiled: bool = False
+    computed: int = 0
+    """Steps that `steps` has the seconds of."""
+    rollbacks: int = 0
+    """Rollbacks whose steps are in `steps undone`."""
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         """Add a call of the engine; an action of the loop, and the first one."""
+        for rollback in meter.spikes.rollbacks[self.rollbacks :]:
+            self._undo(rollback["step"] - rollback["to"], meter)
+        self.rollbacks = len(meter.spikes.rollbacks)
         last = meter.last
         if last is None:
             return
@@ -46,8 +55,17 @@ class Goodput:
         again = min(max(self.reached - (step - last.steps), 0), last.steps) / last.steps
         computing = last.seconds - last.waited
         self.seconds["waiting for input"] += last.waited
-        self.seconds["steps again"] += again * computing
-        self.seconds["steps"] += (1 - again) * computing
+        self.seconds[AGAIN] += again * computing
+        self.seconds[STEPS] += (1 - again) * computing
+        self.computed += last.steps
+
+    def _undo(self, steps: int, meter: Meter) -> None:
+        """Move the seconds of the last steps to those undone, with those of the call that spiked."""
+        share = min(steps / self.computed, 1.0) if self.computed else 0.0
+        moved = share * self.seconds[STEPS]
+        self.seconds[STEPS] -= moved
+        self.seconds[UNDONE] += moved + meter.spikes.seconds
+        meter.spikes.seconds = 0.0
 
     def timed(self, part: str, action: Action) -> Action:
         """Return an action whose seconds are added to a part."""

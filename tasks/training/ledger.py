@@ -49,6 +49,14 @@ class Ledger:
         total = (int(line["hash"], 16) + fed_hash) % 2**64
         line |= {"to": start + steps, "count": line["count"] + fed, "hash": f"{total:016x}"}
 
+    def skip(self, start: int, stop: int) -> None:
+        """Add the steps [start, stop) whose examples were skipped."""
+        while start < stop:
+            until = min(stop, start - start % SPAN + SPAN)
+            self.add(until - start, 0, 0)
+            self.lines[-1]["skipped"] = [*self.lines[-1].get("skipped", []), [start, until]]
+            start = until
+
     def state(self) -> list[dict[str, Any]]:
         """Return a copy of the lines, for a checkpoint."""
         return [dict(line) for line in self.lines]
@@ -91,22 +99,27 @@ def prove(model: Path, snapshot: Path) -> dict[str, Any]:
         Ordered(train["batch_size"], row_bytes(snapshot_manifest["features"]), lambda: _lengths(snapshot))
     )
     lines = [json.loads(line) for line in (model / LEDGER).read_text().splitlines()]
-    times_seen = np.zeros(count, np.int64)
+    times_seen, times_skipped = np.zeros(count, np.int64), np.zeros(count, np.int64)
     wrong = []
     for line in lines:
         total, number = 0, 0
-        for rows in _weighted_rows(line["from"], line["to"], train, count, config["seed"], order):
-            np.add.at(times_seen, rows, 1)
-            total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
+        for start, stop, skipped in spans(line):
+            for rows in _weighted_rows(start, stop, train, count, config["seed"], order):
+                np.add.at(times_skipped if skipped else times_seen, rows, 1)
+                if not skipped:
+                    total, number = (total + hash_of(rows)) % 2**64, number + len(rows)
         if f"{total:016x}" != line["hash"] or number != line["count"]:
             wrong.append(line)
     steps = lines[-1]["to"] if lines else 0
-    low, high = divmod(int(times_seen.sum()), count)
+    due = times_seen + times_skipped
+    low, high = divmod(int(due.sum()), count)
     at_least, at_most = low, low + (high > 0)
-    missing, repeated = int((times_seen < at_least).sum()), int((times_seen > at_most).sum())
+    missing, repeated = int((due < at_least).sum()), int((due > at_most).sum())
     seen = {str(n): int((times_seen == n).sum()) for n in np.unique(times_seen)}
     span = f"{steps:,} step{'' if steps == 1 else 's'}"
-    text = f"{count:,} {unit} over {span}: {in_words(times_seen, at_least, at_most, unit)}"
+    text = f"{count:,} {unit} over {span}: {in_words(due, at_least, at_most, unit)}"
+    if skips := [f"{start} to {stop - 1}" for line in lines for start, stop in line.get("skipped", ())]:
+        text += f"; {int(times_skipped.sum()):,} of these times in steps that a rollback skipped ({', '.join(skips)})"
     if wrong:
         text = f"steps {wrong[0]['from']} to {wrong[0]['to']} were fed other {unit} than the order says; {text}"
     return {
@@ -140,6 +153,16 @@ def in_words(times_seen: NDArray[np.int64], at_least: int, at_most: int, unit: s
         else f"{at_least} or {at_most} times"
     )
     return f"every {unit.removesuffix('s')} was seen {often}; none missing, none repeated"
+
+
+def spans(line: dict[str, Any]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the steps [start, stop) of a line, and whether their examples were skipped."""
+    start = line["from"]
+    for skipped in line.get("skipped", ()):
+        yield start, skipped[0], False
+        yield *skipped, True
+        start = skipped[1]
+    yield start, line["to"], False
 
 
 def _lengths(snapshot: Path) -> Any:

@@ -8,6 +8,7 @@ from typing import Protocol
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
+from tasks.training.spikes import Spike
 
 
 class Action(Protocol):
@@ -23,7 +24,11 @@ class Checkpoints(Protocol):
 
     def restore(self, engine: Engine, meter: Meter) -> int: ...
 
+    def begin(self, engine: Engine, meter: Meter, step: int) -> None: ...
+
     def save(self, engine: Engine, meter: Meter, step: int) -> None: ...
+
+    def roll_back(self, engine: Engine, meter: Meter, spike: Spike) -> int: ...
 
     def wait(self) -> None: ...
 
@@ -42,13 +47,18 @@ def train(
     signal. The state at the step reached is saved.
     """
     step = checkpoints.restore(engine, meter)
+    checkpoints.begin(engine, meter, step)
     engine.seek(step)
     while step < plan.steps and not meter.ended and not any(engine.group.totals([stopping()])):
         until = plan.next_stop(step)  # the nearest step at which an action is due
         sums = engine.step(until - step)  # sums over examples, not means
         plan.pace.update(until - step, sums.seconds)
-        meter.add(sums)
-        step = until
+        if (spike := meter.spikes.first(step, sums)) is not None:
+            step = checkpoints.roll_back(engine, meter, spike)  # the weights of before it, and the step after it
+            engine.seek(step)
+        else:
+            meter.add(sums)
+            step = until
         for action in actions:
             if step % action.every == 0 or step == plan.steps:
                 action(step, meter, engine)

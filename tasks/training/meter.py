@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tasks.training.group import Seconds
 from tasks.training.ledger import Ledger
+from tasks.training.spikes import Spikes
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Meter:
     """Number of skipped updates since the last one that was not."""
     staleness: list[int] = field(default_factory=list)
     """Of each asynchronous step since the last point of the curves."""
+    spikes: Spikes = field(default_factory=Spikes)
 
     def add(self, call: StepSums) -> None:
         """Add the sums, rows and times of a call."""
@@ -109,7 +111,8 @@ class Meter:
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint; times are not part of it."""
         skipped = {"skipped": self.skipped, "skipped_last": self.skipped_last}
-        return {"ledger": self.ledger.state(), "ended": self.ended, "sums": dict(self.sums), **skipped}
+        own = {"ledger": self.ledger.state(), "ended": self.ended, "sums": dict(self.sums), **skipped}
+        return own | self.spikes.state()
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
@@ -117,3 +120,4 @@ class Meter:
         self.clear()
         self.ended, self.sums = state["ended"], dict(state["sums"])
         self.skipped, self.skipped_last = state["skipped"], state["skipped_last"]
+        self.spikes.load(state)
