@@ -59,6 +59,7 @@ LISTED = {
     "records.max_age": "refuses old data before any work (test_convert_refuses_old_data)",
     "snapshot[table].transforms.NAME[function].folder": "the files are in the digest (test_snapshot_table)",
     "train.accumulate": "layout (test_train_options)",
+    "train.fit_memory": "finds train.accumulate (test_train_memory)",
     "train.strategy[mirrored].devices": "layout (test_train_options)",
     **{f"train.strategy[multi_worker].{name}": "layout (test_train_workers)" for name in ("workers", "devices")},
     "train.strategy[multi_worker].communication": "layout (test_train_workers)",

@@ -83,6 +83,13 @@ class TrainConfig(Section):
     accumulate: Annotated[int, NOT_IDENTITY, Field(ge=1, le=4096)] = 1
     """Micro-batches of a step, one after the other: less memory for the same global batch."""
 
+    fit_memory: Annotated[bool, NOT_IDENTITY] = False
+    """Try how many micro-batches a step needs to fit into memory, from `accumulate` on, before the first step."""
+
+    remat: Annotated[bool, LATER] = False
+    """Keep only the outputs of segments of the model, such as its blocks, and compute the activations between them
+    again in the backward pass (Chen et al., arXiv 1604.06174): less memory, a third more time, other last bits."""
+
     jit: Annotated[bool, LATER] = False
     """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
@@ -214,6 +221,14 @@ class TrainConfig(Section):
             below = self.batch_size // share * share
             nearest = f"use {below} or {below + share}" if below else f"use {share}"
             raise Conflict("batch_size", self.batch_size, rule, nearest)
+        return self
+
+    @model_validator(mode="after")
+    def replicas_are_whole(self) -> TrainConfig:
+        for name in ("fit_memory", "remat"):
+            if getattr(self, name) and not self.strategy.alone:
+                rule = f"is not there for {self.strategy.kind}, where no process has a whole replica"
+                raise Conflict(name, True, rule, "leave it out, or use another strategy")
         return self
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ the output of the one before; the last one's output is the model's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
@@ -56,21 +56,47 @@ def cut(model: keras.Model, count: int) -> list[Stage]:
     Raises:
         Failed: the model cannot be cut, or not into so many stages.
     """
-    if hasattr(model, "stages"):
-        parts = list(model.stages)
-        costs = [sum(math.prod(weight.shape) for weight in part.trainable_variables) for part in parts]
-        names = tuple(tensor.name for tensor in model.inputs)
-        ranges = balanced(checked(costs, count), count)
-        return [Stage(tuple(parts[start:stop]), () if start else names) for start, stop in ranges]
-    if not getattr(model, "outputs", None):
+    parts = parts_of(model, multiplications)
+    if parts is None:
         rule = "a model is cut between the layers of its graph, or lists its stages"
         remedy = "give the model an attribute stages (docs/how-to-distribute.md), or use another strategy"
         raise Failed("train.strategy.kind", f"pipeline of {type(model).__name__}", rule, remedy)
+    return [parts.stage(*part) for part in balanced(checked(parts.costs, count), count)]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The smallest parts that a model can be cut into."""
+
+    costs: list[int]
+    """The cost of each part."""
+    ends: list[Any]
+    """The output of each part, a symbolic tensor; of a model that lists its stages None."""
+    stage: Callable[[int, int], Stage]
+    """Makes a stage of the parts [start, stop)."""
+
+
+def parts_of(model: keras.Model, cost: Callable[[Any], int]) -> Parts | None:
+    """Return the parts of a model; of one that is no graph and lists no stages None.
+
+    Args:
+        cost: the cost of a node of Keras' graph. A listed stage costs the number of its weights.
+    """
+    if hasattr(model, "stages"):
+        listed = list(model.stages)
+        costs = [sum(math.prod(weight.shape) for weight in each.trainable_variables) for each in listed]
+        names = tuple(tensor.name for tensor in model.inputs)
+        return Parts(
+            costs, [None] * len(listed), lambda start, stop: Stage(tuple(listed[start:stop]), () if start else names)
+        )
+    if not getattr(model, "outputs", None):
+        return None
     ends = [*separators(model), model.outputs[0]]
-    costs_above = [sum(multiplications(node) for node in upstream([end])) for end in ends]
+    costs_above = [sum(cost(node) for node in upstream([end])) for end in ends]
     costs = [above - before for before, above in pairwise([0, *costs_above])]
-    ranges = balanced(checked(costs, count), count)
-    return [part(model, ends[start - 1] if start else None, ends[stop - 1]) for start, stop in ranges]
+    return Parts(
+        costs, ends, lambda start, stop: part_between(model, ends[start - 1] if start else None, ends[stop - 1])
+    )
 
 
 def checked(costs: list[int], count: int) -> list[int]:
@@ -119,7 +145,7 @@ def separators(model: keras.Model) -> list[Any]:
     return [found[before] for before in sorted(found)]
 
 
-def part(model: keras.Model, start: Any | None, end: Any) -> Stage:
+def part_between(model: keras.Model, start: Any | None, end: Any) -> Stage:
     """Return the stage between two tensors of a Functional model; it shares the model's layers."""
     above = upstream([end], [] if start is None else [start])
     inputs = [tensor for tensor in model.inputs if node_of(tensor) in above]

@@ -92,4 +92,6 @@ class Process:
         lines = self.log.read_text(errors="replace").splitlines()
         last = [line.strip() for line in lines if line.strip() and not TENSORFLOW_LOG.match(line)][-1:]
         kind = Lost if code < 0 else Failed
-        return kind(work, "; last log line: ".join([saw, *last]), "a compute process must answer", f"see {self.log}")
+        of_memory = ", and whether the system was out of memory (dmesg)" if code == -signal.SIGKILL else ""
+        rule = "a compute process must answer"
+        return kind(work, "; last log line: ".join([saw, *last]), rule, f"see {self.log}{of_memory}")

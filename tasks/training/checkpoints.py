@@ -31,6 +31,7 @@ from tasks.training.spikes import CALMER, FIELD, Spike
 log = logging.getLogger(__name__)
 
 STATE = "state/state.npz"
+CHECKPOINT = f"{TEMPORARY}step-"
 
 
 class StagedCheckpoints:
@@ -120,7 +121,7 @@ class StagedCheckpoints:
         """
         if self.staging is None:
             return None
-        pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(TEMPORARY).items()}
+        pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         anchors = {note["step"]: name for name, note in pieces.items() if note["anchor"]}
         while (step := meter.spikes.target(list(anchors), spike)) is not None:
             for name in [name for name, note in pieces.items() if note["step"] > step]:
@@ -134,7 +135,7 @@ class StagedCheckpoints:
     def _newest(self) -> tuple[bytes | None, bool]:
         """Return the newest undamaged checkpoint, or the base; and whether it is one of this training."""
         assert self.staging is not None
-        for name in reversed(list(self.staging.pieces(TEMPORARY))):
+        for name in reversed(list(self.staging.pieces(CHECKPOINT))):
             if self.staging.adopt(name) is not None:
                 return (self.staging.root / name).read_bytes(), True
             log.warning("%s is damaged: going back to the checkpoint before it", name)
@@ -202,12 +203,12 @@ class StagedCheckpoints:
     def _write(self, entries: Arrays, **note: Any) -> None:
         assert self.staging is not None
         started = time.monotonic()
-        with self.staging.piece(f"{TEMPORARY}step-{note['step']:012d}.npz", **note) as piece:
+        with self.staging.piece(f"{CHECKPOINT}{note['step']:012d}.npz", **note) as piece:
             with open(piece.path, "wb") as file:
                 np.savez(file, allow_pickle=False, **entries)
             size = piece.path.stat().st_size
         log.info("step %d: checkpoint, %s bytes", note["step"], f"{size:,}")
-        notes = {name: sidecar["note"] for name, sidecar in self.staging.pieces(TEMPORARY).items()}
+        notes = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         for name in notes.keys() - kept(notes, self.config):
             self.staging.drop(name)
         self.written += time.monotonic() - started

@@ -22,6 +22,7 @@ from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
+from tasks.training.memory import explained, micro_batches
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.training.probing import check_repeatable
@@ -76,6 +77,10 @@ def fit(
     if config.init is not None:
         begin(engine, config.init, start, model_config, snapshot.features, seed)
 
+    staging = bench.staging if cluster.rank == 0 else None
+    number = micro_batches(engine, config, bench)
+    layout = bench.layout | ({"accumulate": number} if number > 1 else {})
+
     best, meter = BestWeights(config), Meter(spikes=Spikes(config.on_spike))
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)
     evaluations: list[Action] = [evaluate]
@@ -88,8 +93,7 @@ def fit(
         sidecar = Sidecar(bench.addresses[-1], config.evaluate_every, take)
         evaluations, settle = [sidecar] if cluster.rank == 0 else [], sidecar.settle
     base_state = base.path / STATE if base is not None else None
-    staging = bench.staging if cluster.rank == 0 else None
-    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, bench.layout, settle)
+    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, layout, settle)
     if staging is not None:
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights
@@ -104,7 +108,8 @@ def fit(
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
         goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
-    step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
+    with explained(engine, config, bench):
+        step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
     if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping() or signal.SIGTERM, saved=f"step {step}")  # or another process got one

@@ -25,6 +25,10 @@ ENGINES = {
 """The engine of each `train.strategy.kind`: a package of this folder with a function `build`."""
 
 
+class OutOfMemory(Exception):
+    """A step needs more memory than its device has; the message names the tensor."""
+
+
 class Batches(Protocol):
     """The batches of a split, by number: a list, or a `tasks.data.batches.BatchReader`, which reads one when asked."""
 
@@ -45,12 +49,25 @@ class Engine(Protocol):
     watched: tuple[str, bool]
     """The name in `score` that `train.early_stopping.metric: primary` uses, and whether higher is better."""
 
+    activations: int
+    """An estimate of the bytes of an example's activations in a host's memory; 0 where no host computes."""
+
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
 
     def step(self, n: int) -> StepSums:
-        """Run n global steps."""
+        """Run n global steps; raise `OutOfMemory` where one does not fit into memory."""
         ...
+
+    def fits(self, accumulate: int, available: int) -> bool:
+        """Return whether a replica's gradients of a step fit into memory in so many micro-batches.
+
+        It is tried, or predicted from small ones where `available` bytes of the host are the limit.
+        """
+        ...
+
+    def accumulate(self, micro_batches: int) -> None:
+        """Compute steps in so many micro-batches from now on."""
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""

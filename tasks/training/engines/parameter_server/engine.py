@@ -76,6 +76,7 @@ class ParameterServerEngine:
     def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
         assert step.shards is not None
         self.group: Group = Alone()
+        self.activations = 0
         self.feed, self.position = feed, 0
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
@@ -115,6 +116,13 @@ class ParameterServerEngine:
             return results
 
         return train
+
+    def fits(self, accumulate: int, available: int) -> bool:
+        """Return true: steps are computed elsewhere (`train.fit_memory` is refused)."""
+        return True
+
+    def accumulate(self, micro_batches: int) -> None:
+        """Do nothing, as above."""
 
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""

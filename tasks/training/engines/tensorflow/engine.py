@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -14,11 +15,14 @@ import tensorflow as tf
 from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
+from tasks.models.segments import segments
 from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
 from tasks.training.engines.tensorflow.checks import check_layers
+from tasks.training.engines.tensorflow.memory import activations, fits, out_of_memory, predicted
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
+from tasks.training.engines.tensorflow.rematerialised_step import RematerialisedStep
 from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.seeds import split_seeds
 from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
@@ -39,10 +43,13 @@ class TensorFlowEngine:
         self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
+        self.on_host = not tf.config.list_physical_devices("GPU")
+        self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
         batch = feed.plan.batch_size // strategy.group.cluster.size
         specs = {name: tf.TensorSpec((batch, *shape), dtype) for name, (shape, dtype) in feed.layout.items()}
-        self._run = strategy.prepare(step, {**specs, "weight": tf.TensorSpec((batch,), tf.float32)})
+        self._specs = {**specs, "weight": tf.TensorSpec((batch,), tf.float32)}
+        self._step, self._run = step, strategy.prepare(step, self._specs)
         self._scoring = Scoring(step.model, step.objective, strategy.group)
         split_seeds(self.model, self._first_replica)
 
@@ -58,7 +65,8 @@ class TensorFlowEngine:
         waited = self.feed.waited - waited
         rates = self.feed.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
-        returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
+        with out_of_memory():
+            returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
         skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
@@ -78,6 +86,24 @@ class TensorFlowEngine:
             skipped=skipped,
             loss_scales=scales if self.scales_loss else None,
         )
+
+    def fits(self, accumulate: int, available: int) -> bool:
+        """Return whether a replica's gradients of a step fit into memory in so many micro-batches.
+
+        Args:
+            available: free bytes of the host, where it computes.
+        """
+        specs = {name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in self._specs.items()}
+        examples = self._specs["weight"].shape[0] // self._strategy.devices
+        if self.on_host:
+            needed = predicted(self._step, specs, examples // accumulate)
+            return needed * self._strategy.devices <= available
+        return fits(self._step, specs, examples, accumulate)
+
+    def accumulate(self, micro_batches: int) -> None:
+        """Compute steps in so many micro-batches from now on."""
+        self._step = replace(self._step, accumulate=micro_batches)
+        self._run = self._strategy.prepare(self._step, self._specs)
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name; every process reads and scores its share of them."""
@@ -135,6 +161,8 @@ def build(
             timed=cluster.size > 1,
             padded=trimmed(config.order, snapshot.features),
         )
+        if config.remat:
+            step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
         return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer))
 

@@ -108,7 +108,7 @@ class PipelinedStep(Step):
         gradients = [Total() for _ in self.model.stages]
         for calls, factor in passes:
             self.backward(calls, factor, queues, gradients)
-        return [*sums.values, *self.by_variable([total.values for total in gradients])]
+        return [*sums.values, *by_variable(self.model, self.model.stages, [total.values for total in gradients])]
 
     def forward_passes(self, batch: Batch, queues: list[Queue]) -> tuple[list[Call], list[tf.Tensor], float]:
         """Run a micro-batch forward; return its passes, the objective's sums and the factor (see `Step.scored`)."""
@@ -147,14 +147,15 @@ class PipelinedStep(Step):
                 queue.end([*total.values, *below])
             upstream = below[0] if below else None
 
-    def by_variable(self, gradients: list[list[tf.Tensor]]) -> list[tf.Tensor]:
-        """Return the stages' gradients in the order of the model's variables; of several stages their sum."""
-        found: dict[int, tf.Tensor] = {}
-        for stage, own in zip(self.model.stages, gradients, strict=True):
-            for variable, gradient in zip(stage.trainable_variables, own, strict=True):
-                before = found.get(id(variable))
-                found[id(variable)] = gradient if before is None else before + gradient  # where the variable lies
-        return [found[id(variable)] for variable in self.model.trainable_variables]
+
+def by_variable(model: Any, stages: Sequence[Stage], gradients: Sequence[list[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return the stages' gradients in the order of the model's variables; of several stages their sum."""
+    total: dict[int, tf.Tensor] = {}
+    for stage, own in zip(stages, gradients, strict=True):
+        for variable, gradient in zip(stage.trainable_variables, own, strict=True):
+            before = total.get(id(variable))
+            total[id(variable)] = gradient if before is None else before + gradient  # where the variable is
+    return [total[id(variable)] for variable in model.trainable_variables]
 
 
 class Total:

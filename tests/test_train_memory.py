@@ -1,0 +1,159 @@
+"""Less memory for a training: activations that are computed again, micro-batches that fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from tasks.artifacts import Snapshot
+from tasks.config import ImportedModel, MlpModel, ResNetModel, TrainConfig
+from tasks.config.base import Conflict
+from tasks.config.schedule import Constant
+from tasks.config.strategy import Mirrored, Pipeline
+from tasks.data import open_snapshot
+from tasks.environment import memory
+from tasks.errors import Failed, Stopped
+from tasks.models.segments import cheapest, packed, segments
+from tasks.processes.workbench import Workbench
+from tasks.training import engines
+from tasks.training.fit import fit
+from tasks.training.group import Cluster
+from tasks.training.memory import FITTED, candidates
+from tasks.training.plan import make_plan
+from tests.tiny import CONFIG, files, stopping_after
+from tests.training import raise_conflict
+
+DEEP = ResNetModel(blocks=(1, 1), filters=8, groups=2, dropout=0.3)
+DROPS = MlpModel(units=(8, 8, 8), dropout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [(DROPS, {}), (DEEP, {"precision": "bfloat16", "accumulate": 2}), (DROPS, {"precision": "float16", "ema": 0.9})],
+    ids=["float32", "bfloat16", "float16"],
+)
+def test_activations_that_are_computed_again_give_the_same_bytes(
+    model: Any, options: dict[str, Any], tiny: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    config = CONFIG.model_copy(update=options)
+    kept, again = benches("kept"), benches("again")
+    fit(kept, tiny, model, config, seed=5)
+    fit(again, tiny, model, config.model_copy(update={"remat": True}), seed=5)
+    assert files(again) == files(kept)
+
+
+def test_segments_keep_little_and_compute_little_at_once() -> None:
+    assert packed([1, 1, 1, 1], 2) == [(0, 2), (2, 4)]
+    assert packed([1, 1], 9) == [(0, 1), (1, 2)], "two at least"
+    assert cheapest([4] * 8, [2] * 8) == [(0, 2), (2, 4), (4, 6), (6, 8)], "6 kept and 8 at once"
+    assert cheapest([4, 4, 4, 4], [100, 1, 100, 1]) == [(0, 2), (2, 4)], "not at the large outputs"
+
+
+def test_a_model_without_parts_is_refused() -> None:
+    with pytest.raises(Failed, match="train.remat: true, and whole has no two parts"):
+        segments(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="whole"))
+    with pytest.raises(Conflict, match="is not there for pipeline"):
+        raise_conflict(lambda: TrainConfig(steps=3, remat=True, strategy=Pipeline(devices=2, micro_batches=2)))
+
+
+LARGE = CONFIG.model_copy(update={"steps": 2, "batch_size": 1 << 13, "schedule": Constant(), "log_every": 1})
+WIDE = MlpModel(units=(64, 64, 64))
+
+
+REMEDY = "set it to (\\d+), which fits, or set train.fit_memory: true"
+
+
+def test_too_much_for_the_memory_is_an_error_that_names_what_fits(
+    tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    with pytest.raises(Failed) as failed:
+        fit(benches("large"), tiny, WIDE, LARGE, seed=5)
+    assert failed.value.field == "train.accumulate"
+    assert failed.value.saw == "1, which is too much for the 4 MiB that are free"
+    accumulate = re.fullmatch(REMEDY, failed.value.remedy)
+    assert accumulate and int(accumulate[1]) in (2, 4, 8)
+
+
+REPEATED = """
+import keras
+from keras import ops
+
+def make():
+    inputs = keras.Input((4, 4, 1), dtype="uint8", name="image")
+    x = keras.layers.Flatten()(keras.layers.Rescaling(0.1)(inputs))
+    x = ops.max(ops.tile(ops.expand_dims(x, -1), (1, 1, 65536)), axis=-1)
+    return keras.Model(inputs, keras.layers.Dense(2)(x))
+"""
+
+
+def test_a_tensor_that_cannot_be_allocated_is_an_error_that_names_what_fits(
+    tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """4 TiB, on a machine that says it has more."""
+    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+    (tmp_path / "repeated.py").write_text(REPEATED)
+    model = ImportedModel(target="repeated:make", folder=str(tmp_path))
+    with pytest.raises(Failed, match=f"1, which is too much for a tensor .* of type float; .*; {REMEDY}"):
+        fit(benches("large"), tiny, model, LARGE.model_copy(update={"batch_size": 1 << 20}), seed=5)
+
+
+def test_micro_batches_that_fit_are_sought_and_kept(
+    tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    config = LARGE.model_copy(update={"fit_memory": True})
+    fitted, same = benches("fitted"), benches("same")
+    with pytest.raises(Stopped):
+        fit(replace(fitted, stopping=stopping_after(1)), tiny, WIDE, config, seed=5)
+    number = json.loads((fitted.staging.root / FITTED).read_bytes())
+    assert 2 <= number <= 8, "three layers of 64 floats, and their gradients, of 8,192 examples: about 10 MiB"
+    monkeypatch.setattr(memory, "available", lambda: 1 << 30)
+    fit(fitted, tiny, WIDE, config, seed=5)
+    fit(same, tiny, WIDE, LARGE.model_copy(update={"accumulate": number}), seed=5)
+    assert files(fitted) == files(same)
+
+
+def test_micro_batches_divide_the_examples_of_a_replica() -> None:
+    def numbers(batch_size: int, above: int = 0, **options: Any) -> list[int]:
+        return candidates(TrainConfig(steps=1, batch_size=batch_size, **options), above)
+
+    assert numbers(8) == [1, 2, 4, 8]
+    assert numbers(12, accumulate=2) == [2, 4, 12]
+    assert numbers(12, 2, accumulate=2) == [3, 6, 12]
+    assert numbers(12, strategy=Mirrored(devices=3)) == [1, 2, 4]
+    assert numbers(1, 1) == []
+
+
+def test_memory_is_what_the_system_or_the_control_group_has_left(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for folder, limit, current in (("a", "900000", "500000"), ("a/b", "max", "1")):
+        for name, text in {"max": limit, "current": current, "stat": "anon 1\ninactive_file 40000\n"}.items():
+            (tmp_path / folder / f"memory.{name}").write_text(text)
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/a/b\n")
+    assert memory.available(tmp_path, membership) == 440000
+    membership.write_text("0::/\n")
+    assert memory.available(tmp_path, membership) > 1 << 20
+
+
+def test_activations_that_are_computed_again_need_no_memory(tiny: Snapshot) -> None:
+    """Of 20 layers of 32 floats, for 32,768 examples: 80 MiB."""
+    snapshot = open_snapshot(tiny.path)
+
+    def fits_into(mebibytes: int, remat: bool) -> bool:
+        config = LARGE.model_copy(update={"batch_size": 1 << 15, "remat": remat})
+        plan = make_plan(config, snapshot.counts["train"], ())
+        engine = engines.build(config, MlpModel(units=(32,) * 20), snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
+        return engine.fits(1, mebibytes << 20)
+
+    assert fits_into(64, remat=True)
+    assert not fits_into(64, remat=False)
+    assert fits_into(256, remat=False)
