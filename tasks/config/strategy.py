@@ -20,6 +20,8 @@ class Strategy(Section):
     """Whether `train.jit` can compile its step."""
     any_length: ClassVar[bool] = True
     """Whether batches may differ in length."""
+    adds_losses: ClassVar[bool] = True
+    """Whether what a model adds to the loss (balance of experts, `add_loss`, regularizers) is part of its step."""
 
     @property
     def processes(self) -> int:
@@ -145,6 +147,7 @@ class ParameterServer(Strategy):
 
     exact: ClassVar[bool] = False
     compiled: ClassVar[bool] = False
+    adds_losses: ClassVar[bool] = False
 
     kind: Literal["parameter_server"] = "parameter_server"
     """Distribution of a step over devices."""
@@ -177,6 +180,7 @@ class Pipeline(Strategy):
     what the optimizer keeps of them (GPipe, Huang et al., arXiv 1811.06965)."""
 
     compiled: ClassVar[bool] = False
+    adds_losses: ClassVar[bool] = False
 
     kind: Literal["pipeline"] = "pipeline"
     """Distribution of a step over devices."""
