@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.artifacts import Model, Snapshot
+from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import ModelConfig, TrainConfig
 from tasks.stage import identities
 from tasks.stage.self_tests import check_strategy
-from tasks.stage.stages import model_of_store, run_stage, verb
+from tasks.stage.stages import model_of_store, parent_of, run_stage, verb
+
+LEDGER = "state/ledger.jsonl"
 
 
 @verb
@@ -18,23 +20,48 @@ def train(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int
     The order of examples, the initial weights and dropout are functions of (seed, step): after a kill at any moment the
     weights are bit-identical to those of an uninterrupted training.
 
+    With `train.seeds` there are several trainings, each an artifact of its own, and one of their models, or the average
+    of their weights, is chosen on the validation split.
+
     Raises:
         Failed: a loss is not finite.
     """
+    from tasks.training.seeds import name_of, seed_of
+
+    if config.seeds == 1:
+        return train_one(examples, model, config, seed)
+    trained = {
+        name_of(number): train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))
+        for number in range(config.seeds)
+    }
+    records = parent_of(examples, "records", Records)
+    return run_stage(
+        "train",
+        Model,
+        identities.choice(trained, examples, model, config, seed),
+        work="tasks.training.choosing:choose",
+        arguments=(list(trained.values()), examples, records, model, config, seed),
+    )
+
+
+def train_one(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed: int, name: str | None = None) -> Model:
+    """Return the model of one training; of several the one of this name."""
     from tasks.data.needs import check_training
 
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
     stored = None if config.init is None else config.init.artifact
     start = None if stored is None else model_of_store(stored, "train.init.model")
+    arguments = (examples, model, config, seed, base, start)
     return run_stage(
         "train",
         Model,
         identities.model(examples, model, config, seed, base, start),
-        work="tasks.training.fit:fit",
-        arguments=(examples, model, config, seed, base, start),
+        work=f"tasks.training.fit:{'fit' if name is None else 'fit_named'}",
+        arguments=arguments if name is None else (name, *arguments),
+        name=name,
         check=lambda: check_training(examples.manifest["features"], model.task, config),
         prepare=lambda: check_strategy(config),
-        keep="state/ledger.jsonl",
+        keep=(LEDGER, f"ledger{'' if name is None else f'-{name}'}.jsonl"),
         roles=config.roles,
         restarts=config.restarts,
     )

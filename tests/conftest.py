@@ -112,6 +112,9 @@ class Pages:
     points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
     reached: int = 0
 
+    def of(self, training: str) -> Pages:
+        return self
+
     def append(self, step: int, metrics: dict[str, float]) -> None:
         self.points.append((step, metrics))
 

@@ -32,6 +32,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     **{f"train.optimizer[{kind}]": {"weight_decay": 0.02} for kind in OPTIMIZERS},
     "train.optimizer[sgd]": {"momentum": 0.5, "weight_decay": 0.02},
     "train.schedule[piecewise]": {"boundaries": [2], "factors": [0.75]},
+    "model[transformer]": {"experts": 4},
     "model[import]": {"target": "nets:make"},
     "model[keras_file]": {"path": "model.json"},
     "train.rate_scaling": {"kind": "linear", "batch_size": 32},

@@ -16,6 +16,7 @@ from tasks.config import Convnet1dModel, DlrmModel, EncoderModel, MlpModel, ResN
 from tasks.config.base import Conflict
 from tasks.config.optimizer import Adam
 from tasks.config.schedule import Constant
+from tasks.config.strategy import Pipeline
 from tasks.errors import Failed
 from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
@@ -46,6 +47,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "convnet1d": (Convnet1dModel(filters=(8, 8), window=3, dense=8), SOUND),
     "encoder": (EncoderModel(width=16, layers=1, heads=2, hidden=24), TEXT),
     "transformer": (TransformerModel(width=16, layers=1, heads=4, kv_heads=2, hidden=24), TOKENS),
+    "experts": (TransformerModel(width=16, layers=2, heads=2, hidden=12, experts=4), TOKENS),
+    "switch": (TransformerModel(width=16, layers=1, heads=2, hidden=12, experts=3, experts_per_token=1), TOKENS),
 }
 LARGE: dict[str, tuple[Any, dict[str, Any]]] = {
     "resnet": (ResNetModel(), {**IMAGE, "image": {"dtype": "uint8", "shape": [32, 32, 3]}}),
@@ -53,6 +56,7 @@ LARGE: dict[str, tuple[Any, dict[str, Any]]] = {
     "dlrm": (DlrmModel(), {**TABLE, "categories": {"dtype": "int32", "shape": [2], "sizes": [5000, 9000]}}),
     "convnet1d": (Convnet1dModel(), {**SOUND, "sound": {"dtype": "float32", "shape": [64, 32]}}),
     "transformer": (TransformerModel(kv_heads=2), TOKENS),
+    "experts": (TransformerModel(hidden=256, experts=4), TOKENS),
 }
 
 
@@ -179,6 +183,14 @@ def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_atte
         (lambda: ViTModel(patch=3).fit_image(8, 8), "patch .* must divide 8 x 8 pixels"),
         (lambda: ViTModel(width=18, heads=3), "width .* must divide by 4"),
         (lambda: TransformerModel(heads=4, kv_heads=3), "kv_heads .* must divide 4 heads"),
+        (lambda: TransformerModel(experts=1), "experts .* there must be two at least"),
+        (lambda: TransformerModel(experts=3, experts_per_token=4), "experts .* as many as experts_per_token, 4"),
+        (lambda: TransformerModel(experts_per_token=1), "experts_per_token .* is ignored without experts"),
+        (lambda: TransformerModel(balance_weight=0.1), "balance_weight .* is ignored without experts"),
+        (
+            lambda: TransformerModel(experts=4).fit_training(Pipeline()),
+            "balance_weight .*pipeline computes no loss but that of the outputs; set it to 0",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], says: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import keras
 import pytest
+from pydantic import ValidationError
 
 from tasks.artifacts import Snapshot
-from tasks.config import ImportedModel, MlpModel, ResNetModel, TrainConfig
+from tasks.config import Config, ImportedModel, MlpModel, ResNetModel, TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
@@ -59,6 +60,16 @@ def test_segments_keep_little_and_compute_little_at_once() -> None:
 def test_a_model_without_parts_is_refused() -> None:
     with pytest.raises(Failed, match="train.remat: true, and whole has no two parts"):
         segments(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="whole"))
+    with pytest.raises(ValidationError, match="balance_weight.*train.remat computes no loss but that of the outputs"):
+        Config.model_validate(
+            {
+                "name": "experts",
+                "source": {"kind": "text_files", "path": "texts"},
+                "snapshot": {"kind": "tokens"},
+                "model": {"kind": "transformer", "experts": 2},
+                "train": {"steps": 200, "remat": True},
+            }
+        )
     with pytest.raises(Conflict, match="is not there for pipeline"):
         raise_conflict(lambda: TrainConfig(steps=3, remat=True, strategy=Pipeline(devices=2, micro_batches=2)))
 

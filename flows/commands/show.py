@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,9 @@ from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
 from tasks.runs.runs import Run, find_runs, resolve_run
 from tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from tasks.training.seeds import Choice
 
 
 def show(
@@ -55,13 +59,19 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
             run = resolve_run(home, what)
         except Refused:
             raise unknown from None
-        reply.add(run=run.record, ledger=_ledger(run))
-        yield from _run_lines(run)
+        ledgers, seeds = _ledgers(run), _choice_in(run)
+        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None))
+        if seeds is not None:
+            reply.add(ledgers=ledgers, seeds=asdict(seeds))
+        yield from _run_lines(run, ledgers, seeds)
         return
     up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
     releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
     reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
     yield from _artifact_lines(artifact, up, down, releases)
+    if (seeds := _choice_of(artifact)) is not None:
+        reply.add(seeds=asdict(seeds))
+        yield from _seed_lines(seeds)
 
 
 def _examples(reply: Reply, home: Home, what: str, split: str, rows: int) -> Iterator[str]:
@@ -144,7 +154,7 @@ def _up(store: Store, artifact: Artifact) -> dict[str, Any]:
     }
 
 
-def _run_lines(run: Run) -> Iterator[str]:
+def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | None) -> Iterator[str]:
     record = run.record
     yield f"{run.run_id}: {record['flow']}, {record['status']}, exit code {record['exit_code']}"
     for attempt in record["attempts"]:
@@ -158,19 +168,43 @@ def _run_lines(run: Run) -> Iterator[str]:
     if record["error"]:
         yield "  error     " + "; ".join(record["error"].values())
     yield f"  mlflow    {record['mlflow_run_id']}"
-    if ledger := _ledger(run):
-        yield f"  ledger    {ledger['text']}"
+    if seeds is not None:
+        yield from _seed_lines(seeds)
+    for name, ledger in ledgers.items():
+        yield f"  ledger    {f'{name}: ' if len(ledgers) > 1 else ''}{ledger['text']}"
 
 
-def _ledger(run: Run) -> dict[str, Any] | None:
-    """Check the ledger of the run's training; None without one."""
-    from tasks.training.ledger import prove
+def _seed_lines(choice: Choice) -> Iterator[str]:
+    from tasks.display.seeds import lines
 
+    for number, line in enumerate(lines(choice)):
+        yield f"  {'' if number else 'seeds':<9} {line}"
+
+
+def _choice_in(run: Run) -> Choice | None:
+    """Return what was chosen among several seeds of the run; None with one seed, or before the choice."""
+    rows = run.record["stages"].get("train", [])
+    stored = (Store(run.home.store).resolve(f"{row['kind']}/{row['digest']}") for row in rows)
+    return next((choice for model in stored if (choice := _choice_of(model)) is not None), None)
+
+
+def _choice_of(artifact: Artifact) -> Choice | None:
+    from tasks.training.seeds import choice_of
+
+    return choice_of(artifact)
+
+
+def _ledgers(run: Run) -> dict[str, dict[str, Any]]:
+    """Check the ledgers of the run's trainings, by their names."""
+    from tasks.training.ledger import LEDGER, prove
+
+    proofs, store = {}, Store(run.home.store)
     for row in run.record["stages"].get("train", []):
-        model = Store(run.home.store).resolve(f"{row['kind']}/{row['digest']}")
-        snapshot = Store(run.home.store).parents_of(model).get("snapshot")
-        return prove(model.path, snapshot.path) if snapshot else None
-    return None
+        model = store.resolve(f"{row['kind']}/{row['digest']}")
+        snapshot = store.parents_of(model).get("snapshot")
+        if snapshot is not None and (model.path / LEDGER).exists():  # a chosen model has none
+            proofs[row["name"]] = prove(model.path, snapshot.path)
+    return proofs
 
 
 def _used(run: Run) -> str:

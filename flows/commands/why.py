@@ -62,7 +62,7 @@ def why(
 
 def print_answer(stage: str, wanted: PlannedArtifact, made: bool, near: str | None, differences: list[str]) -> None:
     """Print the answer for an artifact."""
-    name = f"{stage} ({wanted.name})" if wanted.kind == "variant" else stage
+    name = f"{stage} ({wanted.name})" if wanted.name != wanted.kind else stage
     if made:
         typer.echo(f"{name} comes from the store: {wanted.kind}/{wanted.digest[:12]}")
         return

@@ -106,6 +106,10 @@ class Config(Section):
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
+        try:
+            self.model.fit_training(self.train.strategy, self.train.remat)
+        except Conflict as misfit:
+            raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         return self
 
     @model_validator(mode="after")

@@ -22,6 +22,8 @@ class Strategy(Section):
     """Whether batches may differ in length."""
     alone: ClassVar[bool] = True
     """Whether a process computes the gradients of a replica alone."""
+    adds_losses: ClassVar[bool] = True
+    """Whether what a model adds to the loss (balance of experts, `add_loss`, regularizers) is part of its step."""
 
     @property
     def processes(self) -> int:
@@ -148,6 +150,7 @@ class ParameterServer(Strategy):
     exact: ClassVar[bool] = False
     compiled: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    adds_losses: ClassVar[bool] = False
 
     kind: Literal["parameter_server"] = "parameter_server"
     """Distribution of a step over devices."""
@@ -181,6 +184,7 @@ class Pipeline(Strategy):
 
     compiled: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    adds_losses: ClassVar[bool] = False
 
     kind: Literal["pipeline"] = "pipeline"
     """Distribution of a step over devices."""

@@ -142,8 +142,13 @@ class TrainConfig(Section):
     lora: Annotated[Lora | None, LATER] = None
     """Low-rank adaptation instead of a training of all weights; default: none."""
 
-    select: Annotated[Literal["last", "best"], LATER] = "last"
-    """Which weights become the model: the last ones, or those with the best validation loss at an evaluation."""
+    seeds: Annotated[int, LATER, Field(ge=1, le=100)] = 1
+    """How many trainings there are, each with a seed of its own; that with the best validation score becomes the model.
+    The first one has the seed of the run."""
+
+    select: Annotated[Literal["last", "best", "average"], LATER] = "last"
+    """Which weights become the model: the last ones, or those with the best validation loss at an evaluation. `average`
+    is for several `seeds`: the mean of their last weights, where its validation score is better than each of theirs."""
 
     early_stopping: Annotated[EarlyStopping | None, LATER] = None
     """When to end before the last step; default: never."""
@@ -316,6 +321,22 @@ class TrainConfig(Section):
             self.schedule.check(steps)
         except Conflict as misfit:
             raise Conflict(f"schedule.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+
+    @property
+    def alone(self) -> TrainConfig:
+        """The config of each of several trainings: that of a training without `seeds`, whose model it shares."""
+        select = "last" if self.select == "average" else self.select
+        return self.model_copy(update={"seeds": 1, "select": select})
+
+    @model_validator(mode="after")
+    def several_seeds(self) -> TrainConfig:
+        if self.select == "average" and self.seeds == 1:
+            rule = "is the mean of the weights of several trainings, and train.seeds is 1"
+            raise Conflict("select", self.select, rule, "raise train.seeds, or use last or best")
+        if self.seeds > 1 and self.continue_from is not None:
+            rule = "goes on with one training and its seed, and train.seeds begins several"
+            raise Conflict("continue_from", self.continue_from, rule, "leave out one of them")
+        return self
 
     @property
     def own_loss(self) -> str | None:

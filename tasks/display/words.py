@@ -11,6 +11,7 @@ from tasks.config import CompressConfig, Config
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
 from tasks.evaluation import gates
+from tasks.training.seeds import choice_of
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
@@ -62,7 +63,10 @@ def describe(artifact: Artifact) -> str:
         )
         return f"{sum(counts.values()):,} examples, {shapes}"
     if artifact.kind == "model":
-        return f"{counts['parameters']:,} weights after {counts['steps']:,} steps"
+        name = "" if artifact.name == artifact.kind else f"{artifact.name}: "
+        choice = choice_of(artifact)
+        chosen = "" if choice is None else f", {choice.verdict}"
+        return f"{name}{counts['parameters']:,} weights after {counts['steps']:,} steps{chosen}"
     if artifact.kind == "report":
         beside = baselines(metrics)
         return f"test {score(metrics, f'test/{primary_of(metrics)}')}{f' ({beside})' if beside else ''}"

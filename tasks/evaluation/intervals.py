@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log, log1p
 from typing import Any
@@ -87,6 +87,17 @@ def intervals(
 def flat(prefix: str, measured: Mapping[str, Value]) -> dict[str, float]:
     """Return them by flat name: `<prefix>/accuracy`, `<prefix>/accuracy/low`, `<prefix>/accuracy/high`."""
     return {key: value for name, item in measured.items() for key, value in item.flat(f"{prefix}/{name}").items()}
+
+
+def over_seeds(values: Sequence[float]) -> Interval:
+    """Return the mean of a metric over trainings with other seeds, at least two, and its 95 % t interval.
+
+    The interval (Student, Biometrika 6, 1908) is for the mean over all seeds. It has no room for other examples, for
+    which `interval` stands.
+    """
+    spread = float(np.std(values, ddof=1)) / len(values) ** 0.5
+    middle, half = float(np.mean(values)), float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * spread
+    return Interval(middle, middle - half, middle + half)
 
 
 def loss_bounds(losses: Floats, resamples: int) -> tuple[float, float]:

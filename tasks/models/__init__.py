@@ -23,7 +23,7 @@ ARCHITECTURES = {
     "transformer": "tasks.models.transformer",
     "vit": "tasks.models.vit",
 }
-"""The module of each kind, imported on use; each has `build(config, features, seed)`."""
+"""The module of each kind, imported on use; each has `build(config, features, seed)`, and may have `added_loss`."""
 
 
 def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
@@ -47,3 +47,12 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
 
         initialise(model, config.initializer, seed)
     return model
+
+
+def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:
+    """Return what a training adds to the loss of each example, a symbolic float32 [B]; None for most kinds.
+
+    It is computed from the model's layers, and no part of the model that is saved.
+    """
+    make = getattr(import_module(ARCHITECTURES[config.kind]), "added_loss", None)
+    return None if make is None else make(config, model)

@@ -18,6 +18,7 @@ from keras import ops
 from tasks.config import TransformerModel
 from tasks.errors import Failed
 from tasks.models.attention import as_float32, attention, feed_forward, norm, normal, positions_of, rotation_of
+from tasks.models.experts import balance, experts
 from tasks.models.layers import name_operations
 
 TOKENS = "tokens"
@@ -51,10 +52,16 @@ def build(config: TransformerModel, features: dict[str, Any], seed: int) -> kera
     for block in range(config.layers):
         normed = norm(f"block{block}_attention_norm")(x)
         x = x + as_float32(attention(normed, mask, rotation, config, block, seed, config.kv_heads))
-        x = x + as_float32(feed_forward(norm(f"block{block}_mlp_norm")(x), config, block, seed))
+        normed = norm(f"block{block}_mlp_norm")(x)
+        x = x + as_float32((experts if config.experts else feed_forward)(normed, config, block, seed))
     x = embedding(norm("final_norm")(x), reverse=True)
     outputs = keras.layers.Activation("linear", dtype="float32", name="logits")(x)
     return name_operations(keras.Model(inputs, outputs, name="transformer"))
+
+
+def added_loss(config: TransformerModel, model: keras.Model) -> keras.KerasTensor | None:
+    """Return what training adds to the loss of each sequence, [B]: with experts, what balances them."""
+    return balance(config, model) if config.experts and config.balance_weight else None
 
 
 def later(positions: keras.KerasTensor) -> keras.KerasTensor:

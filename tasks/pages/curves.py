@@ -30,9 +30,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve: its label in the legend, its points and its style."""
+    """A curve: its label, its points and its style."""
 
     label: str
+    """Its name in the legend; a curve without one is not there."""
     points: Points
     colour: int = 0
     dashed: bool = False
@@ -85,6 +86,33 @@ def draw_both(journals: dict[str, Path]) -> list[tuple[str, str]]:
     ]
 
 
+def draw_seeds(journals: dict[str, Path], chosen: str) -> list[tuple[str, str]]:
+    """Return the plots of several trainings by name: of each the validation split, else train; the chosen one in red.
+
+    A journal has the points of a training under its name, or if it was the only one of its run under none.
+    """
+    points_of = {name: _of_training(name, read(journal)) for name, journal in journals.items()}
+    plots = []
+    for chart in CHARTS:
+        metrics = [
+            metric for metric in reversed(chart.names) if any(len(of.get(metric, ())) > 1 for of in points_of.values())
+        ]
+        if not metrics or len(chart.names) == 1:
+            continue
+        lines = {name: of[metrics[0]] for name, of in points_of.items() if len(of.get(metrics[0], ())) > 1}
+        others = [Curve("", points) for name, points in lines.items() if name != chosen]
+        own = [Curve(chosen.replace("_", " "), points, 1) for name, points in lines.items() if name == chosen]
+        title = f"{chart.title}, {chart.names[metrics[0]]}, by seed"
+        plots.append((title, draw(title, [*others, *own], chart.log)))
+    return plots
+
+
+def _of_training(name: str, points_of: dict[str, Points]) -> dict[str, Points]:
+    prefix = f"{name}/"
+    own = {key.removeprefix(prefix): points for key, points in points_of.items() if key.startswith(prefix)}
+    return own or points_of
+
+
 def _drawn(points_of: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:
     """Return the plots that have a curve of two points, with their curves; equal curves are drawn once."""
     drawn: list[tuple[Chart, dict[str, Points]]] = []
@@ -131,7 +159,7 @@ def draw(title: str, curves: list[Curve], log: bool = False) -> str:
 
 def _legend(curves: list[Curve]) -> Iterator[str]:
     position = WIDTH - RIGHT
-    for curve in reversed(curves):
+    for curve in reversed([curve for curve in curves if curve.label]):
         position -= 7 * len(curve.label) + 6
         style = f"curve c{curve.colour}{' dashed' if curve.dashed else ''}"
         yield f'<line class="{style}" x1="{position - 18}" x2="{position - 4}" y1="6.5" y2="6.5"/>'

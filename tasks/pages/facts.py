@@ -14,6 +14,7 @@ from tasks.display.numbers import kilobytes
 from tasks.display.words import baselines, describe, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
+from tasks.training.seeds import Choice, choice_of
 
 STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
 """In the order of the DAG, which the JSON object in run.json does not keep."""
@@ -59,12 +60,15 @@ class Facts:
         self.named[artifact.digest] = artifact
 
     def one(self, kind: str) -> Artifact | None:
-        """Return the first result of a kind, or else the nearest ancestor of the results: a model may have a base."""
+        """Return the result of a kind, or else the nearest ancestor of the results: a model may have a base.
+
+        Of several results it is the one with the name of its kind, and not that of one of several seeds.
+        """
         digests = [row["digest"] for rows in self.stages.values() for row in rows]
         while generation := [self.named[digest] for digest in digests if digest in self.named]:
-            for artifact in generation:
-                if artifact.kind == kind:
-                    return artifact
+            found = [artifact for artifact in generation if artifact.kind == kind]
+            if found:
+                return next((artifact for artifact in found if artifact.name == kind), found[0])
             digests = [digest for artifact in generation for digest in artifact.manifest["parents"].values()]
         return None
 
@@ -100,6 +104,12 @@ class Facts:
         """The content of report.json; None without a report."""
         report = self.one("report")
         return json.loads((report.path / "report.json").read_bytes()) if report else None
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """What was chosen among the models of several seeds; None for that of one training."""
+        model = self.one("model")
+        return None if model is None else choice_of(model)
 
     @cached_property
     def metrics(self) -> dict[str, float]:

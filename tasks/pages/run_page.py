@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, judgement, sections, templates
+from tasks.pages import batch, data, judgement, sections, seeds, templates
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -54,6 +54,7 @@ def render(facts: Facts) -> str:
         passages=judgement.passages(facts),
         files=judgement.files(facts),
         furthest=judgement.furthest(facts),
+        seeds=seeds.seeds(facts),
         training=sections.training(facts),
         augmented=batch.augmented(facts),
         variants=sections.variants(facts),

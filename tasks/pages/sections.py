@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from tasks.artifacts import Artifact, Model
+from tasks.artifacts import Artifact
 from tasks.display.numbers import figure, kilobytes, seconds
 from tasks.display.words import span, standing
 from tasks.evaluation import gates
-from tasks.pages import curves
+from tasks.pages import curves, seeds
 from tasks.pages.facts import Facts
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
@@ -30,14 +30,17 @@ def attempts(facts: Facts) -> list[dict[str, Any]]:
 
 def training(facts: Facts) -> dict[str, Any]:
     """Return the training curves, from the run that trained the model, and the check of its ledger."""
-    model, folder = facts.one("model"), trained_in(facts)
-    drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
+    folder = trained_in(facts)
+    if facts.choice is not None:
+        drawn = seeds.drawn(facts)
+    else:
+        drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
     elsewhere = folder.name if folder and folder != facts.run.folder else None
     measured = measurements(folder) if folder else {}
     return {
         "curves": drawn,
         "by": elsewhere if drawn else None,
-        "ledger": ledger(facts, model),
+        "ledger": ledger(facts),
         "goodput": goodput(measured),
         "memory": measured.get("train/peak_memory_bytes"),
         "ranks": measured.get("train/ranks", []),
@@ -71,10 +74,17 @@ def trained_in(facts: Facts) -> Path | None:
     return facts.run.folder if model is None else facts.maker(model)
 
 
-def ledger(facts: Facts, model: Artifact | None) -> str:
-    """Return the result of checking the ledger against the input order, as text."""
+def ledger(facts: Facts) -> str:
+    """Return the result of checking the ledger of each training against the input order, as text."""
+    proofs = {name: _ledger_of(facts, model) for name, model in seeds.trained(facts).items()}
+    if len(proofs) > 1 and len(set(proofs.values())) == 1:
+        return f"of each seed, {next(iter(proofs.values()))}"
+    return "; ".join(f"{name}, {text}" if len(proofs) > 1 else text for name, text in proofs.items())
+
+
+def _ledger_of(facts: Facts, model: Artifact) -> str:
     snapshot = facts.one("snapshot")
-    if not isinstance(model, Model) or snapshot is None:
+    if snapshot is None:
         return ""
     train = model.manifest["inputs"]["config"]["train"]
     if model.manifest["counts"]["steps"] * train["batch_size"] > PROVABLE:
@@ -152,6 +162,8 @@ def lineage(facts: Facts) -> list[dict[str, Any]]:
     under: dict[str | None, list[Artifact]] = {}
     for artifact in facts.named.values():  # parents first
         parents = [digest for digest in artifact.manifest["parents"].values() if digest in depth]
+        if (chosen := artifact.manifest["statistics"].get("chosen")) in artifact.manifest["parents"]:
+            parents = [artifact.manifest["parents"][chosen]]
         if artifact.kind == "export":
             parents = [digest for digest in parents if facts.named[digest].kind == "model"] or parents
         nearest = max(parents, key=lambda digest: depth[digest], default=None)
@@ -181,7 +193,7 @@ def _leaf(facts: Facts, artifact: Artifact, under: dict[str | None, list[Artifac
             children.append({**version, "what": f"as {release['alias']}", "under": []})
     return {
         "kind": artifact.kind,
-        "name": artifact.name if artifact.kind == "variant" else "",
+        "name": artifact.name if artifact.name != artifact.kind else "",
         "digest": artifact.digest,
         "what": what,
         "by": None if by == facts.run.run_id else by,
@@ -245,7 +257,7 @@ def cost(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             "stage": row.stage,
-            "name": row.name if row.kind == "variant" else "",
+            "name": row.name if row.kind in ("model", "variant") and row.name != row.kind else "",
             "cached": row.cached,
             "seconds": seconds(row.seconds),
             "percent": 100 * row.seconds / longest,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tasks.display import seeds
 from tasks.display.numbers import kilobytes, seconds
 from tasks.display.words import raw_input, span, standing
 from tasks.pages.facts import Facts
@@ -40,6 +41,8 @@ def lines(run: Run, took: float, width: int = 200) -> Iterator[str]:
     yield ""
     if facts.score:
         yield f"  quality   {facts.score}"
+    for number, line in enumerate(seeds.summary(facts.choice) if facts.choice else []):
+        yield f"  {'' if number else 'seeds':<9} {line}"
     if facts.sample:
         yield from _sample(facts.sample, width)
     if facts.variants:

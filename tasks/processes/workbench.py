@@ -23,6 +23,10 @@ class Journal(Protocol):
     reached: int
     """The last step of a training that earlier attempts have logged; 0 where there was none."""
 
+    def of(self, training: str) -> Journal:
+        """Return the journal of one of several trainings, by its name."""
+        ...
+
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
@@ -30,6 +34,10 @@ class Silence:
     """The journal of a process that is not the chief; writes nothing."""
 
     reached = 0
+
+    def of(self, training: str) -> Silence:
+        """Return it."""
+        return self
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Write nothing."""

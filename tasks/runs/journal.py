@@ -27,18 +27,24 @@ class Point:
 class JournalFile:
     """Appends to the journal of a run, `metrics.jsonl`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, prefix: str = "") -> None:
+        """`prefix` is what the names in the file begin with, those of one of several trainings."""
+        self.path, self.prefix = path, prefix
         points = list(read(path))
-        self.reached = max((point.step for point in points if "train/loss" in point.metrics), default=0)
+        self.reached = max((point.step for point in points if f"{prefix}train/loss" in point.metrics), default=0)
         """The last step of a training that is in it."""
         self._known = {(name, point.step) for point in points for name in point.metrics}
         with open(path, "ab") as file:  # remove an incomplete last line
             file.truncate(points[-1].end if points else 0)
 
+    def of(self, training: str) -> JournalFile:
+        """Return the journal of one of several trainings of the run, whose names begin with its own."""
+        return JournalFile(self.path, f"{training}/")
+
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Append metrics at a step; those already written at this step keep their first value and time."""
-        fresh = {name: float(value) for name, value in metrics.items() if (name, step) not in self._known}
+        named = {f"{self.prefix}{name}": float(value) for name, value in metrics.items()}
+        fresh = {name: value for name, value in named.items() if (name, step) not in self._known}
         if not fresh:
             return
         line = {"step": step, "time": time.time(), "metrics": {k: _spell(v) for k, v in fresh.items()}}

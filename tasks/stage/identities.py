@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -112,6 +112,16 @@ def model(
     return Identity(
         sections, parents, code, sources=lambda: [*model_files(config), *init_files(train.init), *loss_files(train)]
     )
+
+
+def choice(
+    trained: Mapping[str, Artifact], examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int
+) -> Identity:
+    """Return the identity of the model that is chosen among those of several seeds, by the names of their trainings."""
+    from tasks.training.seeds import CHOICE_LIBRARIES, CHOICE_VERSION
+
+    sections = {"model": config, "train": train, "seed": seed}
+    return Identity(sections, {"snapshot": examples, **trained}, Code(CHOICE_VERSION, CHOICE_LIBRARIES))
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Task, task
@@ -80,7 +79,7 @@ def run_stage(
     name: str | None = None,
     check: Callable[[], None] = lambda: None,
     prepare: Callable[[], None] = lambda: None,
-    keep: str | None = None,
+    keep: tuple[str, str] | None = None,
     threads: int | None = None,
     roles: Sequence[Role] = (CHIEF,),
     restarts: int | None = None,
@@ -91,7 +90,7 @@ def run_stage(
         work: `module:function`, called as `function(bench, *arguments)` in a new process.
         check: called first; may raise `Refused`.
         prepare: called before the work, and not where the artifact is in the store.
-        keep: file of the artifact that is copied to the run's folder.
+        keep: file of the artifact that is copied to the run's folder, and its name there.
         threads: number of threads where it decides the bytes; None for that of the run.
         roles: those of the processes that do the work together.
         restarts: how often lost processes are started again without progress; None: the task is retried instead.
@@ -138,7 +137,7 @@ def run_stage(
     attempt.shipper.record(stage, published, cached, seconds)
     prefect_page.table(stage, published, cached, seconds)
     if keep is not None:  # where users look for it
-        write(attempt.run.folder / Path(keep).name, (published.path / keep).read_bytes())
+        write(attempt.run.folder / keep[1], (published.path / keep[0]).read_bytes())
     return published
 
 

@@ -25,9 +25,10 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from tasks.artifacts import Artifact
-from tasks.display import terminal
+from tasks.display import seeds, terminal
 from tasks.display.words import describe
 from tasks.runs.runs import Run
+from tasks.training.seeds import choice_of
 
 Report = Callable[[int, int, str, dict[str, Any]], None]
 
@@ -134,6 +135,13 @@ def table(stage: str, artifact: Artifact, cached: bool, seconds: float) -> None:
     }
     key = f"{stage}-{artifact.name}".replace("_", "-")
     _create(f"the table of {stage}", lambda: create_table_artifact([row], key=key, description=describe(artifact)))
+
+    if (choice := choice_of(artifact)) is not None:
+        rows = seeds.table(choice)
+        _create(
+            "the table of seeds",
+            lambda: create_table_artifact(rows, key=f"{stage}-seeds", description=". ".join(seeds.summary(choice))),
+        )
 
 
 def processes(stage: str, events: list[dict[str, Any]]) -> None:

@@ -1,7 +1,8 @@
 """The metrics that are sent to MLflow: those by which runs are compared. The page and `--json` have all.
 
 MLflow has a section of charts for each prefix of a name. It gets each metric of each split, the interval of the primary
-metric, and size, primary metric, its loss and latency of each variant. A name has the same unit in every run.
+metric, of several seeds the scores of each and their means with intervals, and size, primary metric, its loss and
+latency of each variant. A name has the same unit in every run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from tasks.artifacts import Artifact
 from tasks.evaluation import primary_metric
 from tasks.exporting import LITERT
+from tasks.training.seeds import OVER_SEEDS
 
 
 def of_stage(task: str, stage: str, artifact: Artifact, seconds: float, cached: bool) -> dict[str, float]:
@@ -27,7 +29,7 @@ def _compares(name: str, artifact: Artifact, metric: str) -> bool:
         return name in {f"{artifact.name}/{figure}" for figure in figures}
     if artifact.kind == "export":  # its verification is a check, not a metric
         return False
-    return not name.endswith(("/low", "/high")) or name.startswith(f"test/{metric}/")
+    return not name.endswith(("/low", "/high")) or name.startswith((f"test/{metric}/", f"{OVER_SEEDS}/"))
 
 
 def of_measurements(measured: dict[str, Any]) -> dict[str, float]:

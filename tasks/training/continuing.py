@@ -8,6 +8,7 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config import TrainConfig, identity
 from tasks.data.order import steps_of
 from tasks.errors import Refused
+from tasks.training.seeds import choice_of
 
 FIELD = "train.continue_from"
 RETRAIN = f"train a new model, without {FIELD}"
@@ -26,6 +27,9 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any]) -> Non
     Raises:
         Refused: one of these is not true.
     """
+    if choice_of(base) is not None:
+        rule = "a choice among models of several seeds has no state of a training"
+        raise Refused(FIELD, base.digest[:12], rule, f"name the model of one seed; `millrace show {base.digest[:12]}`")
     config: TrainConfig = sections["train"]
     base_config, done_steps, count = (
         base.manifest["inputs"]["config"],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import ModelConfig, TrainConfig
@@ -134,6 +135,11 @@ def fit(
         also={**saved, "steps": step},
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],
     )
+
+
+def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
+    """Do one of several trainings of a run: `fit`, with points of the curves under its name."""
+    return fit(replace(bench, journal=bench.journal.of(name)), *arguments)
 
 
 def validation(snapshot: SnapshotReader) -> BatchReader:

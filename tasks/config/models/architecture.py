@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tasks.config.base import LATER, Conflict, Section
+from tasks.config.strategy import StrategyConfig
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
@@ -31,6 +32,9 @@ class Architecture(Section):
 
     def fit_image(self, height: int, width: int) -> None:
         """Raise `Conflict` where the architecture cannot read images of this size."""
+
+    def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
+        """Raise `Conflict` where the architecture cannot be trained under a strategy, or with `train.remat`."""
 
 
 Initializer = Literal[

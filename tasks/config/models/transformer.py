@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tasks.config.base import LATER, Conflict
 from tasks.config.models.architecture import OwnArchitecture, Units, check_heads
+from tasks.config.strategy import StrategyConfig
 
 
 class TransformerModel(OwnArchitecture):
@@ -36,7 +37,17 @@ class TransformerModel(OwnArchitecture):
     attention). Default: as many as `heads`."""
 
     hidden: Units = 704
-    """Hidden units of the feed-forward layer, each with a gate."""
+    """Hidden units of the feed-forward layer, each with a gate; with `experts` those of each."""
+
+    experts: Annotated[int, LATER, Field(ge=0, le=1024)] = 0
+    """Feed-forward layers of a block, of which a router chooses some for each token; 0: one layer and no router. All
+    are computed: more weights for a token to choose from, not fewer computations."""
+
+    experts_per_token: Annotated[int, LATER, Field(ge=1, le=1024)] = 2
+    """How many of the `experts` a token uses."""
+
+    balance_weight: Annotated[float, LATER, Field(ge=0, le=100)] = 0.01
+    """Factor of the loss that keeps the `experts` of a sequence equally used; 0: none."""
 
     document_mask: Annotated[Literal["auto"] | bool, LATER] = "auto"
     """Whether attention stays within a document, which begins with its first token; `auto`: where rows are packed by
@@ -51,3 +62,22 @@ class TransformerModel(OwnArchitecture):
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise Conflict("kv_heads", self.kv_heads, f"must divide {self.heads} heads", "use a divisor")
         return self
+
+    @model_validator(mode="after")
+    def experts_are_several(self) -> TransformerModel:
+        if self.experts == 0:
+            for name in ("experts_per_token", "balance_weight"):
+                if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise Conflict(name, value, "is ignored without experts", "set experts, or leave it out")
+            return self
+        if self.experts < max(2, self.experts_per_token):
+            rule = f"there must be two at least, and as many as experts_per_token, {self.experts_per_token}"
+            raise Conflict("experts", self.experts, rule, "raise it, or use 0 for one layer without a router")
+        return self
+
+    def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
+        """Raise `Conflict` for experts where a training does not compute their loss."""
+        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):
+            setting, name = ("train.remat", "train.remat") if remat else ("train.strategy", strategy.kind)
+            rule = f"{name} computes no loss but that of the outputs"
+            raise Conflict("balance_weight", self.balance_weight, rule, f"set it to 0, or use another {setting}")

@@ -18,6 +18,7 @@ from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.adapting import adapt
+from tasks.training.engines.tensorflow.added_losses import refuse
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
@@ -49,16 +50,19 @@ class ServedStep(Step):
         assert self.shards is not None
         return self.shards.flat
 
-    def forward(self, batch: Batch) -> tf.Tensor:
-        """Return the model's outputs in training."""
-        return self.outputs(self.objective.inputs(self.model, batch), training=True)
+    def forward(self, batch: Batch) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return the model's outputs in training; nothing is added to the loss."""
+        return self.outputs(self.objective.inputs(self.model, batch), training=True), []
 
     def outputs(self, inputs: Any, *, training: bool) -> tf.Tensor:
         """Return the model's outputs with the servers' parameters."""
         assert self.shards is not None
         pairs = zip(self.model.non_trainable_variables, self.shards.constants, strict=True)
         constants = [self._constant(variable, value) for variable, value in pairs]
-        outputs, _ = self.model.stateless_call(self.shards.read(), constants, inputs, training=training)
+        outputs, _, losses = self.model.stateless_call(
+            self.shards.read(), constants, inputs, training=training, return_losses=True
+        )
+        refuse(losses, "train.strategy.kind", "parameter_server")
         return outputs
 
     def _constant(self, variable: keras.Variable, constant: np.ndarray) -> tf.Tensor:

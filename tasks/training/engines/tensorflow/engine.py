@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
+from tasks.models import added_loss
 from tasks.models import build as build_model
 from tasks.models.segments import segments
 from tasks.training.engines import Arrays, Batches
@@ -159,12 +160,22 @@ def build(
         step = Step(
             *(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit),
             timed=cluster.size > 1,
+            with_added=with_added(model_config, built),
             padded=trimmed(config.order, snapshot.features),
         )
         if config.remat:
             step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
         return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer))
+
+
+def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:
+    """Return the model with what its architecture adds to each example's loss as second output; layers are shared."""
+    added = added_loss(config, model)
+    if added is None:
+        return None
+    given = model.inputs[0] if len(model.inputs) == 1 else model.inputs
+    return keras.Model(given, [*model.outputs, added])
 
 
 def scorer(config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> Scoring:

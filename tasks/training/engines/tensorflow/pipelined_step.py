@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tasks.models.stages import Stage
+from tasks.training.engines.tensorflow.added_losses import refuse
 from tasks.training.engines.tensorflow.objectives import Batch
 from tasks.training.engines.tensorflow.step import Reduce, Step
 
@@ -123,6 +124,7 @@ class PipelinedStep(Step):
                 if given is not None:
                     tape.watch(given)
                 result = stage(given, begun, training=True)
+                refuse([loss for layer in stage.layers for loss in layer.losses], "train.strategy.kind", "pipeline")
                 if len(calls) == len(queues) - 1:
                     sums, result, factor = self.scored(batch, result)
                 queue.end([result])

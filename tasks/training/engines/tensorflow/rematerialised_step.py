@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tasks.models.stages import Stage
+from tasks.training.engines.tensorflow.added_losses import refuse
 from tasks.training.engines.tensorflow.objectives import Batch
 from tasks.training.engines.tensorflow.pipelined_step import by_variable
 from tasks.training.engines.tensorflow.step import Step
@@ -33,11 +34,13 @@ class RematerialisedStep(Step):
         for segment in self.segments[:-1]:
             states.append(state_of(segment))
             given.append(segment(given[-1], named, training=True))
+            refuse([loss for layer in segment.layers for loss in layer.losses], "train.remat", "true")
         last = self.segments[-1]
         variables = [variable.value for variable in last.trainable_variables]
         with tf.GradientTape() as tape:
             tape.watch(given[-1])
             sums, loss, factor = self.scored(batch, last(given[-1], named, training=True))
+            refuse([loss for layer in last.layers for loss in layer.losses], "train.remat", "true")
         own, upstream = tape.gradient(loss, (variables, given[-1]), unconnected_gradients=tf.UnconnectedGradients.ZERO)
         gradients = [self.summed(own, factor)]
         for segment, before, state in reversed(list(zip(self.segments, given, states, strict=False))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
+from tasks.training.engines.tensorflow.added_losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
@@ -38,14 +39,21 @@ class Step:
     jit: bool = False
     timed: bool = False
     """Whether the seconds before and in the all-reduce are measured."""
+    with_added: keras.Model | None = None
+    """The model with a second output, [batch]: what is added to the loss of each example; None where nothing is."""
     padded: tuple[str, ...] = ()
     """Inputs of tokens whose padding is not computed, where batches are of similar lengths."""
+
+    @property
+    def sum_names(self) -> tuple[str, ...]:
+        """The names of the sums over examples, in order."""
+        return (*self.objective.sums, ADDED) if self.with_added is not None else self.objective.sums
 
     @property
     def returned(self) -> tuple[str, ...]:
         """The names of what a step returns, in order."""
         times = (COMPUTING, REDUCING) if self.timed else ()
-        return *self.objective.sums, NORM, FINITE, SCALE, SKIPPED, *times
+        return *self.sum_names, NORM, FINITE, SCALE, SKIPPED, *times
 
     @property
     def scales_loss(self) -> bool:
@@ -57,9 +65,13 @@ class Step:
         """The variables that are trained."""
         return self.model.trainable_variables
 
-    def forward(self, batch: Batch) -> tf.Tensor:
-        """Return the model's outputs in training."""
-        return self.model(self.objective.inputs(self.model, batch), training=True)
+    def forward(self, batch: Batch) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return the model's outputs in training, and what is added to the loss: for each example, or one number."""
+        inputs = self.objective.inputs(self.model, batch)
+        if self.with_added is None:
+            return self.model(inputs, training=True), self.model.losses
+        outputs, added = self.with_added(inputs, training=True)
+        return outputs, [added, *self.model.losses]
 
     def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
@@ -83,7 +95,7 @@ class Step:
 
         Where the loss is scaled, an update whose gradient is not finite is skipped.
         """
-        names = self.objective.sums
+        names = self.sum_names
         totals, gradients = dict(zip(names, reduced, strict=False)), reduced[len(names) :]
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
         scale = self.optimizer.scale_loss(tf.constant(1.0))
@@ -125,21 +137,30 @@ class Step:
         These are float32 sums, not means, so that slices of unequal weight add up to the whole batch.
         """
         with tf.GradientTape() as tape:
-            sums, loss, factor = self.scored(batch, self.forward(batch))
+            sums, loss, factor = self.scored(batch, *self.forward(batch))
         gradients = tape.gradient(
             loss, [variable.value for variable in self.variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
         return [*sums, *self.summed(gradients, factor)]
 
-    def scored(self, batch: Batch, outputs: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor, float]:
-        """Return the objective's sums in order, the loss to differentiate, and the factor that its gradient lacks."""
+    def scored(
+        self, batch: Batch, outputs: tf.Tensor, added: Sequence[tf.Tensor] = ()
+    ) -> tuple[list[tf.Tensor], tf.Tensor, float]:
+        """Return the objective's sums in order, the loss to differentiate, and the factor that its gradient lacks.
+
+        The sums have the loss of the outputs; what is added to it is differentiated with it.
+        """
         scored = self.objective(batch, tf.cast(outputs, tf.float32))
         sums = scored.sums()
         loss, factor = sums["loss"], 1.0
+        if added:
+            loss += weighted_sum(added, scored.weights)
+        if self.with_added is not None:
+            sums[ADDED] = weighted_sum(added[:1], scored.seen)
         if self.scales_loss:  # of the mean: the sum's gradient passes the largest float16 already with a small scale
             factor = power_of_two(scored.losses)
             loss = self.optimizer.scale_loss(loss / factor)
-        return [sums[name] for name in self.objective.sums], loss, factor
+        return [sums[name] for name in self.sum_names], loss, factor
 
     def summed(self, gradients: list[Any], factor: float) -> list[tf.Tensor]:
         """Return float32 gradients of the summed loss from those of the loss that was differentiated."""

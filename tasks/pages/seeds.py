@@ -1,0 +1,47 @@
+"""Several seeds as rows for a page: the scores of each model, their means with intervals, their curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.artifacts import Artifact
+from tasks.display.numbers import figure
+from tasks.display.seeds import table, words
+from tasks.display.words import span
+from tasks.pages import curves
+from tasks.pages.facts import Facts
+from tasks.training.seeds import OVER_SEEDS
+
+
+def seeds(facts: Facts) -> dict[str, Any]:
+    """Return a row for each model that there was to choose from, and the mean over seeds with its interval."""
+    choice = facts.choice
+    if choice is None:
+        return {}
+    columns = choice.columns
+    return {
+        "count": len(choice.seeds),
+        "verdict": choice.verdict,
+        "columns": [words(column) for column in columns],
+        "rows": [{**row, "values": [figure(row[column]) for column in columns]} for row in table(choice)],
+        "over": [span(choice.metrics, f"{OVER_SEEDS}/{column}") for column in columns],
+    }
+
+
+def trained(facts: Facts) -> dict[str, Artifact]:
+    """Return the models of the trainings, by name, that are in the store; with one seed it is `model`."""
+    model = facts.one("model")
+    if model is None:
+        return {}
+    if facts.choice is None:
+        return {model.kind: model}
+    digests = {name: model.manifest["parents"][name] for name in facts.choice.seeds}
+    return {name: facts.named[digest] for name, digest in digests.items() if digest in facts.named}
+
+
+def drawn(facts: Facts) -> list[tuple[str, str]]:
+    """Return the plots of several trainings, each from the run that made its model."""
+    assert facts.choice is not None
+    makers = {name: facts.maker(model) for name, model in trained(facts).items()}
+    journals = {name: folder / "metrics.jsonl" for name, folder in makers.items() if folder is not None}
+    return curves.draw_seeds(journals, facts.choice.chosen)
