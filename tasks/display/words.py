@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -78,6 +79,11 @@ def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:
     padding, cut = (sum(split.get(name, 0) for split in splits) for name in ("padding", "cut"))
     padded = f", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding" if padding else ""
     return padded + (f", {cut:,} of {sum(split['documents'] for split in splits):,} pairs cut" if cut else "")
+
+
+def setting(key: str, value: Any) -> str:
+    """Return a key of the config with a value as text (`train.learning_rate 0.0123`)."""
+    return f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {json.dumps(value)}"
 
 
 def state_message(made: Any, *, cached: bool) -> str:

@@ -96,6 +96,15 @@ def released(run: Run) -> bool:
     return (run.folder / "release.json").exists() and run.exit_code == 0
 
 
+def drop_staging(run: Run) -> None:
+    """Remove the staging of a run that nobody continues, except what another process works on."""
+    for name in (run.folder / "uses").read_text().split():
+        path, lock = run.home.store / ".staging" / name, run.home.store / ".locks" / f"{name}.lock"
+        with try_lock(lock) as free:
+            if free and path.exists():
+                remove(run.home, path)
+
+
 @contextmanager
 def try_lock(lock: Path) -> Iterator[bool]:
     """Take the lock of an artifact if it is free; yield whether."""
