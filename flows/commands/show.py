@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -55,7 +56,7 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
             run = resolve_run(home, what)
         except Refused:
             raise unknown from None
-        reply.add(run=run.record, ledger=_ledger(run))
+        reply.add(run=run.record, ledger=_ledger(run), **_trials(run))
         yield from _run_lines(run)
         return
     up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
@@ -155,11 +156,33 @@ def _run_lines(run: Run) -> Iterator[str]:
             where = "from the store" if row["cached"] else "made"
             made = f"{row['kind']}/{row['digest'][:12]}"
             yield f"  {stage:<10}{made}  {row['name']}  {where} in {seconds(row['seconds'])}"
+    yield from _trial_lines(run)
     if record["error"]:
         yield "  error     " + "; ".join(record["error"].values())
     yield f"  mlflow    {record['mlflow_run_id']}"
     if ledger := _ledger(run):
         yield f"  ledger    {ledger['text']}"
+
+
+def _trials(run: Run) -> dict[str, Any]:
+    """Return the table of a tuning's trials; empty for another run."""
+    from tasks.tuning.table import read
+
+    table = read(run.folder)
+    return {} if table is None else {"tuning": asdict(table)}
+
+
+def _trial_lines(run: Run) -> Iterator[str]:
+    from tasks.display.words import describe_trial
+    from tasks.tuning.table import read
+
+    if (table := read(run.folder)) is None:
+        return
+    for number, trial in enumerate(table.trials):
+        yield f"  {'' if number else 'trials':<10}{trial.number}: {describe_trial(trial, table)}"
+    if table.importances:
+        shares = ", ".join(f"{key} {share:.0%}" for key, share in table.importances.items())
+        yield f"  variance  of {table.metric} by key: {shares}"
 
 
 def _ledger(run: Run) -> dict[str, Any] | None:

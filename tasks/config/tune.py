@@ -123,7 +123,7 @@ class TuneConfig(Section):
     metric: Literal["loss", "primary"] = "primary"
     """What is compared, on the validation split: the loss, or the metric that `train.early_stopping` calls primary."""
 
-    direction: Literal["minimize", "maximize"] | None = None
+    direction: Annotated[Literal["minimize", "maximize"] | None, NOT_IDENTITY] = None
     """Which values are better; default: that of the metric. The other one is refused."""
 
     sampler: SamplerConfig = TpeSampler()
@@ -132,10 +132,10 @@ class TuneConfig(Section):
     pruner: PrunerConfig = MedianPruner()
     """Which trials end early, decided at the evaluations of a training (`train.evaluate_every`)."""
 
-    trials: Annotated[int, NOT_IDENTITY, Field(ge=1, le=MOST)] | None = None
+    trials: Annotated[Annotated[int, Field(ge=1, le=MOST)] | None, NOT_IDENTITY] = None
     """Trials of the study, with those of earlier runs; default: no limit, or all combinations of a grid."""
 
-    minutes: Annotated[float, NOT_IDENTITY, Field(gt=0)] | None = None
+    minutes: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IDENTITY] = None
     """Minutes after which no further trial begins, over all attempts of the run; default: no limit."""
 
     parallel: Annotated[int, NOT_IDENTITY, Field(ge=1, le=64)] = 1

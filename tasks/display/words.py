@@ -10,8 +10,9 @@ from tasks.artifacts import Artifact, Release
 from tasks.compression import accepted
 from tasks.config import CompressConfig, Config
 from tasks.config.task import TASKS
-from tasks.display.numbers import kilobytes
+from tasks.display.numbers import kilobytes, seconds
 from tasks.evaluation import gates
+from tasks.tuning.table import COMPLETE, Table, Trial
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
@@ -84,6 +85,19 @@ def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:
 def setting(key: str, value: Any) -> str:
     """Return a key of the config with a value as text (`train.learning_rate 0.0123`)."""
     return f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {json.dumps(value)}"
+
+
+def describe_trial(trial: Trial, table: Table) -> str:
+    """Describe an ended trial of a tuning: score, state, values, duration, reason."""
+    words = [f"{table.metric.replace('_', ' ')} {trial.value:.4f}"] if trial.value is not None else []
+    if trial.state != COMPLETE:
+        words.append(f"{trial.state} at step {trial.steps}" if trial.steps else trial.state)
+    elif table.best == trial:
+        words.append("the best")
+    words += [setting(key, value) for key, value in trial.values.items()]
+    words += [seconds(trial.seconds)] if trial.seconds is not None else []
+    words += ["from the store"] if trial.cached else []
+    return ", ".join(words) + (f": {trial.reason}" if trial.reason else "")
 
 
 def state_message(made: Any, *, cached: bool) -> str:

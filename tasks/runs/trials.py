@@ -50,8 +50,11 @@ def open_trial(parent: Run, number: int, config: Config) -> TrialRun:
     return run
 
 
+def trials_of(run: Run) -> list[TrialRun]:
+    """Return the trials of a run, in order; of one that is no tuning none."""
+    return [TrialRun(run, path.parent) for path in sorted((run.folder / "trials").glob("*/run.json"))]
+
+
 def unsent(run: Run) -> list[TrialRun]:
     """Return the trials of a run that have ended and of which not all was sent to MLflow."""
-    folders = sorted(path.parent for path in (run.folder / "trials").glob("*/run.json"))
-    trials = [TrialRun(run, folder) for folder in folders]
-    return [trial for trial in trials if trial.exit_code is not None and not trial.record.get("sent")]
+    return [trial for trial in trials_of(run) if trial.exit_code is not None and not trial.record.get("sent")]

@@ -18,8 +18,7 @@ from tasks.artifacts import Snapshot
 from tasks.config import Config
 from tasks.config.tuned import with_values
 from tasks.display import terminal
-from tasks.display.numbers import seconds
-from tasks.display.words import setting
+from tasks.display.words import describe_trial, setting
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
@@ -180,7 +179,7 @@ class Search:
         def body() -> Any:
             run_trial(self.study, number, self.config_of(values), self.open, self.close, self.train, self.examples)
             ended = self.study.trial(number)
-            return Completed(name=ended.state.capitalize(), message=self.describe(ended), data=None)
+            return Completed(name=ended.state.capitalize(), message=describe_trial(ended, self.table()), data=None)
 
         name = f"trial-{number}"
         trial: Task[[], Any] = task(name="trial", task_run_name=name, cache_policy=NO_CACHE, persist_result=False)(body)
@@ -229,7 +228,7 @@ class Search:
         self.best, self.ended = made.best, len(made.trials) - made.count(RUNNING)
         if trial.value is not None and self.best is not None and self.best.value is not None:
             self.journal.append(trial.number + 1, {"tune/score": trial.value, "tune/best": self.best.value})
-        self.line.say(f"trial {trial.number}: {self.describe(trial)}")
+        self.line.say(f"trial {trial.number}: {describe_trial(trial, made)}")
         self.show()
 
     def show(self) -> None:
@@ -240,17 +239,6 @@ class Search:
         if under_way := dict(self.figures):
             figures["now"] = ", ".join(under_way[number] for number in sorted(under_way))
         self.line.progress(self.ended, self.tune.most, "trials", figures)
-
-    def describe(self, trial: Trial) -> str:
-        """Describe an ended trial in a line."""
-        words = [f"{self.metric} {trial.value:.4f}"] if trial.value is not None else []
-        if trial.state != table.COMPLETE:
-            words.append(f"{trial.state} at step {trial.steps}" if trial.steps else trial.state)
-        elif self.best is None or trial.number == self.best.number:
-            words.append("the best so far")
-        words += [setting(key, value) for key, value in trial.values.items()]
-        words += [seconds(trial.seconds)] if trial.seconds is not None else []
-        return ", ".join(words) + (f": {trial.reason}" if trial.reason else "")
 
     def table(self) -> Table:
         """Return the table of all trials."""
