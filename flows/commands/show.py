@@ -173,11 +173,12 @@ def _trials(run: Run) -> dict[str, Any]:
 
 
 def _trial_lines(run: Run) -> Iterator[str]:
-    from tasks.display.words import describe_trial
+    from tasks.display.words import describe_search, describe_trial
     from tasks.tuning.table import read
 
     if (table := read(run.folder)) is None:
         return
+    yield f"  {'tune':<10}{describe_search(table)}"
     for number, trial in enumerate(table.trials):
         yield f"  {'' if number else 'trials':<10}{trial.number}: {describe_trial(trial, table)}"
     if table.importances:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,12 @@ from tasks.config.base import BY_KIND, LISTED, Conflict, Section
 
 class Range(Section):
     """What both ranges have."""
+
+    def place_of(self, value: float, low: float, high: float, log: bool) -> float:
+        """Return where a value is between the ends, 0 to 1."""
+        if log:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
 
     def check_ends(self, low: float, high: float, log: bool, step: float | None) -> None:
         """Raise `Conflict` for a range that has no values, or whose settings exclude each other."""
@@ -50,8 +56,12 @@ class FloatRange(Range):
 
     @property
     def examples(self) -> list[Any]:
-        """Values that the key must take for the range to be one of its."""
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
         return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
 
     @property
     def points(self) -> list[Any] | None:
@@ -88,8 +98,12 @@ class IntRange(Range):
 
     @property
     def examples(self) -> list[Any]:
-        """Values that the key must take for the range to be one of its."""
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
         return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
 
     @property
     def points(self) -> list[Any] | None:
@@ -100,8 +114,6 @@ class IntRange(Range):
 class Choice(Section):
     """One of some values."""
 
-    ordered: ClassVar[bool] = False
-
     kind: Literal["choice"] = "choice"
     """The values of the key."""
 
@@ -110,8 +122,12 @@ class Choice(Section):
 
     @property
     def examples(self) -> list[Any]:
-        """All values."""
+        """All values; the labels of an axis."""
         return list(self.values)
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.values.index(value) / (len(self.values) - 1) if len(self.values) > 1 else 0.5
 
     @property
     def points(self) -> list[Any] | None:

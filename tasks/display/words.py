@@ -12,7 +12,7 @@ from tasks.config import CompressConfig, Config
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes, seconds
 from tasks.evaluation import gates
-from tasks.tuning.table import COMPLETE, Table, Trial
+from tasks.tuning.table import COMPLETE, STATES, Table, Trial
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
@@ -82,9 +82,24 @@ def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:
     return padded + (f", {cut:,} of {sum(split['documents'] for split in splits):,} pairs cut" if cut else "")
 
 
+def plain(value: Any) -> str:
+    """Return a value of the config as text."""
+    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value)
+
+
 def setting(key: str, value: Any) -> str:
     """Return a key of the config with a value as text (`train.learning_rate 0.0123`)."""
-    return f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {json.dumps(value)}"
+    return f"{key} {plain(value)}"
+
+
+def describe_search(table: Table) -> str:
+    """Describe a search by its best trial."""
+    counts = ", ".join(f"{table.count(state)} {state}" for state in STATES if table.count(state))
+    if (best := table.best) is None or best.value is None:
+        return f"{len(table.trials)} trials ({counts})"
+    values = ", ".join(setting(key, value) for key, value in best.values.items())
+    of = f"trial {best.number} of {len(table.trials)} ({counts})"
+    return f"{of}: validation {table.metric.replace('_', ' ')} {best.value:.4f}, {values}"
 
 
 def describe_trial(trial: Trial, table: Table) -> str:

@@ -32,7 +32,7 @@ def training(facts: Facts) -> dict[str, Any]:
     """Return the training curves, from the run that trained the model, and the check of its ledger."""
     model, folder = facts.one("model"), trained_in(facts)
     drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
-    elsewhere = folder.name if folder and folder != facts.run.folder else None
+    elsewhere = folder.relative_to(facts.run.home.runs) if folder and folder != facts.run.folder else None
     measured = measurements(folder) if folder else {}
     return {
         "curves": drawn,

@@ -207,8 +207,14 @@ def start_fork_server(home: Home, flow: str, config: Config) -> bool:
     """
     if finished_before(home, flow, config):
         return False
-    fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
+    for threads in {threads_of(config), threads_of_trials(config, threads_of(config))}:
+        fork_server(threads, home.root / "logs" / "fork-server.log")
     return True
+
+
+def threads_of_trials(config: Config, threads: int) -> int:
+    """Return the threads of each trial of a tuning, of which several share those of the run."""
+    return threads if config.tune is None else max(1, threads // config.tune.parallel)
 
 
 def import_tracking(home: Home) -> None:

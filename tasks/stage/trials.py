@@ -15,7 +15,7 @@ from tasks.data.order import steps_of
 from tasks.errors import Lost, Refused, Stopped, UserError
 from tasks.runs.collection import drop_staging
 from tasks.runs.trials import TrialRun
-from tasks.stage.attempt import Attempt, as_current
+from tasks.stage.attempt import Attempt, as_current, threads_of_trials
 from tasks.stage.showing import Quiet, Shown
 from tasks.stage.stages import body_of
 from tasks.tuning.judging import Judge
@@ -42,8 +42,7 @@ class TrialAttempt(Attempt):
         self, parent: Attempt, run: TrialRun, judge: Judge, ending: threading.Event, progress: Callable[..., None]
     ) -> None:
         """Create it; it also stops when `ending` is set. `progress` receives what `terminal.Stage.progress` does."""
-        parallel = 1 if parent.config.tune is None else parent.config.tune.parallel
-        threads = max(1, parent.threads // parallel)
+        threads = threads_of_trials(parent.config, parent.threads)
         super().__init__(run, parent.decision_on, parent.signals, threads, parent.meeting)
         self.began = time.monotonic()
         self.judge, self._ending, self._progress = judge, ending, progress

@@ -15,10 +15,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from tasks.artifacts import Snapshot
+from tasks.artifacts import Study as StudyOfRun
 from tasks.config import Config
 from tasks.config.tuned import with_values
 from tasks.display import terminal
-from tasks.display.words import describe_trial, setting
+from tasks.display.words import describe_search, describe_trial
 from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
@@ -93,10 +94,7 @@ def winner_of(made: Table, config: Config) -> Winner:
         failed = next((trial.reason for trial in made.trials if trial.reason), "no trial ended")
         rule, remedy = "the best trial is released", "change tune.space, and run again"
         raise Failed("tune.space", f"none of {len(made.trials)} trials has a score; the first: {failed}", rule, remedy)
-    values = ", ".join(setting(key, value) for key, value in best.values.items())
-    counts = ", ".join(f"{made.count(state)} {state}" for state in table.STATES if made.count(state))
-    verdict = f"trial {best.number} of {len(made.trials)} ({counts}): {made.metric} {best.value:.4f}, {values}"
-    return Winner(best, with_values(config, best.values), verdict)
+    return Winner(best, with_values(config, best.values))
 
 
 class Search:
@@ -111,9 +109,11 @@ class Search:
         self.metric, self.higher = config.tune.judged_by(config.model.task)
         self.started = time.monotonic()
         self.before: float = attempt.run.measurements().get(SPENT, 0.0)
-        self.ending = threading.Event()
+        self.ending, self.recording = threading.Event(), threading.Lock()
         self.journal = JournalFile(attempt.journal)
         self.senders = ThreadPoolExecutor(1, "sending trials")
+        self.ran = 0
+        """Trials that this attempt has run."""
         self.sending: list[Future[None]] = []
         self.ended, self.best = 0, best_of(study.trials(), self.higher)
         self.figures: dict[int, str] = {}
@@ -223,11 +223,13 @@ class Search:
 
     def note(self, trial: Trial) -> None:
         """Record and show the end of a trial."""
-        made = self.table()
-        made.save(self.attempt.run.folder)
-        self.best, self.ended = made.best, len(made.trials) - made.count(RUNNING)
-        if trial.value is not None and self.best is not None and self.best.value is not None:
-            self.journal.append(trial.number + 1, {"tune/score": trial.value, "tune/best": self.best.value})
+        with self.recording:
+            made = self.table()
+            made.save(self.attempt.run.folder)
+            self.ran += 1
+            self.best, self.ended = made.best, len(made.trials) - made.count(RUNNING)
+            if trial.value is not None and self.best is not None and self.best.value is not None:
+                self.journal.append(trial.number + 1, {"tune/score": trial.value, "tune/best": self.best.value})
         self.line.say(f"trial {trial.number}: {describe_trial(trial, made)}")
         self.show()
 
@@ -250,5 +252,7 @@ class Search:
         made.save(self.attempt.run.folder)
         prefect_page.trials(made)
         winner = winner_of(made, self.config)
-        self.line.finish(winner.verdict, cached=False, took=time.monotonic() - self.started)
+        run, took, cached = self.attempt.run, time.monotonic() - self.started, self.ran == 0
+        run.made(STAGE, StudyOfRun(self.name, run.home.studies / f"{self.name}.db", "trials"), took, cached=cached)
+        self.line.finish(describe_search(made), cached, took)
         return winner

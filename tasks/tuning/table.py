@@ -91,8 +91,6 @@ class Winner:
 
     trial: Trial
     config: Config
-    verdict: str
-    """The result of the tuning in a line."""
 
     @property
     def model(self) -> ModelConfig:
