@@ -182,7 +182,7 @@ def _trial_lines(run: Run) -> Iterator[str]:
     for number, trial in enumerate(table.trials):
         yield f"  {'' if number else 'trials':<10}{trial.number}: {describe_trial(trial, table)}"
     if table.importances:
-        shares = ", ".join(f"{key} {share:.0%}" for key, share in table.importances.items())
+        shares = ", ".join(f"{key} {share:.0%}" for key, share in table.shares)
         yield f"  variance  of {table.metric} by key: {shares}"
 
 

@@ -28,10 +28,7 @@ def tuning(facts: Facts) -> dict[str, Any]:
     ranked = by_rank(table)
     keys = sorted(config.space)
     largest = max(table.importances.values(), default=0) or 1
-    shares = [
-        {"key": key, "percent": 100 * share / largest, "share": f"{share:.0%}"}
-        for key, share in table.importances.items()
-    ]
+    shares = [{"key": key, "percent": 100 * share / largest, "share": f"{share:.0%}"} for key, share in table.shares]
     return {
         "metric": table.metric.replace("_", " "),
         "better": "higher is better" if table.higher_is_better else "lower is better",
@@ -120,5 +117,5 @@ def parallel(table: Table, ranked: Sequence[Trial], space: dict[str, SpaceConfig
     for number, marks in enumerate(labels):
         for share, text in marks:
             where = f'x="{x(number) + 5:.1f}" y="{y(share) + (-3 if share == 0 else 4):.1f}"'
-            parts.append(f"<text {where}>{escape(text)}</text>")
+            parts.append(f'<text class="label" {where}>{escape(text)}</text>')
     return "".join([*parts, "</svg>"])

@@ -99,7 +99,7 @@ class Study:
         self._end(number, TrialState.FAIL, None, facts)
 
     def importances(self) -> dict[str, float]:
-        """Return each key's share of the variance of the scores (fANOVA, Hutter et al. 2014), the largest first.
+        """Return each key's share of the variance of the scores (fANOVA, Hutter et al. 2014).
 
         It is empty with fewer than four complete trials, or equal scores.
         """

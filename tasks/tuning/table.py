@@ -48,7 +48,12 @@ class Table:
     higher_is_better: bool
     trials: list[Trial]
     importances: dict[str, float] = field(default_factory=dict)
-    """Each key's share of the variance of the scores; empty before the end."""
+    """Each key's share of the variance of the scores, by key; empty before the end."""
+
+    @property
+    def shares(self) -> list[tuple[str, float]]:
+        """The importances, the largest first."""
+        return sorted(self.importances.items(), key=lambda pair: -pair[1])
 
     @property
     def best(self) -> Trial | None:
