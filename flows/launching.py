@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from infra.embedded import EmbeddedServer
     from tasks.config import Config
 
-FLOWS = ("pipeline", "dataset", "training", "release")
+FLOWS = ("pipeline", "dataset", "training", "release", "tuning")
 
 
 def launch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tasks.runs.differences import PlannedArtifact
@@ -11,11 +12,16 @@ if TYPE_CHECKING:
     from tasks.config import Config
 
 
-def plan(store: Store, config: Config) -> dict[str, list[PlannedArtifact]]:
-    """Return the artifacts of each stage of the pipeline: runs the flow with a planner, which computes no stage."""
-    from flows.pipeline import pipeline
+def flow_of(config: Config) -> str:
+    """Return the flow that makes a release of a config from raw data."""
+    return "pipeline" if config.tune is None else "tuning"
+
+
+def plan(store: Store, config: Config, name: str = "pipeline") -> dict[str, list[PlannedArtifact]]:
+    """Return the artifacts of each stage of a flow: runs it with a planner, which computes no stage."""
     from tasks.stage.planner import planning
 
+    flow = getattr(importlib.import_module(f"flows.{name}"), name)
     with planning(store, config) as planner:
-        pipeline.fn.__wrapped__(config)  # type: ignore[attr-defined]
+        flow.fn.__wrapped__(config)
     return planner.planned

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def check(flow: str, config: Config, home: Home) -> None:
     """Check that a flow can run with this config; raises `Refused`."""
     check_release(flow, config.release.model, home)
+    check_tune(flow, config)
     check_strategy(flow, config)
     check_brought(flow, config, home)
     check_source(flow, config)
@@ -33,6 +34,20 @@ def check_release(flow: str, model: str | None, home: Home) -> None:
             rule = "the flow release needs a model in the store"
             raise Refused("release.model", "not set", rule, "add --release.model DIGEST; see `millrace list model`")
         Store(home.store).resolve(model, "model")
+
+
+def check_tune(flow: str, config: Config) -> None:
+    """Check that `tune` is given for the flow `tuning` alone, and that its trials can run at a time."""
+    if flow != "tuning" and config.tune is not None:
+        remedy = "run the flow tuning, or leave it out by --tune null"
+        raise Refused("tune", "a search", f"the flow {flow} does not use it", remedy)
+    if flow == "tuning":
+        if config.tune is None:
+            rule = "the flow tuning needs to know what to search"
+            raise Refused("tune", "nothing", rule, "add the section tune; see docs/how-to-tune.md")
+        if config.tune.parallel > 1 and config.train.cluster is not None:
+            rule = "the hosts of train.cluster train one model at a time"
+            raise Refused("tune.parallel", config.tune.parallel, rule, "set it to 1, or leave out train.cluster")
 
 
 def check_strategy(flow: str, config: Config) -> None:

@@ -1,4 +1,4 @@
-"""Backups of what cannot be recomputed: the history of both servers, the registry, and released artifacts.
+"""Backups of what cannot be recomputed: the history of both servers, the registry, studies, and released artifacts.
 
 `DIR/<time>/` is created by one rename when it is complete; `manifest.json` has the SHA-256 of every file.
 Databases are copied before files: a file is written before a database refers to it, so that no referenced file is
@@ -24,6 +24,9 @@ from tasks.errors import Failed, Refused
 
 DATABASES = {"mlflow.db": "mlflow.db", "prefect.db": "prefect/prefect.db"}
 """SQLite files of a home: path in the home by name in the backup."""
+
+STUDIES = "studies/*.db"
+"""SQLite files of tunings, which have the same name in the backup."""
 
 FOLDERS = ("mlartifacts", "runs")
 FILES = ("audit.jsonl", "audit.begun.json")
@@ -64,6 +67,10 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
                 copy_database(home / path, draft / name)
     else:
         databases.dump(address, draft / DUMP)
+    for study in sorted(home.glob(STUDIES)):
+        copied = draft / study.relative_to(home)
+        copied.parent.mkdir(exist_ok=True)
+        copy_database(study, copied)
     for name in (*FOLDERS, *(f"store/{artifact}" for artifact in sorted(set(artifacts)))):
         copy(home / name, draft / name)
     for name in FILES:
@@ -129,7 +136,7 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
             rewrite_database(draft / relative, moves)
     if address is not None:
         databases.restore(address, backup / DUMP, moves)
-    for path in draft.glob("runs/*/*.json"):
+    for path in draft.glob("runs/**/*.json"):
         rewrite_text(path, moves)
     if home.exists():
         home.rmdir()

@@ -93,6 +93,12 @@ class Export(Artifact):
     kind = "export"
 
 
+class Study(Artifact):
+    """The trials of a tuning: a database in the home, or on a server, and not in the store."""
+
+    kind = "study"
+
+
 KINDS: dict[str, type[Artifact]] = {kind.kind: kind for kind in (Records, Snapshot, Model, Report, Variant, Export)}
 
 

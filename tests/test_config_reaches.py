@@ -22,6 +22,12 @@ TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
 NEEDED: dict[str, dict[str, Any]] = {
     "train": {"steps": 100},
+    "tune": {"trials": 9, "space": {"train.ema": {"kind": "choice", "values": [0.5]}}},
+    "tune.pruner[halving]": {"first": 10},
+    "tune.pruner[hyperband]": {"first": 10, "last": 100},
+    "tune.space.NAME[float]": {"low": 0.1, "high": 0.75},
+    "tune.space.NAME[int]": {"low": 1, "high": 64},
+    "tune.space.NAME[choice]": {"values": [1]},
     **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in TABLES},
     "source[sql]": {"url": "sqlite:///people.db", "query": "people", "key": "e", "columns": TYPES},
     "source[python]": {"function": "rows:read", "columns": TYPES},
@@ -92,6 +98,11 @@ LISTED = {
     "promote.margin": "decides in the registry (test_promote_approval)",
     "promote.baseline": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",
+    "tune.direction": "the metric's own, or refused (test_tune_search)",
+    "tune.trials": "when the search ends; a study with more trials begins with the same",
+    "tune.minutes": "when the search ends",
+    "tune.parallel": "trials at the same time (test_tune_flow)",
+    "tune.storage": "where the study is (test_tune_search)",
     "release.model": "the model that the flow release begins with, a parent of all that it makes",
     "notify.events": "who gets messages (test_run_notifies)",
     "notify.webhook": "who gets messages (test_run_notifies)",
@@ -149,6 +160,9 @@ OF_FIELD: dict[str, list[Any]] = {
     "learning_rate_power": [-0.25],
     "boundaries": [[3], [50]],
     "factors": [[0.5], [0.1]],
+    "space": [{"train.ema": {"kind": "choice", "values": [0.5, 0.75]}}],
+    "high": [0.625, 63],
+    "values": [[2]],
 }
 """Further candidates by the name of a setting."""
 
@@ -249,7 +263,7 @@ def decided(sections: dict[str, Any]) -> bytes:
         identities.variant("litert", model, snapshot, variant, sections["compress"], sections["evaluate"]),
         identities.export(model, snapshot, [variant], sections["export"]),
     ]
-    return canonical([identity(stage.config) for stage in stages])
+    return canonical([*(identity(stage.config) for stage in stages), identity(sections["tune"])])  # of a study
 
 
 LEAVES = everything()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -193,9 +194,9 @@ def test_a_signal_that_comes_while_a_line_is_logged_stops_the_run(
 ) -> None:
     def body() -> None:
         attempt = current.get()
-        attempt.signals.working = at_work
-        logging.getLogger("tasks.processes.crew").info("step 10: checkpoint")
-        attempt.raise_if_stopped()
+        with attempt.signals.working() if at_work else contextlib.nullcontext():
+            logging.getLogger("tasks.processes.crew").info("step 10: checkpoint")
+            attempt.raise_if_stopped()
 
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     log, handler = logging.getLogger("tasks"), Locked()

@@ -17,7 +17,7 @@ def run(
 ) -> None:
     """Run a flow: [bold]millrace run [FLOW] [PRESET.yaml] [--dotted.key VALUE ...] [--new] [--json][/]
 
-    FLOW is pipeline (default), dataset, training or release. Every key of the config is a flag:
+    FLOW is pipeline (default), dataset, training, release or tuning. Every key of the config is a flag:
     --train.steps 200 --records.splits '{train: 0.8, validation: 0.1, test: 0.1}'. An unfinished run of the same
     flow and config is continued.
     """

@@ -60,7 +60,7 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
         except Refused:
             raise unknown from None
         ledgers, seeds = _ledgers(run), _choice_in(run)
-        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None))
+        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None), **_trials(run))
         if seeds is not None:
             reply.add(ledgers=ledgers, seeds=asdict(seeds))
         yield from _run_lines(run, ledgers, seeds)
@@ -165,6 +165,7 @@ def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | Non
             where = "from the store" if row["cached"] else "made"
             made = f"{row['kind']}/{row['digest'][:12]}"
             yield f"  {stage:<10}{made}  {row['name']}  {where} in {seconds(row['seconds'])}"
+    yield from _trial_lines(run)
     if record["error"]:
         yield "  error     " + "; ".join(record["error"].values())
     yield f"  mlflow    {record['mlflow_run_id']}"
@@ -172,6 +173,28 @@ def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | Non
         yield from _seed_lines(seeds)
     for name, ledger in ledgers.items():
         yield f"  ledger    {f'{name}: ' if len(ledgers) > 1 else ''}{ledger['text']}"
+
+
+def _trials(run: Run) -> dict[str, Any]:
+    """Return the table of a tuning's trials; empty for another run."""
+    from tasks.tuning.table import read
+
+    table = read(run.folder)
+    return {} if table is None else {"tuning": asdict(table)}
+
+
+def _trial_lines(run: Run) -> Iterator[str]:
+    from tasks.display.words import describe_search, describe_trial
+    from tasks.tuning.table import read
+
+    if (table := read(run.folder)) is None:
+        return
+    yield f"  {'tune':<10}{describe_search(table)}"
+    for number, trial in enumerate(table.trials):
+        yield f"  {'' if number else 'trials':<10}{trial.number}: {describe_trial(trial, table)}"
+    if table.importances:
+        shares = ", ".join(f"{key} {share:.0%}" for key, share in table.shares)
+        yield f"  variance  of {table.metric} by key: {shares}"
 
 
 def _seed_lines(choice: Choice) -> Iterator[str]:

@@ -10,7 +10,7 @@ import typer
 from flows import preflight
 from flows.champions import pinned
 from flows.flags import read_flags
-from flows.plans import plan
+from flows.plans import flow_of, plan
 from flows.reply import AsJson, replying
 from tasks.artifacts import STAGES as ALL
 from tasks.errors import Refused
@@ -42,12 +42,12 @@ def why(
 
         config = load(preset, read_flags(context.args), terminal.say)
         home = find_home().readable()
-        flow = "dataset" if stage in OF_DATASET else "pipeline"
-        preflight.check(flow, config, home)
+        flow = "dataset" if stage in OF_DATASET else flow_of(config)
+        preflight.check(flow if config.tune is None else flow_of(config), config, home)
         store = Store(home.store)
         config = pinned(flow, home, config)
         answers = []
-        for wanted in plan(store, config)[stage]:
+        for wanted in plan(store, config, flow)[stage]:
             made = (store.path(wanted.kind, wanted.digest) / "manifest.json").exists()
             match = None if made else nearest(store, wanted)
             differences = [str(difference) for difference in match[1]] if match else []

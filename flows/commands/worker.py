@@ -57,8 +57,7 @@ def serve(reply: Reply, place: Place, config: Config, home: Home) -> None:
 
     home.make()
     signals = Signals()
-    signals.working = True  # a compute process saves first
-    with signals.handled():
+    with signals.working(), signals.handled():  # a compute process saves first
         end = hosts.serve(place, config, home, lambda: signals.number, lambda line: terminal.say(f"  … {line}"))
     terminal.say(f"  … the run on {place.cluster.chief} has ended with exit code {end.exit_code}")
     reply.add(rank=place.rank, chief=place.cluster.chief)

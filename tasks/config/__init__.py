@@ -45,6 +45,7 @@ from tasks.config.sources import (
     WebdatasetSource,
 )
 from tasks.config.train import TrainConfig
+from tasks.config.tune import TuneConfig
 
 
 class Config(Section):
@@ -86,6 +87,9 @@ class Config(Section):
     release: ReleaseConfig = ReleaseConfig()
     """The flow `release`."""
 
+    tune: TuneConfig | None = None
+    """The flow `tuning`."""
+
     notify: NotifyConfig = NotifyConfig()
     """Who is notified of the end of a run."""
 
@@ -110,6 +114,8 @@ class Config(Section):
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:
             raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        if self.tune is not None:
+            self.tune.fit(self.model.task)
         return self
 
     @model_validator(mode="after")
@@ -124,6 +130,14 @@ class Config(Section):
                 self.model.fit_image(self.snapshot.height, self.snapshot.width)
             except Conflict as misfit:
                 raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        return self
+
+    @model_validator(mode="after")
+    def trials_are_configs(self) -> Config:
+        if self.tune is not None:
+            from tasks.config.tuned import check_space
+
+            check_space(self)
         return self
 
 
@@ -165,6 +179,7 @@ __all__ = [
     "TokensSnapshot",
     "TrainConfig",
     "TransformerModel",
+    "TuneConfig",
     "ViTModel",
     "WebdatasetSource",
     "identity",

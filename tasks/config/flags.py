@@ -36,7 +36,7 @@ def apply_flags(values: dict[str, Any], flags: Iterable[tuple[str, str]], say: C
         below = {field for field in typed if field.startswith(f"{dotted}.")} if dotted in leaves else set()
         if twice := sorted(typed & (leaves | above) | below):
             raise Refused(f"--{dotted}", text, f"another flag sets {twice[0]}", "leave one of them out")
-        _put(values, path, value, typed, say)
+        put(values, path, value, typed, say)
         typed |= leaves
 
 
@@ -64,7 +64,12 @@ def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
         raise Refused(dotted, text, "a flag's value is read as YAML", "quote it, or fix its brackets") from None
 
 
-def _put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], say: Callable[[str], None]) -> None:
+def put(values: dict[str, Any], path: list[str], value: Any, typed: set[str], say: Callable[[str], None]) -> None:
+    """Set the field at a path, in place; a new `kind` drops the fields that it does not have and `typed` does not name.
+
+    Raises:
+        Refused: a section above is a value.
+    """
     *parents, last = path
     section = values
     for parent in parents:

@@ -83,6 +83,8 @@ def _spell(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         kind = annotation.model_fields.get("kind")
         return f"`{kind.default}`" if kind else "section"
+    if annotation is Any:
+        return "any value"
     return {"int": "integer", "float": "number", "str": "text", "bool": "true or false"}.get(
         getattr(annotation, "__name__", ""), str(annotation)
     )

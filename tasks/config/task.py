@@ -52,6 +52,9 @@ class Task:
     counted: str = "examples"
     """Plural name of the independent units, which are resampled for intervals."""
 
+    watched: tuple[str, bool] = ("accuracy", True)
+    """The metric of a training's evaluations that stands for the primary one, and whether higher is better."""
+
     @property
     def primary(self) -> tuple[str, bool]:
         """The name of the primary metric, and whether higher is better."""
@@ -94,6 +97,7 @@ TASKS = {
         target=TARGET,
         options=frozenset(),
         in_target_units=True,
+        watched=("squared_error", False),
         baselines={"mean_rmse": "of always predicting the mean"},
     ),
     "language_model": Task(
@@ -111,6 +115,7 @@ TASKS = {
             "xz_bits_per_byte": "by xz -9e",
         },
         counted="files",
+        watched=("loss", False),
     ),
 }
 """The tasks by `model.task`."""

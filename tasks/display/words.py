@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ from tasks.artifacts import Artifact, Release
 from tasks.compression import accepted
 from tasks.config import CompressConfig, Config
 from tasks.config.task import TASKS
-from tasks.display.numbers import kilobytes
+from tasks.display.numbers import kilobytes, seconds
 from tasks.evaluation import gates
 from tasks.training.seeds import choice_of
+from tasks.tuning.table import COMPLETE, STATES, Table, Trial
 
 COPIES = {"group": "kept in one split", "drop": "dropped", "keep": "split apart"}
 """Descriptions of the values of `records.duplicates`."""
@@ -82,6 +84,39 @@ def _losses(splits: Collection[Mapping[str, int]], block: int) -> str:
     padding, cut = (sum(split.get(name, 0) for split in splits) for name in ("padding", "cut"))
     padded = f", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding" if padding else ""
     return padded + (f", {cut:,} of {sum(split['documents'] for split in splits):,} pairs cut" if cut else "")
+
+
+def plain(value: Any) -> str:
+    """Return a value of the config as text."""
+    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value)
+
+
+def setting(key: str, value: Any) -> str:
+    """Return a key of the config with a value as text (`train.learning_rate 0.0123`)."""
+    return f"{key} {plain(value)}"
+
+
+def describe_search(table: Table) -> str:
+    """Describe a search by its best trial."""
+    counts = ", ".join(f"{table.count(state)} {state}" for state in STATES if table.count(state))
+    if (best := table.best) is None or best.value is None:
+        return f"{len(table.trials)} trials ({counts})"
+    values = ", ".join(setting(key, value) for key, value in best.values.items())
+    of = f"trial {best.number} of {len(table.trials)} ({counts})"
+    return f"{of}: validation {table.metric.replace('_', ' ')} {best.value:.4f}, {values}"
+
+
+def describe_trial(trial: Trial, table: Table) -> str:
+    """Describe an ended trial of a tuning: score, state, values, duration, reason."""
+    words = [f"{table.metric.replace('_', ' ')} {trial.value:.4f}"] if trial.value is not None else []
+    if trial.state != COMPLETE:
+        words.append(f"{trial.state} at step {trial.steps}" if trial.steps else trial.state)
+    elif table.best == trial:
+        words.append("the best")
+    words += [setting(key, value) for key, value in trial.values.items()]
+    words += [seconds(trial.seconds)] if trial.seconds is not None else []
+    words += ["from the store"] if trial.cached else []
+    return ", ".join(words) + (f": {trial.reason}" if trial.reason else "")
 
 
 def state_message(made: Any, *, cached: bool) -> str:

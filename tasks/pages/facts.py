@@ -11,12 +11,14 @@ from typing import Any
 from tasks.artifacts import KINDS, Artifact
 from tasks.config.models import MODELS
 from tasks.display.numbers import kilobytes
-from tasks.display.words import baselines, describe, noun, one, score, standing
+from tasks.display.words import baselines, describe, describe_search, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
 from tasks.runs.runs import Run
 from tasks.training.seeds import Choice, choice_of
+from tasks.tuning.table import Table
+from tasks.tuning.table import read as read_table
 
-STAGES = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
+STAGES = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
 """In the order of the DAG, which the JSON object in run.json does not keep."""
 
 UNEVEN, TIMES = 0.1, 5
@@ -87,6 +89,8 @@ class Facts:
                 artifact = self.named.get(row["digest"])
                 if row["kind"] == "release":
                     what = (self.release or {}).get("verdict", "")
+                elif row["kind"] == "study":
+                    what = "" if self.trials is None else describe_search(self.trials)
                 else:
                     what = describe(artifact) if artifact else "is no longer in the store"
                 fields = (row["name"], row["kind"], row["digest"], row["cached"], row["seconds"])
@@ -98,6 +102,11 @@ class Facts:
         """The content of release.json; None if this attempt did not get to `promote`."""
         path = self.run.folder / "release.json"
         return json.loads(path.read_bytes()) if "promote" in self.stages and path.exists() else None
+
+    @cached_property
+    def trials(self) -> Table | None:
+        """The trials of a tuning; None of another run."""
+        return read_table(self.run.folder)
 
     @cached_property
     def report(self) -> dict[str, Any] | None:
@@ -201,6 +210,8 @@ class Facts:
             rows = f"{snapshot.manifest['counts']['train']:,} {fed} of {source}"
             line = f"A {MODELS[kind].noun} of {counts['parameters']:,} weights, "
             line += f"trained for {counts['steps']:,} steps on {rows}"
+            if self.trials is not None:
+                line += f", the best of {len(self.trials.trials)} trials"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
                 line += f", reaches {self.score} on {unseen:,} {self.counted} not seen in training"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, judgement, sections, seeds, templates
+from tasks.pages import batch, data, judgement, sections, seeds, templates, trials
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 from tasks.store.files import write
+from tasks.tuning import table
 
 TEMPLATE = "run_page.html.j2"
 
@@ -31,6 +32,8 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     for name, text in {**made, "description.md": description}.items():
         write(run.folder / name, text.encode())
     files = [(run.folder / name, "") for name in made]
+    if facts.trials is not None:
+        files.append((run.folder / table.FILE, ""))
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))
@@ -55,6 +58,7 @@ def render(facts: Facts) -> str:
         files=judgement.files(facts),
         furthest=judgement.furthest(facts),
         seeds=seeds.seeds(facts),
+        tuning=trials.tuning(facts),
         training=sections.training(facts),
         augmented=batch.augmented(facts),
         variants=sections.variants(facts),

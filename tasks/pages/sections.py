@@ -35,7 +35,7 @@ def training(facts: Facts) -> dict[str, Any]:
         drawn = seeds.drawn(facts)
     else:
         drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
-    elsewhere = folder.name if folder and folder != facts.run.folder else None
+    elsewhere = folder.relative_to(facts.run.home.runs) if folder and folder != facts.run.folder else None
     measured = measurements(folder) if folder else {}
     return {
         "curves": drawn,

@@ -1,4 +1,4 @@
-"""What nobody needs any more: artifacts, staging and damaged goods; safe beside running runs.
+"""What nobody needs any more: artifacts, studies, staging and damaged goods; safe beside running runs.
 
 Needed is what the last runs, unfinished runs and releases use, and everything that was made from. A run writes what
 it uses before it uses it; gc takes an artifact's lock, looks once more, and only then removes it.
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tasks.runs.home import Home
 from tasks.runs.runs import FINISHED, Run, find_runs
+from tasks.runs.trials import trials_of
 from tasks.store.store import Store, read_manifest
 
 
@@ -47,6 +48,13 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
             if not dry_run:
                 remove(home, artifact.path)
                 (home.store / ".verified" / artifact.kind / f"{artifact.digest}.json").unlink(missing_ok=True)
+    for path in sorted(home.studies.glob("*.db")):
+        name = f"study/{path.stem}"
+        with try_lock(path.with_suffix(".lock")) as locked:
+            if locked and name not in needed(home, keep):
+                dropped.append(Dropped(name, path, path.stat().st_size))
+                if not dry_run:
+                    path.unlink()
     for path in sorted((home.store / ".staging").glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
         with try_lock(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as locked:
@@ -58,9 +66,13 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
 
 
 def needed(home: Home, keep: int) -> set[str]:
-    """Return `kind/digest` of all artifacts that must stay, with their ancestors."""
+    """Return `kind/digest` of all artifacts that must stay, with their ancestors, and `study/digest` of studies.
+
+    The models of a tuning's trials stay with its run; a release alone needs the best one.
+    """
     runs = find_runs(home)
-    return used(home, [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run) or released(run))])
+    whole = [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run))]
+    return used(home, [*whole, *(trial for run in whole for trial in trials_of(run)), *filter(released, runs[:-keep])])
 
 
 def needed_by_releases(home: Home) -> set[str]:
@@ -94,6 +106,15 @@ def unfinished(run: Run) -> bool:
 def released(run: Run) -> bool:
     """Return whether a run has a champion."""
     return (run.folder / "release.json").exists() and run.exit_code == 0
+
+
+def drop_staging(run: Run) -> None:
+    """Remove the staging of a run that nobody continues, except what another process works on."""
+    for name in (run.folder / "uses").read_text().split():
+        path, lock = run.home.store / ".staging" / name, run.home.store / ".locks" / f"{name}.lock"
+        with try_lock(lock) as free:
+            if free and path.exists():
+                remove(run.home, path)
 
 
 @contextmanager

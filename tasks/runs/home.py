@@ -32,6 +32,11 @@ class Home:
         return self.root / "runs"
 
     @property
+    def studies(self) -> Path:
+        """Folder of the studies of tunings, `<digest>.db`."""
+        return self.root / "studies"
+
+    @property
     def prefect(self) -> Path:
         """Folder of Prefect."""
         return self.root / "prefect"

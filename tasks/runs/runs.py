@@ -37,6 +37,8 @@ class Run:
         self.store = Store(home.store)
         self.record: dict[str, Any] = _read(folder / "run.json")
         self.lock: Lock | None = None
+        self.parent: Run | None = None
+        """The run of the tuning of which this is a trial."""
         self.started = time.monotonic()
         self._mutex = threading.Lock()
 
@@ -44,6 +46,11 @@ class Run:
     def run_id(self) -> str:
         """The name of the run's folder."""
         return self.folder.name
+
+    @property
+    def title(self) -> str:
+        """The name of its MLflow run."""
+        return self.run_id
 
     @property
     def config(self) -> Config:
@@ -214,8 +221,18 @@ def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = home.runs / f"{stamp}-{config.name}-{secrets.token_hex(2)}"
     folder.mkdir()
-    record: dict[str, Any] = {
-        "run_id": folder.name,
+    try:
+        write(folder / "run.json", pretty(new_record(folder.name, flow, config, identity)))
+    except OSError:
+        folder.rmdir()
+        raise
+    return folder
+
+
+def new_record(run_id: str, flow: str, config: Config, identity: str) -> dict[str, Any]:
+    """Return the record of a run that begins."""
+    return {
+        "run_id": run_id,
         "flow": flow,
         "name": config.name,
         "identity": identity,
@@ -228,12 +245,6 @@ def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
         "error": None,
         "mlflow_run_id": None,
     }
-    try:
-        write(folder / "run.json", pretty(record))
-    except OSError:
-        folder.rmdir()
-        raise
-    return folder
 
 
 def _now() -> str:

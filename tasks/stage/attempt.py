@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tasks.artifacts import Artifact
 from tasks.config import Config
 from tasks.config.roles import CHIEF, Role
 from tasks.display import terminal
@@ -19,6 +20,7 @@ from tasks.errors import Damaged, Failed, Lost, Stopped, UserError
 from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
+from tasks.processes.meeting import Meeting
 from tasks.processes.threads import processor, threads_of
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
@@ -27,6 +29,7 @@ from tasks.runs.runs import Run, finished_before, opened
 from tasks.stage.hosts import meeting_of
 from tasks.stage.presence import Presence
 from tasks.stage.restarts import Restarts
+from tasks.stage.showing import Shown, in_terminal
 from tasks.stage.signals import Signals
 from tasks.store.staging import Staging
 from tasks.store.store import Store
@@ -44,15 +47,21 @@ log = logging.getLogger("tasks.processes.crew")
 class Attempt:
     """The state that the stages of a flow run share."""
 
-    def __init__(self, run: Run, decision_on: Callable[[str], Decision | None], signals: Signals) -> None:
+    def __init__(
+        self,
+        run: Run,
+        decision_on: Callable[[str], Decision | None],
+        signals: Signals,
+        threads: int,
+        meeting: Meeting | None,
+    ) -> None:
         self.run = run
         self.signals = signals
         self.decision_on = decision_on
         """Returns a person's decision on whether an export, by its digest, may be champion; None if there is none."""
         self.store: Store = run.store
         self.config = run.config
-        self.threads = threads_of(self.config)
-        self.meeting = meeting_of(self.config)
+        self.threads, self.meeting = threads, meeting
         self.crew = Crew(run.folder / "logs", self.threads, self.meeting)
         self.shipper = Shipper(run)
         self.outcome = "completed"
@@ -67,6 +76,24 @@ class Attempt:
     def raise_if_stopped(self) -> None:
         """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
         self.signals.raise_if_stopped()
+
+    def stopping(self) -> int:
+        """Return the number of the signal after which compute processes save and exit; 0 if there was none."""
+        if self.signals.number:
+            terminal.say("  … saving, then stopping")
+        return self.signals.number
+
+    def shown(self, stage: str, name: str) -> AbstractContextManager[Shown]:
+        """Show a stage to the user within the block."""
+        return in_terminal(stage, name)
+
+    def made(self, stage: str, artifact: Artifact, seconds: float, *, cached: bool) -> None:
+        """Record and announce the artifact of a stage."""
+        from tasks.tracking import prefect_page  # not before a run's servers start, which it would delay
+
+        self.run.made(stage, artifact, seconds, cached=cached)
+        self.shipper.record(stage, artifact, cached, seconds)
+        prefect_page.table(stage, artifact, cached, seconds)
 
     def work(
         self,
@@ -101,11 +128,6 @@ class Attempt:
             else:
                 on_progress(*values)
 
-        def stop() -> int:
-            if self.signals.number:
-                terminal.say("  … saving, then stopping")
-            return self.signals.number
-
         strategy = self.config.train.strategy  # a process that evaluates beside it uses the threads of the training
         limits = Limits(*self.config.resources.limit(stage), self.config.resources.grace)
 
@@ -121,14 +143,13 @@ class Attempt:
                     arguments,
                     limits=limits,
                     on_report=on_report,
-                    stop=stop,
+                    stop=self.stopping,
                     say=say,
                     threads=threads or self.threads_of_each(1 if len(roles) == 1 else strategy.processes),
                     layout=self.layout,
                 )
 
-        self.signals.working = True
-        try:
+        with self.signals.working():
             while True:
                 self.raise_if_stopped()
                 try:
@@ -140,8 +161,6 @@ class Attempt:
                     again = f"starting again in {pause:.0f} s ({allowed.number} of {restarts} without progress)"
                     say(f"{lost.saw}; {again}")
                 self._pause(pause)
-        finally:
-            self.signals.working = False
 
     def _waiting(self, stage: str) -> Callable[[str], None]:
         """Return a function that says once which hosts are waited for, and raises `Stopped` after a signal."""
@@ -188,8 +207,14 @@ def start_fork_server(home: Home, flow: str, config: Config) -> bool:
     """
     if finished_before(home, flow, config):
         return False
-    fork_server(threads_of(config), home.root / "logs" / "fork-server.log")
+    for threads in {threads_of(config), threads_of_trials(config, threads_of(config))}:
+        fork_server(threads, home.root / "logs" / "fork-server.log")
     return True
+
+
+def threads_of_trials(config: Config, threads: int) -> int:
+    """Return the threads of each trial of a tuning, of which several share those of the run."""
+    return threads if config.tune is None else max(1, threads // config.tune.parallel)
 
 
 def import_tracking(home: Home) -> None:
@@ -224,7 +249,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
         attempt = None
         try:
             request.run = run
-            attempt = Attempt(run, request.decision_on, signals)
+            attempt = Attempt(run, request.decision_on, signals, threads_of(config), meeting_of(config))
             with as_current(attempt), signals.translated(), machine_errors("the run", home.root):
                 if run.attempt > 1:
                     terminal.say(f"  … going on with {run.run_id}, attempt {run.attempt}")

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import Artifact
+from tasks.artifacts import Artifact, Model
 from tasks.config import (
     CompressConfig,
     EvaluateConfig,
@@ -19,6 +19,7 @@ from tasks.config import (
     SnapshotConfig,
     SourceConfig,
     TrainConfig,
+    TuneConfig,
     identity,
 )
 from tasks.errors import Failed
@@ -122,6 +123,21 @@ def choice(
 
     sections = {"model": config, "train": train, "seed": seed}
     return Identity(sections, {"snapshot": examples, **trained}, Code(CHOICE_VERSION, CHOICE_LIBRARIES))
+
+
+def study(examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, tune: TuneConfig) -> dict[str, Any]:
+    """Return what decides the trials of a study, one at a time: the base of all trainings, the search, and where
+    evaluations are."""
+    from tasks.tuning import STUDY_LIBRARIES, STUDY_VERSION
+
+    libraries = {name: installed(name) for name in STUDY_LIBRARIES}
+    return {
+        "kind": "study",
+        "model": model(examples, config, train, seed).inputs(Model),
+        "tune": identity(tune),
+        "evaluate_every": train.evaluate_every,
+        "code": {"version": STUDY_VERSION, "libraries": libraries},
+    }
 
 
 def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Identity:

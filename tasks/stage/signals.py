@@ -19,14 +19,25 @@ class Signals:
     def __init__(self) -> None:
         self.number = 0
         """Number of the last signal; 0 if there was none."""
-        self.working = False
-        """Whether a compute process is working, which is signalled and may save first."""
+        self._working = 0
+        self._mutex = threading.Lock()
         self._before: dict[int, Any] = {}
 
     def raise_if_stopped(self) -> None:
         """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
         if self.number:
             raise Stopped(self.number)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Compute within the block, also in several threads: processes are signalled, and may save first."""
+        with self._mutex:
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._working -= 1
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -59,5 +70,5 @@ class Signals:
         if number == signal.SIGHUP:
             stop_signals.leave_terminal()
         self.number = number  # no logging here: the interrupted code may hold the lock of Prefect's log
-        if not self.working:
+        if not self._working:
             raise Stopped(number)

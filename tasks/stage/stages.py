@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
@@ -23,7 +24,6 @@ from tasks.stage.identities import Identity
 from tasks.stage.planner import planner
 from tasks.store.files import write
 from tasks.store.store import Store, digest_of
-from tasks.tracking import prefect_page
 
 Kind = TypeVar("Kind", bound=Artifact)
 P = ParamSpec("P")
@@ -41,7 +41,9 @@ def verb(body: Callable[P, Made]) -> Callable[P, Made]:
     def task_of(*args: P.args, **kwargs: P.kwargs) -> Any:
         made = body(*args, **kwargs)
         rows = current.get().run.record["stages"].get(stage, [])
-        return Completed(message=state_message(made, cached=all(row["cached"] for row in rows)), data=made)
+        return Completed(
+            message=state_message(made, cached=bool(rows) and all(row["cached"] for row in rows)), data=made
+        )
 
     prefect_task: Task[P, Any] = task(
         name=stage,
@@ -59,6 +61,11 @@ def verb(body: Callable[P, Made]) -> Callable[P, Made]:
         return prefect_task(*args, **kwargs) if dry_run is None else dry_run.call(stage, body, *args, **kwargs)
 
     return run_or_plan
+
+
+def body_of(verb: Callable[P, Made]) -> Callable[P, Made]:
+    """Return a verb without its task, to be called within that of another verb: a task returns a state of Prefect."""
+    return inspect.unwrap(verb)
 
 
 def _may_retry(stage: Task[..., Any], task_run: Any, state: State[Any]) -> bool:
@@ -104,11 +111,7 @@ def run_stage(
     check()
     attempt, started = current.get(), time.monotonic()
     attempt.raise_if_stopped()
-    with (
-        terminal.stage(stage, name) as line,
-        prefect_page.progress(stage, line.progress) as on_progress,
-        machine_errors(f"stage {stage}", attempt.run.home.root),
-    ):
+    with attempt.shown(stage, name) as line, machine_errors(f"stage {stage}", attempt.run.home.root):
         inputs = identity.inputs(kind)
         digest = digest_of(inputs)
         attempt.run.use(kind.kind, digest)
@@ -122,7 +125,7 @@ def run_stage(
                     work,
                     claim.staging,
                     arguments,
-                    on_progress=on_progress,
+                    on_progress=line.progress,
                     threads=threads,
                     roles=roles,
                     restarts=restarts,
@@ -133,9 +136,7 @@ def run_stage(
                     line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
         seconds = time.monotonic() - started
         line.finish(state_message(published, cached=cached), cached, seconds)
-    attempt.run.made(stage, published, seconds, cached=cached)
-    attempt.shipper.record(stage, published, cached, seconds)
-    prefect_page.table(stage, published, cached, seconds)
+    attempt.made(stage, published, seconds, cached=cached)
     if keep is not None:  # where users look for it
         write(attempt.run.folder / keep[1], (published.path / keep[0]).read_bytes())
     return published

@@ -29,6 +29,7 @@ from tasks.display import seeds, terminal
 from tasks.display.words import describe
 from tasks.runs.runs import Run
 from tasks.training.seeds import choice_of
+from tasks.tuning.table import Table
 
 Report = Callable[[int, int, str, dict[str, Any]], None]
 
@@ -149,6 +150,16 @@ def processes(stage: str, events: list[dict[str, Any]]) -> None:
     rows = [dict(event) for event in events]
     what = f"{stage}: its processes as they come and go"
     _create(what, lambda: create_table_artifact(rows, key=f"{stage}-processes", description=what))
+
+
+def trials(made: Table) -> None:
+    """Create the table of a tuning's trials."""
+    rows = [
+        {"trial": each.number, "state": each.state, made.metric: each.value, "steps": each.steps, **each.values}
+        for each in made.trials
+    ]
+    what = f"the trials of the tuning, by {made.metric} on the validation split"
+    _create(what, lambda: create_table_artifact(rows, key="trials", description=what))
 
 
 def description(run: Run) -> None:

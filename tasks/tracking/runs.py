@@ -36,7 +36,13 @@ EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 
 ABOUT = "Made by Millrace: one run per `millrace run`, over all its attempts, of the preset"
 
-STATUS = {"completed": "FINISHED", "rejected": "FINISHED", "awaiting_approval": "FINISHED", "stopped": "KILLED"}
+STATUS = {
+    "completed": "FINISHED",
+    "rejected": "FINISHED",
+    "awaiting_approval": "FINISHED",
+    "stopped": "KILLED",
+    "pruned": "KILLED",
+}
 
 
 SQLITE = "sqlite:///"
@@ -108,8 +114,9 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             "mlflow.user": getpass.getuser(),
             "mlflow.source.git.commit": git_commit() or "unknown",
             "millrace.commit": short(git_commit() or "unknown"),
+            **_of_parent(run),
         }
-        mlflow_id = client.create_run(experiment_id, run_name=run.run_id, tags=tags).info.run_id
+        mlflow_id = client.create_run(experiment_id, run_name=run.title, tags=tags).info.run_id
         # null, "" and {} say nothing, and there is one for each thing that a preset leaves alone
         leaves = flat(run.record["config"])
         params = [Param(key, as_flag(value)) for key, value in leaves if value not in (None, "", {})]
@@ -117,6 +124,19 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
     return mlflow_id
+
+
+def _of_parent(run: Run) -> dict[str, str]:
+    """Return the tag that shows the run below that of its tuning.
+
+    Raises:
+        LookupError: the tuning's is not in MLflow yet.
+    """
+    if run.parent is None:
+        return {}
+    if (mlflow_id := run.parent.record["mlflow_run_id"]) is None:
+        raise LookupError("the run of the tuning is not there yet")
+    return {"mlflow.parentRunId": mlflow_id}
 
 
 def check_artifact_location(name: str, location: str) -> None:

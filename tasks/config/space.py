@@ -1,0 +1,139 @@
+"""What a tuning may set a key of the config to: a range of numbers, or one of some values."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+
+
+class Range(Section):
+    """What both ranges have."""
+
+    def place_of(self, value: float, low: float, high: float, log: bool) -> float:
+        """Return where a value is between the ends, 0 to 1."""
+        if log:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
+
+    def check_ends(self, low: float, high: float, log: bool, step: float | None) -> None:
+        """Raise `Conflict` for a range that has no values, or whose settings exclude each other."""
+        if not low < high:
+            raise Conflict("high", high, f"must be above low = {low:g}", "exchange or change them")
+        if log and low <= 0:
+            raise Conflict("low", low, "must be above 0 where log is true", "raise it, or leave out log")
+        if step is not None and step > high - low:
+            raise Conflict("step", step, f"is larger than the range, {high - low:g}", "lower it")
+
+
+class FloatRange(Range):
+    """Numbers from `low` to `high`."""
+
+    kind: Literal["float"] = "float"
+    """The values of the key."""
+
+    low: float
+    """The smallest value."""
+
+    high: float
+    """The largest value."""
+
+    log: bool = False
+    """Whether to sample on a logarithmic scale."""
+
+    step: Annotated[float, Field(gt=0)] | None = None
+    """Distance of the values from `low` on; default: any number of the range."""
+
+    @model_validator(mode="after")
+    def has_values(self) -> FloatRange:
+        self.check_ends(self.low, self.high, self.log, self.step)
+        if self.log and self.step is not None:
+            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
+        return self
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
+        return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order; None where they are not finite in number."""
+        if self.step is None:
+            return None
+        return [self.low + number * self.step for number in range(math.floor((self.high - self.low) / self.step) + 1)]
+
+
+class IntRange(Range):
+    """Integers from `low` to `high`."""
+
+    kind: Literal["int"] = "int"
+    """The values of the key."""
+
+    low: int
+    """The smallest value."""
+
+    high: int
+    """The largest value."""
+
+    log: bool = False
+    """Whether to sample on a logarithmic scale."""
+
+    step: Annotated[int, Field(ge=1)] = 1
+    """Distance of the values from `low` on."""
+
+    @model_validator(mode="after")
+    def has_values(self) -> IntRange:
+        self.check_ends(self.low, self.high, self.log, self.step)
+        if self.log and self.step != 1:
+            raise Conflict("step", self.step, "is for a linear scale", "leave it out, or leave out log")
+        return self
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that the key must take for the range to be one of its; the labels of an axis."""
+        return [self.low, self.high]
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.place_of(value, self.low, self.high, self.log)
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order."""
+        return list(range(self.low, self.high + 1, self.step))
+
+
+class Choice(Section):
+    """One of some values."""
+
+    kind: Literal["choice"] = "choice"
+    """The values of the key."""
+
+    values: Annotated[tuple[Any, ...], LISTED, Field(min_length=1)]
+    """The values, of any type that the key takes: numbers, words, lists, sections."""
+
+    @property
+    def examples(self) -> list[Any]:
+        """All values; the labels of an axis."""
+        return list(self.values)
+
+    def place(self, value: Any) -> float:
+        """Return where a value is on an axis, 0 to 1."""
+        return self.values.index(value) / (len(self.values) - 1) if len(self.values) > 1 else 0.5
+
+    @property
+    def points(self) -> list[Any] | None:
+        """All values in order."""
+        return list(self.values)
+
+
+SpaceConfig = Annotated[FloatRange | IntRange | Choice, BY_KIND]
+"""What a key may be set to."""

@@ -1,0 +1,57 @@
+"""The config of a trial: that of the tuning with other values of some keys."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tasks.config import Config, identity
+from tasks.config.base import Conflict
+from tasks.config.flags import put
+from tasks.config.load import quoted, validate
+from tasks.config.tune import Values
+from tasks.errors import Refused
+
+SEARCHED = ("model", "train")
+"""The sections after the snapshot, of which all trials are made."""
+
+OF_THE_TASK = "model.task"
+
+
+def with_values(config: Config, values: Values) -> Config:
+    """Return the config with these values and without `tune`; a new `kind` drops the fields that it does not have.
+
+    Raises:
+        Refused: it is not valid.
+    """
+    raw: dict[str, Any] = config.model_dump(mode="json", exclude={"tune"})
+    for key in sorted(values, key=lambda key: (key.count("."), not key.endswith(".kind"))):
+        put(raw, key.split("."), copy.deepcopy(values[key]), set(values), lambda line: None)
+    return validate(raw)
+
+
+def check_space(config: Config) -> None:
+    """Raise `Conflict` where a key of `tune.space` is none that can be searched, or does not take one of its values."""
+    assert config.tune is not None
+    for key, space in config.tune.space.items():
+        field = f"tune.space.{key}"
+        section = key.partition(".")[0]
+        if section not in SEARCHED and section in Config.model_fields:
+            rule = "all trials are made of one snapshot, so that only model and train are searched"
+            raise Conflict(field, key, rule, "run the flow once for each value, or leave it out")
+        if key == OF_THE_TASK:
+            raise Conflict(field, key, "trials of different tasks cannot be compared", "leave it out")
+        decided = [_with_value(config, field, key, value) for value in space.examples]
+        if decided.count(decided[0]) == len(decided) > 1:
+            rule = "changes no model by itself, only how, where or how fast it is trained"
+            raise Conflict(field, key, rule, "leave it out")
+
+
+def _with_value(config: Config, field: str, key: str, value: Any) -> Any:
+    """Return what of the config with a value decides the model."""
+    try:
+        changed = with_values(config, {key: value})
+    except Refused as refused:
+        where = field if refused.field == key else f"{field} ({quoted(value)}), {refused.field}"
+        raise Conflict(where, refused.saw, refused.rule, refused.remedy) from None
+    return identity(changed.model), identity(changed.train)

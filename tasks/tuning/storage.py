@@ -1,0 +1,83 @@
+"""Where a study is stored: a SQLite file in the home, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tasks.environment.secrets import Missing, resolve
+from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+
+FIELD = "tune.storage"
+SQLITE = "sqlite:///"
+DATABASES = ("postgresql", "sqlite")
+
+Direction = Literal["minimize", "maximize"]
+
+
+def open_file(path: Path, name: str, direction: Direction) -> RDBStorage:
+    """Return the storage of a file with the study `name`; it is created in one step, as a kill may come at any time."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.draft")
+        for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
+            leftover.unlink(missing_ok=True)
+        _close(_open(f"{SQLITE}{draft}", name, direction))
+        os.rename(draft, path)
+    return _open(f"{SQLITE}{path}", name, direction)
+
+
+def open_database(reference: str, name: str, direction: Direction) -> RDBStorage:
+    """Return the storage of the database at the address behind a reference, with the study `name`.
+
+    Raises:
+        Failed: it cannot be reached; the message does not contain the address, which may have a password.
+    """
+    try:
+        address = resolve(reference)
+    except Missing as missing:
+        raise Failed(FIELD, f"{reference}: {missing.saw}", missing.rule, missing.remedy) from None
+    if address.partition(":")[0].partition("+")[0] not in DATABASES:
+        rule = "the address of a study begins with postgresql://"
+        raise Failed(FIELD, reference, rule, "correct it, or leave it out")
+    try:
+        return _open(address, name, direction)
+    except ImportError as error:
+        rule, remedy = "PostgreSQL needs the package psycopg2", "install the extra postgres"
+        raise Failed(FIELD, reference, rule, remedy) from error
+    except Exception as error:  # of SQLAlchemy, Optuna or the driver
+        cause = getattr(error, "orig", None) or error.__cause__ or error
+        rule, remedy = "the database of a study must answer", "start it, or correct the address, and run again"
+        raise Failed(FIELD, f"{reference}: {type(cause).__name__}", rule, remedy) from None
+
+
+@contextlib.contextmanager
+def opened(path: Path, reference: str | None, name: str, direction: Direction) -> Iterator[RDBStorage]:
+    """Open the storage of a study, in `path` unless there is a reference, and close its connections after the block."""
+    storage = open_file(path, name, direction) if reference is None else open_database(reference, name, direction)
+    try:
+        yield storage
+    finally:
+        _close(storage)
+
+
+def _open(url: str, name: str, direction: Direction) -> RDBStorage:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    storage = optuna.storages.RDBStorage(url)
+    optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+    return storage
+
+
+def _close(storage: RDBStorage) -> None:
+    storage.remove_session()
+    storage.engine.dispose()

@@ -1,0 +1,253 @@
+"""The search of a tuning: what may be searched, and a study that goes on with the trials it would have had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tasks.config import Config
+from tasks.config.load import validate
+from tasks.config.task import TASKS
+from tasks.config.tuned import with_values
+from tasks.errors import Failed, Refused
+from tasks.tuning import study as studies
+from tasks.tuning.judging import Judge
+from tasks.tuning.study import Study
+from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, best_of
+
+RATE = {"kind": "float", "low": 1e-4, "high": 0.1, "log": True}
+SPACE: dict[str, Any] = {
+    "train.learning_rate": RATE,
+    "model.filters": {"kind": "choice", "values": [[8, 16], [16, 32]]},
+    "train.batch_size": {"kind": "int", "low": 16, "high": 64, "step": 16},
+}
+BASE: dict[str, Any] = {
+    "name": "here",
+    "source": {"kind": "sklearn", "dataset": "digits"},
+    "snapshot": {"kind": "image", "height": 8, "width": 8, "channels": 1},
+    "train": {"steps": 100},
+}
+
+
+def config_of(space: dict[str, Any] | None = None, **tune: Any) -> Config:
+    return validate({**BASE, "tune": {"trials": 9, "space": SPACE if space is None else space, **tune}})
+
+
+def opened(path: Path, config: Config) -> Any:
+    assert config.tune is not None
+    return studies.opened(path, "here", config.tune, higher_is_better=False, seed=3)
+
+
+def worth(values: dict[str, Any]) -> float:
+    return abs(values["train.learning_rate"] - 0.01) + values["train.batch_size"] / 1000
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ({"train.lerning_rate": RATE}, "unknown key of train; did you mean train.learning_rate?"),
+        ({"train.learning_rate": {**RATE, "high": 50.0}}, "50.0; input should be less than or equal to 10"),
+        ({"train.learning_rate": {**RATE, "hihg": 1.0}}, "did you mean tune.space.train.learning_rate.high?"),
+        ({"train.learning_rate": {**RATE, "low": 0.0}}, "0.0; must be above 0 where log is true"),
+        ({"train.learning_rate": {**RATE, "low": 0.2}}, "0.1; must be above low = 0.2"),
+        ({"train.optimizer.kind": {"kind": "choice", "values": ["adm"]}}, "adm; must be one of 'adam'"),
+        ({"snapshot.height": {"kind": "int", "low": 8, "high": 16}}, "only model and train are searched"),
+        ({"seed": {"kind": "int", "low": 1, "high": 2}}, "only model and train are searched"),
+        ({"model.task": {"kind": "choice", "values": ["regression"]}}, "different tasks cannot be compared"),
+        ({"train.log_every": {"kind": "int", "low": 1, "high": 9}}, "changes no model by itself"),
+        ({}, "at least 1 item"),
+    ],
+)
+def test_a_key_that_cannot_be_searched_or_a_value_that_it_does_not_take_is_refused(
+    space: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        config_of(space)
+    assert says in str(refused.value) and str(refused.value).startswith("tune.space")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"trials": None}, "tune.trials: nothing; a search needs an end"),
+        ({"direction": "minimize"}, "tune.direction: minimize; accuracy is better where it is higher"),
+        ({"sampler": {"kind": "grid"}}, "a grid needs a finite number of values"),
+        ({"storage": "postgresql://me:secret@db/studies"}, "an address written out; a secret must be a reference"),
+    ],
+)
+def test_a_search_that_does_not_end_or_contradicts_itself_is_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(Refused) as refused:
+        config_of(**settings)
+    assert says in str(refused.value) and "secret@" not in str(refused.value)
+
+
+def test_flags_reach_into_the_space() -> None:
+    config = config_of({"train.learning_rate": RATE, "train": {"learning_rate": {"high": 0.5}, "ema": RATE}})
+    assert config.tune is not None
+    assert {key: values.high for key, values in config.tune.space.items()} == {  # type: ignore[union-attr]
+        "train.learning_rate": 0.5,
+        "train.ema": 0.1,
+    }
+
+
+def test_a_trial_is_a_config_with_its_values_and_without_a_search() -> None:
+    config = config_of()
+    values = {"train.optimizer.kind": "sgd", "model.filters": [4], "train.learning_rate": 0.5}
+    trial = with_values(config, values)
+    assert (trial.train.optimizer.kind, trial.model.filters, trial.train.learning_rate) == ("sgd", (4,), 0.5)  # type: ignore[union-attr]
+    assert trial.tune is None and trial.train.model_copy(update={"optimizer": None, "learning_rate": 0}) == (
+        config.train.model_copy(update={"optimizer": None, "learning_rate": 0})
+    )
+
+
+def test_what_stands_for_the_primary_metric_is_what_the_objectives_watch() -> None:
+    from importlib import import_module
+
+    from tasks.training.engines.tensorflow.objectives import OBJECTIVES, Objective
+
+    for task, module in OBJECTIVES.items():
+        kinds = [kind for kind in vars(import_module(module)).values() if isinstance(kind, type)]
+        [objective] = [kind for kind in kinds if issubclass(kind, Objective) and kind is not Objective]
+        assert TASKS[task].watched == objective.watched, task
+
+
+@pytest.mark.parametrize(
+    "sampler", [{"kind": "tpe", "startup": 3}, {"kind": "tpe", "startup": 3, "multivariate": True}]
+)
+def test_a_study_that_is_interrupted_after_every_step_has_the_trials_of_an_unbroken_one(
+    tmp_path: Path, sampler: dict[str, Any]
+) -> None:
+    config = config_of(sampler=sampler)
+    with opened(tmp_path / "whole.db", config) as study:
+        for number in range(9):
+            study.complete(number, worth(study.ask().values))
+        whole = study.trials()
+    assert len({str(trial.values) for trial in whole}) == 9
+    for _ in range(9):
+        with opened(tmp_path / "broken.db", config) as study:
+            study.ask()
+        with opened(tmp_path / "broken.db", config) as study:
+            [waiting] = [trial for trial in study.trials() if trial.state == RUNNING]
+            study.complete(waiting.number, worth(waiting.values))
+    with opened(tmp_path / "broken.db", config) as study:
+        assert study.trials() == whole
+
+
+def test_a_grid_has_every_combination_once_and_then_ends(tmp_path: Path) -> None:
+    space = {"train.batch_size": SPACE["train.batch_size"], "model.filters": SPACE["model.filters"]}
+    config = config_of(space, trials=None, sampler={"kind": "grid"})
+    assert config.tune is not None and config.tune.most == 8
+    for number in range(8):
+        with opened(tmp_path / "grid.db", config) as study:
+            study.complete(number, study.ask().values["train.batch_size"])
+    with opened(tmp_path / "grid.db", config) as study:
+        assert len({str(trial.values) for trial in study.trials()}) == 8
+        best = best_of(study.trials(), higher_is_better=False)
+        assert best is not None and best.value == 16
+        assert sorted(study.importances()) == sorted(space)
+
+
+def test_states_reasons_and_scores_are_stored_with_the_trial(tmp_path: Path) -> None:
+    with opened(tmp_path / "study.db", config_of()) as study:
+        for _ in range(3):
+            study.ask()
+        study.fail(0, reason="train.learning_rate: not finite")
+        study.report(1, 10, 0.5)
+        study.prune(1, seconds=2.0)
+        study.complete(2, 0.25, model="abc", cached=True)
+    with opened(tmp_path / "study.db", config_of()) as study:
+        failed, pruned, complete = study.trials()
+    assert (failed.state, failed.value, failed.reason) == (FAILED, None, "train.learning_rate: not finite")
+    assert (pruned.state, pruned.value, pruned.steps, pruned.seconds) == (PRUNED, 0.5, 10, 2.0)
+    assert (complete.state, complete.value, complete.model, complete.cached) == (COMPLETE, 0.25, "abc", True)
+
+
+class Curve:
+    """A journal with an evaluation every ten steps."""
+
+    def __init__(self, path: Path, losses: list[float]) -> None:
+        self.path = path
+        lines = [
+            f'{{"step": {10 * (k + 1)}, "time": 0, "metrics": {{"validation/loss": {loss}}}}}\n'
+            for k, loss in enumerate(losses)
+        ]
+        path.write_text("".join(lines))
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Iterator[tuple[Study, Config]]:
+    """A study with a trial of losses 1, 1, 1 at steps 10, 20, 30, and a pruner that begins after step 10."""
+    config = config_of(metric="loss", pruner={"kind": "median", "startup": 1, "warmup": 15})
+    with opened(tmp_path / "study.db", config) as study:
+        study.ask()
+        judge = Judge(study, 0, "loss", config.train, 30)
+        assert not judge.take(Curve(tmp_path / "first", [1.0, 1.0, 1.0]).path)
+        study.complete(0, 1.0)
+        yield study, config
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_where_a_trial_is_pruned_does_not_depend_on_when_its_evaluations_are_looked_at(
+    judged: tuple[Study, Config], tmp_path: Path, interrupted: bool
+) -> None:
+    study, config = judged
+    study.ask()
+    losses = [2.0, 2.0, 0.1]
+    if interrupted:  # after the evaluation that decides was stored, before the trial was ended
+        Judge(study, 1, "loss", config.train, 30).take(Curve(tmp_path / "second", losses[:1]).path)
+        study.report(1, 20, 2.0)
+    judge = Judge(study, 1, "loss", config.train, 30)
+    assert not judge.pruned and judge.take(Curve(tmp_path / "second", losses).path)
+    assert judge.step == 20
+    study.prune(1)
+    assert (study.trial(1).steps, study.trial(1).value) == (20, 2.0)
+
+
+def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config], tmp_path: Path) -> None:
+    study, config = judged
+    study.ask()
+    judge = Judge(study, 1, "loss", config.train, 30)
+    assert not judge.take(Curve(tmp_path / "second", [0.5, 0.5, 9.0]).path)
+    assert (judge.step, judge.score) == (30, 9.0)
+
+
+def test_the_score_of_selected_weights_is_that_of_their_evaluation(tmp_path: Path) -> None:
+    config = validate({**BASE, "train": {"steps": 30, "select": "best"}, "tune": {"trials": 1, "space": SPACE}})
+    with opened(tmp_path / "study.db", config) as study:
+        study.ask()
+        judge = Judge(study, 0, "loss", config.train, 30)
+        judge.take(Curve(tmp_path / "curve", [0.5, 0.25, 0.75]).path)
+    assert judge.score == 0.25
+
+
+def test_a_study_whose_creation_was_killed_is_created_anew(tmp_path: Path) -> None:
+    (tmp_path / ".study.db.draft").write_bytes(b"torn")
+    with opened(tmp_path / "study.db", config_of()) as study:
+        assert study.count == 0
+
+
+def test_a_database_that_does_not_answer_is_named_by_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUDIES", "postgresql://me:T0PS3CRET@127.0.0.1:1/studies")
+    with pytest.raises(Failed) as failed, opened(tmp_path / "study.db", config_of(storage="env:STUDIES")):
+        pass
+    assert str(failed.value).startswith("tune.storage: env:STUDIES: ") and "T0PS3CRET" not in str(failed.value)
+    with pytest.raises(Failed, match="env:NOTHING: empty or not set"):
+        opened(tmp_path / "study.db", config_of(storage="env:NOTHING")).__enter__()
+
+
+@pytest.mark.slow
+def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUDIES", postgres)
+    config = config_of(storage="env:STUDIES")
+    for number in range(2):
+        with opened(tmp_path / "study.db", config) as study:
+            assert study.ask().number == number
+            study.complete(number, 1.0)
+    assert not (tmp_path / "study.db").exists()
+    assert optuna.study.get_all_study_names(postgres) == ["here"]
