@@ -22,6 +22,8 @@ class Strategy(Section):
     """Whether batches may differ in length."""
     alone: ClassVar[bool] = True
     """Whether a process computes the gradients of a replica alone."""
+    watched: ClassVar[bool] = True
+    """Whether norms by group of layers are measured at some steps."""
     adds_losses: ClassVar[bool] = True
     """Whether what a model adds to the loss (balance of experts, `add_loss`, regularizers) is part of its step."""
 
@@ -134,6 +136,7 @@ class Tpu(Strategy):
     """The cores of a TPU, each with a copy of the model (tf.distribute.TPUStrategy)."""
 
     any_length: ClassVar[bool] = False
+    watched: ClassVar[bool] = False
 
     kind: Literal["tpu"] = "tpu"
     """Distribution of a step over devices."""
@@ -148,6 +151,7 @@ class ParameterServer(Strategy):
     (tf.distribute.ParameterServerStrategy). Resumable, not exact: the result depends on the order of the updates."""
 
     exact: ClassVar[bool] = False
+    watched: ClassVar[bool] = False
     compiled: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     adds_losses: ClassVar[bool] = False

@@ -68,6 +68,7 @@ class Log:
         metrics["train/learning_rate"] = float(last.rates[-1])
         if np.isfinite(norm := float(last.gradient_norms[-1])):
             metrics["train/gradient_norm"] = norm
+        metrics |= {f"train/{name}": value for name, value in last.norms.items() if np.isfinite(value)}
         if last.loss_scales is not None:
             metrics["train/loss_scale"] = float(last.loss_scales[-1])
             metrics["train/skipped_updates"] = float(meter.skipped)

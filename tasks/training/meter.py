@@ -41,6 +41,9 @@ class StepSums:
     staleness: NDArray[np.int64] | None = None
     """Of asynchronous steps: how many updates of others were applied between the reading of a step's parameters and
     its own update; None where steps are synchronous."""
+    norms: dict[str, float] = field(default_factory=dict)
+    """Of the last step: `gradient_norm/GROUP` by group of layers, and the norm of the update divided by that of the
+    weights, `update_ratio` and `update_ratio/GROUP`; empty where they were not measured."""
     ranks: list[Seconds] = field(default_factory=list)
     """The seconds of each process, by rank."""
     repeated: int = 0

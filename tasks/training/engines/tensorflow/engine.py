@@ -28,6 +28,7 @@ from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.seeds import split_seeds
 from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
+from tasks.training.engines.tensorflow.watching import GROUP_NORMS, RATIOS, grouped
 from tasks.training.engines.tensorflow.weights import Weights, values
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
@@ -40,10 +41,11 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_
 class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
-    def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights) -> None:
+    def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights, watch_every: int) -> None:
         self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
+        self._watch_every = watch_every
         self.on_host = not tf.config.list_physical_devices("GPU")
         self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank
@@ -67,11 +69,13 @@ class TensorFlowEngine:
         rates = self.feed.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
         with out_of_memory():
-            returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates)
+            watched = (self.position + n) % self._watch_every == 0
+            returned = self._run({name: values for name, values in arrays.items() if name != "row"}, rates, watched)
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
         skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
         computing, reducing = (float(returned.pop(name, np.zeros(1)).sum()) for name in (COMPUTING, REDUCING))
+        measured = [returned.pop(name)[-1] for name in (GROUP_NORMS, RATIOS) if name in returned]
         own = Seconds(time.perf_counter() - started, waited, computing, reducing)
         agreed = agree(self.group, fed, own)
         return StepSums(
@@ -86,6 +90,7 @@ class TensorFlowEngine:
             ranks=agreed.ranks,
             skipped=skipped,
             loss_scales=scales if self.scales_loss else None,
+            norms=self._step.groups.by_name(*measured) if self._step.groups is not None and watched else {},
         )
 
     def fits(self, accumulate: int, available: int) -> bool:
@@ -162,11 +167,12 @@ def build(
             timed=cluster.size > 1,
             with_added=with_added(model_config, built),
             padded=trimmed(config.order, snapshot.features),
+            groups=grouped(each.path for each in model.trainable_variables) if config.strategy.watched else None,
         )
         if config.remat:
             step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
-        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer))
+        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), config.log_every)
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:

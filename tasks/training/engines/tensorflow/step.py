@@ -14,6 +14,7 @@ from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
 from tasks.training.engines.tensorflow.added_losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
+from tasks.training.engines.tensorflow.watching import GROUP_NORMS, RATIOS, Groups
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
@@ -43,6 +44,8 @@ class Step:
     """The model with a second output, [batch]: what is added to the loss of each example; None where nothing is."""
     padded: tuple[str, ...] = ()
     """Inputs of tokens whose padding is not computed, where batches are of similar lengths."""
+    groups: Groups | None = None
+    """The variables by group, of which norms are measured; None: they are not."""
 
     @property
     def sum_names(self) -> tuple[str, ...]:
@@ -53,7 +56,8 @@ class Step:
     def returned(self) -> tuple[str, ...]:
         """The names of what a step returns, in order."""
         times = (COMPUTING, REDUCING) if self.timed else ()
-        return *self.sum_names, NORM, FINITE, SCALE, SKIPPED, *times
+        norms = (GROUP_NORMS, RATIOS) if self.groups is not None else ()
+        return *self.sum_names, NORM, FINITE, SCALE, SKIPPED, *norms, *times
 
     @property
     def scales_loss(self) -> bool:
@@ -73,8 +77,12 @@ class Step:
         outputs, added = self.with_added(inputs, training=True)
         return outputs, [added, *self.model.losses]
 
-    def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
-        """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
+    def __call__(self, batch: Batch, reduce: Reduce, last: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch.
+
+        Args:
+            last: a bool, whether the update is measured; of steps without groups None.
+        """
         watch = Stopwatch(self.timed)
         watch.lap([])
         sums = self.accumulated(batch)
@@ -84,7 +92,13 @@ class Step:
         watch.lap(reduced)
         # Keras' optimizers synchronise replicas, which XLA cannot compile
         update = self.update if tf.distribute.has_strategy() else self.compiled(self.update)
-        return update(reduced) | watch.seconds(COMPUTING, REDUCING)
+        if self.groups is None or last is None:
+            return update(reduced) | watch.seconds(COMPUTING, REDUCING)
+        before = self.groups.before(self.variables, last)
+        returned = update(reduced)
+        with tf.control_dependencies(list(returned.values())):
+            ratios = self.groups.ratios(self.variables, before, last)
+        return {**returned, RATIOS: ratios, **watch.seconds(COMPUTING, REDUCING)}
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by XLA where `jit` is set, or as it is."""
@@ -100,7 +114,8 @@ class Step:
         gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]
         scale = self.optimizer.scale_loss(tf.constant(1.0))
         # after the all-reduce: before it, the norm would be that of a slice
-        norm = tf.linalg.global_norm(gradients) / scale
+        half_squares = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+        norm = tf.sqrt(2.0 * tf.reduce_sum(half_squares)) / scale
         finite, skipped = tf.math.is_finite(totals["loss"]), tf.constant(False)
         if self.scales_loss:
             skipped = ~tf.math.is_finite(norm)  # by the optimizer
@@ -110,7 +125,8 @@ class Step:
             gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
         self.optimizer.apply(gradients, self.variables)
         flags = {FINITE: tf.cast(finite, tf.float32), SKIPPED: tf.cast(skipped, tf.float32)}
-        return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags}
+        norms = {} if self.groups is None else {GROUP_NORMS: self.groups.norms(half_squares) / scale}
+        return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags, **norms}
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:
         """Return the objective's sums and the gradients, accumulated over micro-batches."""

@@ -45,23 +45,27 @@ class OneDeviceStrategy:
         specs = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in batches.items()}
 
         # one trace for any number of steps: a resumed training has other calls, and must compute the same
-        @tf.function(input_signature=[specs, tf.TensorSpec((None,), tf.float32)], autograph=False)
-        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
+        signature = [specs, tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.bool)]
+
+        @tf.function(input_signature=signature, autograph=False)
+        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor, watch: tf.Tensor) -> dict[str, tf.Tensor]:
             n = tf.shape(rates)[0]
 
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
                 step.optimizer.learning_rate.assign(rates[k])
-                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce)
+                last = watch & (k == n - 1)
+                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce, last)
                 return k + 1, [array.write(k, sums[name]) for name, array in zip(step.returned, returned, strict=True)]
 
             empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
             _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
             return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
-        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
+        def call(arrays: Arrays, rates: np.ndarray, watch: bool = False) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}
             with self._errors():
-                return {name: value.numpy() for name, value in run(tensors, tf.constant(rates)).items()}
+                returned = run(tensors, tf.constant(rates), tf.constant(watch))
+                return {name: value.numpy() for name, value in returned.items()}
 
         return call
 

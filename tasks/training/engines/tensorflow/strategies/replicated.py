@@ -50,17 +50,18 @@ class Replicated:
         def reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             return tf.distribute.get_replica_context().all_reduce("SUM", tensors)
 
-        signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32)]
+        signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.bool)]
 
         @tf.function(input_signature=signature, autograph=False)
-        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor) -> dict[str, tf.Tensor]:
+        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor, watch: tf.Tensor) -> dict[str, tf.Tensor]:
             n = tf.shape(rates)[0]
 
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
                 step.optimizer.learning_rate.assign(rates[k])
 
                 def on_replica() -> dict[str, tf.Tensor]:
-                    return step({name: values[k] for name, values in self._own(slices).items()}, reduce)
+                    own = {name: values[k] for name, values in self._own(slices).items()}
+                    return step(own, reduce, watch & (k == n - 1))
 
                 sums = self.strategy.run(on_replica)
                 first = {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
@@ -70,9 +71,10 @@ class Replicated:
             _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
             return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
-        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
+        def call(arrays: Arrays, rates: np.ndarray, watch: bool = False) -> Sums:
             with self._errors():
-                return {name: value.numpy() for name, value in run(self._slices(arrays), tf.constant(rates)).items()}
+                returned = run(self._slices(arrays), tf.constant(rates), tf.constant(watch))
+                return {name: value.numpy() for name, value in returned.items()}
 
         return call
 
