@@ -32,9 +32,11 @@ from tasks.training.continuing import check_base
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.objectives.classification import class_weights
 from tasks.training.fit import fit
+from tasks.training.goodput import Goodput
 from tasks.training.ledger import LEDGER
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
+from tasks.training.speed import Speed
 from tests.conftest import Pages
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after, write_snapshot
 
@@ -482,7 +484,8 @@ def test_step_ms_excludes_the_first_call_and_the_time_between_calls() -> None:
     progress.end()
     assert reports[0] == {"now": "building the model, compiling its first step"}
     assert [*reports[1]] == ["loss"], "after the call that compiles"
-    Log(10, journal, 8)(30, meter, None)  # type: ignore[arg-type]
+    log = Log(10, journal, Speed(8), Goodput(measured.__setitem__))
+    log(30, meter, SimpleNamespace(memory=lambda: 0))  # type: ignore[arg-type]
     (_, point), *_ = journal.points
     assert measured["train/step_ms"] == point["train/step_ms"] == pytest.approx(150)
     assert measured["train/examples_per_second"] == point["train/examples_per_second"] == pytest.approx(160 / 3)

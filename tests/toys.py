@@ -20,12 +20,14 @@ from tasks.processes.workbench import Workbench
 from tasks.training.actions import Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.engines import Arrays, Batches
+from tasks.training.engines import Arrays, Batches, Compute
+from tasks.training.goodput import Goodput
 from tasks.training.group import Alone
 from tasks.training.ledger import LEDGER, hash_of
 from tasks.training.loop import train
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
+from tasks.training.speed import Speed
 
 EXAMPLES, STEPS = 10, 12
 CONFIG = TrainConfig(
@@ -86,6 +88,12 @@ class ToyEngine:
     def load(self, state: Arrays) -> None:
         self.values = {name: state[name].copy() for name in self.values}
 
+    def memory(self) -> int:
+        return 0
+
+    def compute(self) -> Compute:
+        return Compute(0, 0.0)
+
     def close(self) -> None:
         pass
 
@@ -97,7 +105,8 @@ def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
     engine = ToyEngine(plan, seconds)
     checkpoints = StagedCheckpoints(bench.staging, CONFIG.checkpoint, BestWeights(CONFIG), layout=bench.layout)
     meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
-    actions: list[Any] = [Guard(str), progress, Log(CONFIG.log_every, bench.journal, 4), Save(3, checkpoints)]
+    log = Log(CONFIG.log_every, bench.journal, Speed(4), Goodput(bench.measure))
+    actions: list[Any] = [Guard(str), progress, log, Save(3, checkpoints)]
     step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
     if step < plan.steps:

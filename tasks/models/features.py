@@ -113,6 +113,11 @@ def input_arrays(features: dict[str, Any], arrays: Mapping[str, Any]) -> InputAr
     return InputArrays(model_inputs(features), arrays)
 
 
+def positions(features: dict[str, Any]) -> int:
+    """Return the tokens of an example whose next one is predicted; 0 where there is no language model."""
+    return int(features[TOKENS]["shape"][0]) - 1 if TOKENS in features else 0
+
+
 def output_size(features: dict[str, Any]) -> int:
     """Return the number of outputs for an example; of a language model block * vocabulary."""
     if TOKENS in features:

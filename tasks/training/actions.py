@@ -14,8 +14,10 @@ from tasks.errors import Failed
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import StagedCheckpoints
 from tasks.training.engines import Arrays, Batches, Engine
+from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter
 from tasks.training.plan import Plan
+from tasks.training.speed import Speed
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Journal
@@ -58,7 +60,8 @@ class Log:
 
     every: int
     journal: Journal
-    batch_size: int
+    speed: Speed
+    goodput: Goodput
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         last = meter.last
@@ -78,12 +81,8 @@ class Log:
             metrics["train/staleness"] = float(np.mean(meter.staleness))
             metrics["train/staleness_max"] = float(max(meter.staleness))
             metrics["train/repeated_updates"] = float(last.repeated)
-        if meter.steps and meter.seconds:
-            metrics |= {
-                "train/step_ms": 1e3 * meter.seconds / meter.steps,
-                "train/examples_per_second": self.batch_size * meter.steps / meter.seconds,
-                "train/input_share": meter.waited / meter.seconds,
-            }
+        metrics |= {f"train/{name}": value for name, value in self.speed.figures(meter, engine).items()}
+        metrics["train/goodput"] = self.goodput.share
         self.journal.append(step, metrics)
         meter.clear()
 

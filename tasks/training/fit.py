@@ -29,6 +29,7 @@ from tasks.training.plan import make_plan
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.sidecar import Sidecar
+from tasks.training.speed import Speed
 from tasks.training.spikes import Spikes
 from tasks.training.starting import begin
 
@@ -60,6 +61,7 @@ def fit(
         Failed: a loss or gradient is not finite.
     """
     from tasks.models import build, keras_file
+    from tasks.models.features import positions
 
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
@@ -99,13 +101,14 @@ def fit(
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights
         staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
+    speed = Speed(config.batch_size, positions(snapshot.features))
     ranks = Ranks(config.log_every, bench.hosts, bench.measure)
     actions: list[Action] = [
         Guard(names_of(examples, snapshot, plan, seed)),
         progress,
         goodput,
         ranks,
-        Log(config.log_every, bench.journal, config.batch_size),
+        Log(config.log_every, bench.journal, speed, goodput),
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
         goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]

@@ -71,6 +71,11 @@ class Goodput:
         """Return an action whose seconds are added to a part."""
         return Timed(action.every, self, part, action)
 
+    @property
+    def share(self) -> float:
+        """The share of the time so far in which steps were computed that had not been computed before."""
+        return self.seconds[STEPS] / max(time.monotonic() - self.began, 1e-9)
+
     def report(self) -> None:
         """Measure the parts so far, under the time at which the process began, and the largest memory that it had."""
         parts = {**self.seconds, "other": 0.0}

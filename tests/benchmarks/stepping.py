@@ -28,10 +28,12 @@ from tasks.processes import threads
 from tasks.training import engines
 from tasks.training.actions import Guard, Log, Progress
 from tasks.training.engines.tensorflow.engine import TensorFlowEngine
+from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
 from tasks.training.loop import train
 from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
+from tasks.training.speed import Speed
 from tests.benchmarks.pairs import compare
 
 STEPS, CALL, ROWS = 100, 20, 2000
@@ -45,7 +47,12 @@ class NoCheckpoints:
     def restore(self, engine: object, meter: object) -> int:
         return 0
 
+    def begin(self, engine: object, meter: object, step: int) -> None: ...
+
     def save(self, engine: object, meter: object, step: int) -> None: ...
+
+    def roll_back(self, engine: object, meter: object, spike: object) -> int:
+        raise AssertionError
 
     def wait(self) -> None: ...
 
@@ -99,7 +106,11 @@ def measure(name: str) -> TensorFlowEngine:
         engine = engines.build(config, model_config, snapshot, plan, 1, Cluster())
 
         def ours() -> None:
-            actions = [Guard(str), Progress(plan, nothing, nothing), Log(CALL, NoJournal(), batch)]
+            actions = [
+                Guard(str),
+                Progress(plan, nothing, nothing),
+                Log(CALL, NoJournal(), Speed(batch), Goodput(nothing)),
+            ]
             train(engine, plan, NoCheckpoints(), Meter(), actions)
 
         bare_model = build(model_config, features, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -27,6 +28,16 @@ ENGINES = {
 
 class OutOfMemory(Exception):
     """A step needs more memory than its device has; the message names the tensor."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What a model computes, and what its devices could."""
+
+    flops: int
+    """Floating-point operations of a forward pass of an example; 0 where they are not known."""
+    peak: float
+    """Floating-point operations a second of all devices of the training; 0 where they are not known."""
 
 
 class Batches(Protocol):
@@ -71,6 +82,14 @@ class Engine(Protocol):
 
     def score(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name, `loss` first, without label smoothing, class weights and dropout."""
+        ...
+
+    def compute(self) -> Compute:
+        """Count what the model computes, and look up or measure what the devices could; takes up to a second."""
+        ...
+
+    def memory(self) -> int:
+        """Return the bytes in use on the first device; 0 where it is the host."""
         ...
 
     def weights(self) -> Arrays:

@@ -14,7 +14,7 @@ from tasks.config import ModelConfig, TrainConfig
 from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
 from tasks.models import build as build_model
-from tasks.training.engines import Arrays, Batches
+from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.engines.parameter_server.serving import connect
 from tasks.training.engines.parameter_server.shards import Shards, Slots, on_server
 from tasks.training.engines.tensorflow.adapting import adapt
@@ -120,6 +120,14 @@ class ParameterServerEngine:
             return results
 
         return train
+
+    def compute(self) -> Compute:
+        """Return that nothing is known: steps are computed elsewhere."""
+        return Compute(0, 0.0)
+
+    def memory(self) -> int:
+        """Return 0, for the same reason."""
+        return 0
 
     def fits(self, accumulate: int, available: int) -> bool:
         """Return true: steps are computed elsewhere (`train.fit_memory` is refused)."""

@@ -17,9 +17,10 @@ from tasks.data.pipeline import SnapshotReader
 from tasks.models import added_loss
 from tasks.models import build as build_model
 from tasks.models.segments import segments
-from tasks.training.engines import Arrays, Batches
+from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
 from tasks.training.engines.tensorflow.checks import check_layers
+from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
 from tasks.training.engines.tensorflow.memory import activations, fits, out_of_memory, predicted
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
@@ -105,6 +106,18 @@ class TensorFlowEngine:
             needed = predicted(self._step, specs, examples // accumulate)
             return needed * self._strategy.devices <= available
         return fits(self._step, specs, examples, accumulate)
+
+    def compute(self) -> Compute:
+        """Count the products of an example's forward pass, and look up or measure those that the devices could do."""
+        specs = {name: tf.TensorSpec((1, *spec.shape[1:]), spec.dtype) for name, spec in self._specs.items()}
+        model, objective = self._step.model, self._step.objective
+        flops = forward_flops(lambda batch: model(objective.inputs(model, batch), training=True), specs)
+        devices = 1 if self.on_host else self._strategy.devices  # logical ones share the host's processors
+        return Compute(flops, devices * self.group.cluster.size * peak_flops(model.compute_dtype))
+
+    def memory(self) -> int:
+        """Return the bytes in use on the first accelerator; 0 where the host computes."""
+        return 0 if self.on_host else int(tf.config.experimental.get_memory_info("GPU:0")["current"])
 
     def accumulate(self, micro_batches: int) -> None:
         """Compute steps in so many micro-batches from now on."""

@@ -38,6 +38,11 @@ class PlacedModel:
         """The trainable variables in Keras' order."""
         return self.model.trainable_variables
 
+    @property
+    def compute_dtype(self) -> str:
+        """The dtype of the model's products."""
+        return str(self.model.compute_dtype)
+
     def by_name(self, inputs: Any) -> dict[str, tf.Tensor]:
         """Return the model's inputs by name, from a single one or a mapping."""
         return inputs if isinstance(inputs, dict) else {self.inputs[0].name: inputs}
