@@ -183,7 +183,10 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
 ) -> None:
     """Also of what a module of its own imports, within a function; without an import of it."""
     (tmp_path / "nets.py").write_text("import os.path\nfrom helper import part\nimport absent_package\n")
-    (tmp_path / "helper.py").write_text("def part():\n    from tinynets.deep import net\n    import scipy.stats\n")
+    (tmp_path / "helper.py").write_text(
+        "import joblib\ndef part():\n    from tinynets.deep import net\n    import scipy\n"
+    )
+    (tmp_path / "joblib.py").write_text("# of the user's, in place of a package of this name\n")
     found = []
     for number in ("1.0", "1.1"):
         site = tmp_path / f"site{number}"
