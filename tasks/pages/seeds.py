@@ -57,7 +57,8 @@ def points_of(facts: Facts, model: Artifact) -> dict[str, curves.Points]:
     folder = facts.maker(model)
     if folder is None:
         return {}
-    rows = json.loads((folder / "run.json").read_bytes())["stages"].get("train", [])
+    record = folder / "run.json"
+    rows = json.loads(record.read_bytes())["stages"].get("train", []) if record.exists() else []
     name = next((row["name"] for row in rows if row["digest"] == model.digest), model.kind)
     points = curves.read(folder / JOURNAL)
     return points if name == model.kind else curves.of_training(name, points)
