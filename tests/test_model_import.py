@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import ImportedModel, KerasFileModel
+from tasks.config import ImportedModel
 from tasks.config.load import load
+from tasks.data import user_code
 from tasks.errors import Failed, Refused, Stopped
 from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
-from tests.tiny import CONFIG, FILES, files, stopping_after
+from tests.tiny import CONFIG, FILES, MODEL, stopping_after
 
 NETS = """
 import numpy as np
@@ -165,14 +167,47 @@ def test_its_source_is_part_of_the_digest(
         return identities.model(tiny, config, CONFIG, 5).inputs(Model)["sources"]
 
     before = sources(net("functional"))
-    assert [name for name, _ in before] == ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py"]
+    names = ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py", "version"]
+    assert [name for name, _ in before] == names, "keras and numpy are in the digest of every model"
     (tmp_path / "own").mkdir()
     for name in ("__init__.py", "nets.py", "parts.py"):
         (tmp_path / "own" / name).write_text((folder / "own" / name).read_text().replace("relu(self", "tanh(self"))
     after = sources(net("functional").model_copy(update={"folder": str(tmp_path)}))
-    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
     with pytest.raises(Refused, match=r"model.target: no module absent in .*correct it, or model.folder"):
         sources(net("functional").model_copy(update={"target": "absent:make"}))
+
+
+def test_the_versions_of_what_it_imports_are_part_of_the_digest(
+    tiny: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what a module of its own imports, within a function; without an import of it."""
+    (tmp_path / "nets.py").write_text("import os.path\nfrom helper import part\nimport absent_package\n")
+    (tmp_path / "helper.py").write_text(
+        "import joblib\ndef part():\n    from tinynets.deep import net\n    import scipy\n"
+    )
+    (tmp_path / "joblib.py").write_text("# of the user's, in place of a package of this name\n")
+    found = []
+    for number in ("1.0", "1.1"):
+        site = tmp_path / f"site{number}"
+        (site / f"tiny_nets-{number}.dist-info").mkdir(parents=True)
+        (site / f"tiny_nets-{number}.dist-info/METADATA").write_text(f"Name: tiny-nets\nVersion: {number}\n")
+        (site / f"tiny_nets-{number}.dist-info/top_level.txt").write_text("tinynets\n")
+        (site / "tinynets.py").write_text("raise RuntimeError('imported')\n")
+        monkeypatch.syspath_prepend(site)
+        user_code.distributions.cache_clear()
+        model = ImportedModel(target="nets:make", folder=str(tmp_path))
+        found.append(identities.model(tiny, model, CONFIG, 5).inputs(Model)["sources"])
+        loss = CONFIG.model_copy(update={"loss": "nets:make", "folder": str(tmp_path)})
+        rows = identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"]
+        assert [row for row in rows if "package" in row[0]] == [
+            ["loss/package/scipy", version("scipy")],
+            ["loss/package/tiny-nets", number],
+        ]
+    user_code.distributions.cache_clear()
+    packages = [[row for row in rows if row[0].startswith("package/")] for rows in found]
+    assert packages[0] == [["package/scipy", version("scipy")], ["package/tiny-nets", "1.0"]]
+    assert packages[1][1] == ["package/tiny-nets", "1.1"]
 
 
 @pytest.mark.parametrize(
@@ -206,54 +241,3 @@ def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], tiny: S
 def test_it_is_found_beside_the_preset(tmp_path: Path) -> None:
     (tmp_path / "preset.yaml").write_text("{name: own, train: {steps: 3}, model: {kind: import, target: 'nets:make'}}")
     assert load(tmp_path / "preset.yaml").model.folder == str(tmp_path)  # type: ignore[union-attr]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("saved")
-    model = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(2)])
-    model.save(folder / "plain.keras")
-    keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Lambda(lambda x: x)]).save(folder / "function.keras")
-    (folder / "other.keras").write_bytes(b"PK but no archive")
-    return folder
-
-
-@pytest.mark.parametrize("weights", [False, True])
-def test_a_file_of_keras_is_trained_exactly(
-    weights: bool, saved: Path, tiny: Snapshot, benches: Callable[[str], Workbench]
-) -> None:
-    model = KerasFileModel(path=str(saved / "plain.keras"), weights=weights)
-    config = CONFIG.model_copy(update={"learning_rate": 1e-12, "precision": "bfloat16"})
-    one, other = benches("one"), benches("other")
-    for bench in (one, other):
-        fit(bench, tiny, model, config, seed=5)
-    assert files(one) == files(other)
-    theirs = keras.saving.load_model(saved / "plain.keras").get_weights()[0]
-    ours = keras_file.load(one.staging.root).get_weights()[0]
-    assert np.allclose(ours, theirs, atol=1e-9) == weights
-    inputs = identities.model(tiny, model, CONFIG, 5).inputs(Model)["sources"]
-    assert [name for name, _ in inputs] == ["code/config.json", *(["weights"] if weights else [])]
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("function.keras", "model.path: function.keras: .*; its layers are those of Keras; functions and classes"),
-        ("other.keras", "model.path: .*other.keras: File is not a zip file; is a file that Keras 3 saved"),
-        ("absent.keras", "model.path: .*absent.keras; no such file; correct it"),
-    ],
-)
-def test_a_hostile_or_damaged_file_is_refused(name: str, says: str, saved: Path, tiny: Snapshot) -> None:
-    with pytest.raises((Failed, Refused), match=says):
-        build(KerasFileModel(path=str(saved / name)), tiny.manifest["features"], 1)
-
-
-def test_sizes_beyond_any_memory_are_refused(saved: Path, tiny: Snapshot, tmp_path: Path) -> None:
-    import zipfile
-
-    with zipfile.ZipFile(saved / "plain.keras") as before, zipfile.ZipFile(tmp_path / "huge.keras", "w") as after:
-        for name in before.namelist():
-            content = before.read(name)
-            after.writestr(name, content.replace(b'"units": 2', b'"units": 9999999999999'))
-    with pytest.raises(Failed, match="model.path: a number 9,999,999,999,999; no size in a model passes"):
-        build(KerasFileModel(path=str(tmp_path / "huge.keras")), tiny.manifest["features"], 1)

@@ -153,7 +153,7 @@ def test_a_metric_that_is_the_loss_is_drawn_once(tmp_path: Path) -> None:
     points = [{"train/loss": value, "train/squared_error": value, "train/accuracy": 1 / value} for value in (9.0, 4.0)]
     entries = [{"step": step, "time": 0.0, "metrics": metrics} for step, metrics in enumerate(points, start=1)]
     journal.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    assert [title for title, _ in curves.draw_all(journal)] == ["loss", "accuracy"]
+    assert [title for title, _ in curves.draw_all(curves.read(journal))] == ["loss", "accuracy"]
 
 
 def test_a_nought_has_no_sign() -> None:
@@ -167,10 +167,10 @@ def test_curves_leave_out_what_cannot_be_drawn(tmp_path: Path) -> None:
     ]
     journal.write_text("".join(json.dumps(point) + "\n" for point in points) + '{"step": 4, "ti')
     assert curves.read(journal) == {"train/loss": [(1, 2.0), (3, 1.0)]}
-    [(title, svg)] = curves.draw_all(journal)
+    [(title, svg)] = curves.draw_all(curves.read(journal))
     assert title == "loss"
     assert svg.startswith("<svg") and "nan" not in svg
-    assert curves.draw_all(tmp_path / "none") == []
+    assert curves.draw_all(curves.read(tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (2.5, 2.5), (0.0, 600.0), (1e-5, 3e-5), (-4.0, 1234.5)])

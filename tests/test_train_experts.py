@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Outcome, Snapshot
+from tasks.compression import int8_dynamic
 from tasks.config import ImportedModel, TransformerModel
 from tasks.config.fine_tune import FileInit
 from tasks.config.load import load
@@ -20,7 +21,10 @@ from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
-from tasks.models import added_loss, build, keras_file
+from tasks.exporting import litert, saved_model
+from tasks.exporting.litert import LiteRT
+from tasks.exporting.saved_model import SavedModel
+from tasks.models import added_loss, build, forward, keras_file
 from tasks.models.experts import chosen
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -108,6 +112,26 @@ def test_an_expert_that_is_not_chosen_changes_nothing() -> None:
                     part += 7.0
                 of[path].assign(np.concatenate(parts, axis=axis))
     np.testing.assert_array_equal(np.asarray(model(tokens)), before)
+
+
+def test_one_expert_for_each_token_is_exported_with_the_same_numbers(tmp_path: Path) -> None:
+    """As after some training; several for each are among the kinds of test_model_kinds."""
+    model = build(MODEL, FEATURES, seed=3)
+    random = np.random.default_rng(0)
+    for variable in model.weights:
+        variable.assign(variable + random.normal(0, 0.1, variable.shape).astype("float32"))
+    folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
+    folder.mkdir()
+    saved_model.write(model, None, None, folder)
+    litert.write(model, None, folder, file)
+    int8_dynamic.write(file, small)
+    model.save(tmp_path / "model.keras")
+    alone = keras.saving.load_model(tmp_path / "model.keras")
+    for tokens in (given(5), given(1)[:, :7]):
+        expected = forward.predict(model, forward.Batch({"tokens": tokens}))
+        np.testing.assert_array_equal(alone(tokens), model(tokens))
+        for run, limit in ((SavedModel(folder), 1e-5), (LiteRT(file, 1), 1e-5), (LiteRT(small, 1), 0.3)):
+            assert np.abs(run({"tokens": tokens}) - expected).max() < limit, type(run).__name__
 
 
 def test_the_added_loss_is_that_of_the_paper_for_each_sequence() -> None:

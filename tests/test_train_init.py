@@ -99,7 +99,7 @@ def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, 
         started(FileInit(path=path, new=("loggits",)), snapshot)
     damaged = tmp_path / "damaged.keras"
     damaged.write_bytes((trained.path / "model.keras").read_bytes()[:1000])
-    with pytest.raises(Failed, match="train.init.path: .*damaged.keras: .*; its weights are read by Keras"):
+    with pytest.raises(Failed, match="train.init.path: .*damaged.keras: .*; is a file that Keras 3 saved"):
         started(FileInit(path=str(damaged)), snapshot)
     with pytest.raises(Conflict, match="a file of weights has no layer names"):
         raise_conflict(lambda: FileInit(path="a.weights.h5", new=("logits",)))

@@ -17,12 +17,19 @@ import pytest
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import ConvnetModel, ImportedModel, TrainConfig, identity
 from tasks.config.base import Conflict
+from tasks.config.optimizer import Sgd
+from tasks.config.strategy import MultiWorker
 from tasks.data import open_snapshot
 from tasks.errors import Refused
 from tasks.evaluation.intervals import over_seeds
 from tasks.models import build, forward, keras_file
+from tasks.pages import comparison_page
+from tasks.pages.comparison import Comparison
+from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
+from tasks.runs.runs import resolve_run
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit, fit_named
@@ -32,7 +39,7 @@ from tests.homes import DIGITS, SMALL, CommandHome, shared_server
 from tests.kills import Unbroken
 from tests.test_golden_digests import GOLDEN, digests
 from tests.tiny import CONFIG, MODEL, files
-from tests.training import raise_conflict
+from tests.training import distance, raise_conflict
 
 TWO = CONFIG.model_copy(update={"seeds": 2})
 AVERAGE = CONFIG.model_copy(update={"seeds": 2, "select": "average"})
@@ -212,6 +219,23 @@ def test_a_training_under_a_name_makes_the_bytes_of_a_plain_one(
     assert {name.split("/")[0] for point in read(path) for name in point.metrics} == {"seed_1"}
 
 
+@pytest.mark.slow
+def test_two_workers_train_under_a_name_as_one(
+    tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path
+) -> None:
+    config = CONFIG.model_copy(update={"optimizer": Sgd()})
+    model = MODEL.model_copy(update={"dropout": 0.0})
+    one, two, path = benches("one"), benches("two"), tmp_path / "metrics.jsonl"
+    fit(one, tiny, model, config, 5)
+    config = config.model_copy(update={"strategy": MultiWorker(workers=2)})
+    with Crew(tmp_path, 1).gang("train", config.roles) as gang:
+        limits, nothing = Limits("resources.timeout", 120), lambda *_: None
+        arguments = ("seed_1", tiny, model, config, 5)
+        gang.call("tasks.training.fit:fit_named", two.staging, path, arguments, limits=limits, on_report=nothing)
+    assert distance(one, two) < 3e-7
+    assert {name.split("/")[0] for point in read(path) for name in point.metrics} == {"seed_1"}
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -280,3 +304,5 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_
     assert [row["model"] for row in prefect_table(record)] == ["seed_0", "seed_1", "seed_2", "average"]
     plain = whole("run", "training", DIGITS, *SMALL, "--json")
     assert plain.json["artifacts"]["train"][0]["cached"], "it has the first of the seeds"
+    both = Comparison(*(resolve_run(Home(whole.root), each) for each in (plain.json["run_id"], record["run_id"])))
+    assert "train a" in (html := comparison_page.render(both)) and "train b" in html, "from a training with a name"

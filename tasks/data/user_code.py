@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from tasks.errors import Refused
+
+IN_EVERY_DIGEST = {"keras", "numpy", "tensorflow"}
+"""Packages whose versions are in the digest of a model without user code, too."""
 
 
 def files_of(field: str, function: str, folder: Path) -> dict[str, bytes]:
@@ -66,6 +71,30 @@ def closure(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
             files[key] = path.read_bytes()
             waiting += _imports(files[key], str(path), module, path.name == "__init__.py")
     return dict(sorted(files.items()))
+
+
+def packages_of(files: Mapping[str, bytes], folder: Path) -> list[tuple[str, str]]:
+    """Return name and version of the installed packages that files of a folder import, sorted; nothing is imported.
+
+    Modules of the folder and of Python are none, and those of `IN_EVERY_DIGEST` are left out; a package that is not
+    installed has no version, and ends the import.
+    """
+    names: set[str] = set()
+    for path, content in files.items():
+        is_package = path.endswith("/__init__.py")
+        module = path.removesuffix("/__init__.py" if is_package else ".py").replace("/", ".")
+        names |= {name.partition(".")[0] for name in _imports(content, path, module, is_package)}
+    foreign = {name for name in names - sys.stdlib_module_names if not _is_own(folder, name)}
+    found = {distribution for name in foreign for distribution in distributions().get(name, ())}
+    return sorted((name, version(name)) for name in found - IN_EVERY_DIGEST)
+
+
+distributions = cache(packages_distributions)
+"""Returns the names of the distributions that have a module, by module."""
+
+
+def _is_own(folder: Path, module: str) -> bool:
+    return _file(folder, module) is not None or (folder / module).is_dir()
 
 
 def _file(folder: Path, module: str) -> Path | None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.config import ImportedModel, ModelConfig
-from tasks.data.user_code import files_of
-from tasks.errors import Failed, Refused
+from tasks.data.user_code import files_of, packages_of
+from tasks.models.keras_archive import CONFIG, architecture_of
+
+BROUGHT_VERSION = 2
+"""Incremented when a model that the user has brought would get other weights, and those of Millrace would not."""
 
 FOLDER = "code"
 """The folder of the copies in a model artifact."""
-CONFIG = "config.json"
-"""The architecture within a `.keras` file."""
-MOST_BYTES = 64 << 20
-"""The largest architecture that is read; a larger one is no model but an attack on the memory."""
 
 
 class Brought(NamedTuple):
@@ -29,6 +27,8 @@ class Brought(NamedTuple):
     """The setting that names the place of the copies."""
     place: str
     """The place, relative to the artifact."""
+    packages: Callable[[Any, dict[str, bytes]], list[tuple[str, str]]] = lambda config, files: []
+    """Returns name and version of the packages that decide it, of a config and its files."""
 
 
 def own_files(config: ModelConfig) -> dict[str, bytes]:
@@ -42,8 +42,16 @@ def own_files(config: ModelConfig) -> dict[str, bytes]:
 
 
 def source_files(config: ModelConfig) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of what a brought model is built from, and of the weights that it begins with."""
-    files = {f"{FOLDER}/{path}": sha256(content).hexdigest() for path, content in own_files(config).items()}
+    """Return path and SHA-256 of what a brought model is built from, and of the weights that it begins with.
+
+    The versions of the packages that its code imports are among them, and the version of how such models are trained.
+    """
+    if config.kind not in BROUGHT:
+        return []
+    own, kind = own_files(config), BROUGHT[config.kind]
+    files = {f"{FOLDER}/{path}": sha256(content).hexdigest() for path, content in own.items()}
+    files |= {f"package/{name}": number for name, number in kind.packages(config, own)}
+    files["version"] = str(BROUGHT_VERSION)
     if (weights := config.weights_file) is not None:
         with open(weights, "rb") as file:
             files["weights"] = file_digest(file, "sha256").hexdigest()
@@ -63,27 +71,8 @@ def module_files(config: ImportedModel) -> dict[str, bytes]:
     return files_of("model.target", config.target, Path(config.folder))
 
 
-def architecture_of(path: Path) -> bytes:
-    """Return the architecture in a `.keras` file, or the copy of one."""
-    if path.suffix == ".json":
-        return path.read_bytes()
-    if not path.is_file():
-        raise Refused("model.path", str(path), "no such file", "correct it")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if archive.getinfo(CONFIG).file_size > MOST_BYTES:
-                rule = f"the architecture in a .keras file has {MOST_BYTES >> 20} MiB at most"
-                raise Failed(
-                    "model.path", f"{path}: {archive.getinfo(CONFIG).file_size} bytes", rule, "use another file"
-                )
-            return archive.read(CONFIG)
-    except (zipfile.BadZipFile, KeyError, OSError, ValueError) as error:
-        rule = "is a file that Keras 3 saved: model.save('model.keras')"
-        raise Refused("model.path", f"{path}: {error}", rule, "save it again") from None
-
-
 BROUGHT: dict[str, Brought] = {
-    "import": Brought(module_files, "folder", FOLDER),
+    "import": Brought(module_files, "folder", FOLDER, lambda config, files: packages_of(files, Path(config.folder))),
     "keras_file": Brought(lambda config: {CONFIG: architecture_of(Path(config.path))}, "path", f"{FOLDER}/{CONFIG}"),
 }
 """The kinds that a user brings."""

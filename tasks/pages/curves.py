@@ -63,19 +63,19 @@ def read(journal: Path) -> dict[str, Points]:
     return {name: sorted(points) for name, points in points_of.items()}
 
 
-def draw_all(journal: Path) -> list[tuple[str, str]]:
-    """Return title and SVG of each plot of which the journal has at least two points."""
+def draw_all(points_of: dict[str, Points]) -> list[tuple[str, str]]:
+    """Return title and SVG of each plot of which there are at least two points."""
     return [
         (chart.title, draw(chart.title, [Curve(*row, number) for number, row in enumerate(lines.items())], chart.log))
-        for chart, lines in _drawn(read(journal))
+        for chart, lines in _drawn(points_of)
     ]
 
 
-def draw_both(journals: dict[str, Path]) -> list[tuple[str, str]]:
-    """Return the plots of two runs: a colour per run, curves of the validation split dashed."""
+def draw_both(runs: dict[str, dict[str, Points]]) -> list[tuple[str, str]]:
+    """Return the plots of two runs by name: a colour per run, curves of the validation split dashed."""
     curves_of: dict[str, list[Curve]] = {}
-    for number, (name, journal) in enumerate(journals.items()):
-        for chart, lines in _drawn(read(journal)):
+    for number, (name, points_of) in enumerate(runs.items()):
+        for chart, lines in _drawn(points_of):
             curves_of.setdefault(chart.title, []).extend(
                 Curve(f"{label} {name}", points, number, label == "validation") for label, points in lines.items()
             )
@@ -86,12 +86,8 @@ def draw_both(journals: dict[str, Path]) -> list[tuple[str, str]]:
     ]
 
 
-def draw_seeds(journals: dict[str, Path], chosen: str) -> list[tuple[str, str]]:
-    """Return the plots of several trainings by name: of each the validation split, else train; the chosen one in red.
-
-    A journal has the points of a training under its name, or if it was the only one of its run under none.
-    """
-    points_of = {name: _of_training(name, read(journal)) for name, journal in journals.items()}
+def draw_seeds(points_of: dict[str, dict[str, Points]], chosen: str) -> list[tuple[str, str]]:
+    """Return the plots of several trainings by name: of each validation, else train; the chosen one in red."""
     plots = []
     for chart in CHARTS:
         metrics = [
@@ -107,10 +103,10 @@ def draw_seeds(journals: dict[str, Path], chosen: str) -> list[tuple[str, str]]:
     return plots
 
 
-def _of_training(name: str, points_of: dict[str, Points]) -> dict[str, Points]:
+def of_training(name: str, points_of: dict[str, Points]) -> dict[str, Points]:
+    """Return the points of one of several trainings of a run, without its name."""
     prefix = f"{name}/"
-    own = {key.removeprefix(prefix): points for key, points in points_of.items() if key.startswith(prefix)}
-    return own or points_of
+    return {key.removeprefix(prefix): points for key, points in points_of.items() if key.startswith(prefix)}
 
 
 def _drawn(points_of: dict[str, Points]) -> list[tuple[Chart, dict[str, Points]]]:

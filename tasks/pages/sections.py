@@ -13,7 +13,7 @@ from tasks.artifacts import Artifact
 from tasks.display.numbers import figure, kilobytes, seconds
 from tasks.display.words import span, standing
 from tasks.evaluation import gates
-from tasks.pages import curves, seeds
+from tasks.pages import seeds
 from tasks.pages.facts import Facts
 
 FLOW: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": 10**9}
@@ -30,11 +30,7 @@ def attempts(facts: Facts) -> list[dict[str, Any]]:
 
 def training(facts: Facts) -> dict[str, Any]:
     """Return the training curves, from the run that trained the model, and the check of its ledger."""
-    folder = trained_in(facts)
-    if facts.choice is not None:
-        drawn = seeds.drawn(facts)
-    else:
-        drawn = curves.draw_all(folder / "metrics.jsonl") if folder else []
+    folder, drawn = trained_in(facts), seeds.drawn(facts)
     elsewhere = folder.relative_to(facts.run.home.runs) if folder and folder != facts.run.folder else None
     measured = measurements(folder) if folder else {}
     return {

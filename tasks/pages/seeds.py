@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tasks.artifacts import Artifact
@@ -11,6 +12,8 @@ from tasks.display.words import span
 from tasks.pages import curves
 from tasks.pages.facts import Facts
 from tasks.training.seeds import OVER_SEEDS
+
+JOURNAL = "metrics.jsonl"
 
 
 def seeds(facts: Facts) -> dict[str, Any]:
@@ -40,8 +43,22 @@ def trained(facts: Facts) -> dict[str, Artifact]:
 
 
 def drawn(facts: Facts) -> list[tuple[str, str]]:
-    """Return the plots of several trainings, each from the run that made its model."""
-    assert facts.choice is not None
-    makers = {name: facts.maker(model) for name, model in trained(facts).items()}
-    journals = {name: folder / "metrics.jsonl" for name, folder in makers.items() if folder is not None}
-    return curves.draw_seeds(journals, facts.choice.chosen)
+    """Return the plots of the training curves: of several seeds with a line for each."""
+    points = {name: points_of(facts, model) for name, model in trained(facts).items()}
+    if facts.choice is not None:
+        return curves.draw_seeds(points, facts.choice.chosen)
+    if not points:  # a training that failed, or is under way
+        points = {"": curves.read(facts.run.folder / JOURNAL)}
+    return curves.draw_all(*points.values())
+
+
+def points_of(facts: Facts, model: Artifact) -> dict[str, curves.Points]:
+    """Return the training curves of a model, from the run that made it, which may have given the training a name."""
+    folder = facts.maker(model)
+    if folder is None:
+        return {}
+    record = folder / "run.json"
+    rows = json.loads(record.read_bytes())["stages"].get("train", []) if record.exists() else []
+    name = next((row["name"] for row in rows if row["digest"] == model.digest), model.kind)
+    points = curves.read(folder / JOURNAL)
+    return points if name == model.kind else curves.of_training(name, points)

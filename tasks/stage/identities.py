@@ -119,10 +119,11 @@ def choice(
     trained: Mapping[str, Artifact], examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int
 ) -> Identity:
     """Return the identity of the model that is chosen among those of several seeds, by the names of their trainings."""
+    from tasks.training import MODEL_VERSION
     from tasks.training.seeds import CHOICE_LIBRARIES, CHOICE_VERSION
 
-    sections = {"model": config, "train": train, "seed": seed}
-    return Identity(sections, {"snapshot": examples, **trained}, Code(CHOICE_VERSION, CHOICE_LIBRARIES))
+    sections = {"model": config, "train": train, "seed": seed, "choice": {"version": CHOICE_VERSION}}
+    return Identity(sections, {"snapshot": examples, **trained}, Code(MODEL_VERSION, CHOICE_LIBRARIES))
 
 
 def study(examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, tune: TuneConfig) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import InitConfig
-from tasks.data.user_code import files_of
+from tasks.data.user_code import files_of, packages_of
 from tasks.errors import Refused
 
 FIELD = "train.init"
@@ -35,15 +35,18 @@ def check_init(config: InitConfig | None) -> None:
 
 
 def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of the module of `train.loss`, and of what it imports from its folder.
+    """Return path and SHA-256 of the module of `train.loss`, and of what it imports from its folder; and name and
+    version of the packages that these import.
 
     Raises:
         Refused: there is no such module, or it is not Python.
     """
     if config.own_loss is None:
         return []
-    files = files_of("train.loss", config.own_loss, Path(config.folder or "."))
-    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()]
+    folder = Path(config.folder or ".")
+    files = files_of("train.loss", config.own_loss, folder)
+    packages = [(f"loss/package/{name}", number) for name, number in packages_of(files, folder)]
+    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()] + packages
 
 
 def _sha256(path: Path) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tasks.config import ModelConfig
 from tasks.config.fine_tune import FileInit, Init, InitConfig, KerasHubInit
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
 from tasks.training.checkpoints import pack, unpack
 from tasks.training.engines import Arrays, Engine
 from tasks.training.layer_names import named
@@ -109,16 +109,16 @@ def of_model(config: Init, model: keras.Model, folder: Path | None) -> dict[str,
 
 def of_file(config: FileInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
     """Return the weights of a file that Keras saved."""
-    import keras
+    from tasks.models import from_file
 
-    path = config.path
+    path, field = Path(config.path), f"{FIELD}.path"
     try:
-        if path.endswith(".h5"):
-            model.load_weights(path)
+        if path.suffix == ".h5":
+            from_file.load_weights(model, path, field, from_file.size_of(model))
             return by_path(model)
-        return by_path(keras.saving.load_model(path, compile=False, safe_mode=True))
-    except Exception as error:  # of h5py, zipfile or Keras
-        raise unreadable("path", path, error) from error
+        return by_path(from_file.load(path, field))
+    except Refused as refused:  # of a training that has begun
+        raise Failed(refused.field, refused.saw, refused.rule, refused.remedy) from None
 
 
 def of_keras_hub(config: KerasHubInit, model: keras.Model, folder: Path | None) -> dict[str, NDArray[Any]]:
