@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,18 @@ from typing import Any
 import optuna
 import pytest
 
+from tasks.artifacts import Snapshot
 from tasks.config import Config
 from tasks.config.load import validate
 from tasks.config.task import TASKS
 from tasks.config.tuned import with_values
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Lost, Refused, UserError
+from tasks.runs.home import Home
+from tasks.runs.runs import opened as opened_run
+from tasks.runs.trials import open_trial, trials_of
+from tasks.stage.attempt import Attempt
+from tasks.stage.signals import Signals
+from tasks.stage.trials import TrialAttempt, run_trial
 from tasks.tuning import study as studies
 from tasks.tuning.judging import Judge
 from tasks.tuning.study import Study
@@ -224,6 +232,53 @@ def test_the_score_of_selected_weights_is_that_of_their_evaluation(tmp_path: Pat
     assert judge.score == 0.25
 
 
+def test_an_error_of_its_values_ends_a_trial_and_any_other_one_the_run(tmp_path: Path, tiny: Snapshot) -> None:
+    config = config_of(metric="loss")
+    with (
+        opened_run(Home(tmp_path), "tuning", config, new=True, prefect_id=None, waiting=print) as run,
+        opened(tmp_path / "study.db", config) as study,
+    ):
+        parent = Attempt(run, lambda export: None, Signals(), 1, None)
+
+        def open_attempt(trial: Config, judge: Judge) -> TrialAttempt:
+            return TrialAttempt(parent, open_trial(run, judge.number, trial), judge, threading.Event(), print)
+
+        def close_attempt(attempt: TrialAttempt, state: str) -> None:
+            attempt.end(state)
+            attempt.shipper.close(60)
+
+        def search(error: UserError) -> None:
+            def train(*arguments: Any) -> Any:
+                raise error
+
+            trial = study.ask()
+            values = with_values(config, trial.values)
+            run_trial(study, trial.number, values, open_attempt, close_attempt, train, tiny)
+
+        search(Failed("train.learning_rate", "not finite at step 3", "must be finite", "lower it"))
+        with pytest.raises(Lost):
+            search(Lost("train", "killed", "", ""))
+        with pytest.raises(Failed, match="/disk"):
+            search(Failed("/disk", "full", "", ""))
+        parent.shipper.close(60)
+        failed, *left = study.trials()
+        ends = [(trial.record["status"], trial.exit_code) for trial in trials_of(run)]
+    assert (failed.state, failed.value) == (FAILED, None)
+    assert failed.reason == "train.learning_rate: not finite at step 3; must be finite; lower it"
+    assert [trial.state for trial in left] == [RUNNING, RUNNING]
+    assert ends == [("failed", 1), ("stopped", 75), ("stopped", 75)]
+
+
+def test_values_that_together_make_no_config_end_their_trial_with_the_reason(tmp_path: Path) -> None:
+    space = {
+        "train.steps": {"kind": "choice", "values": [30, 60]},
+        "train.schedule.warmup": {"kind": "choice", "values": [20, 50]},
+    }
+    config = config_of(space, trials=None, sampler={"kind": "grid"})
+    with pytest.raises(Refused, match=r"train.schedule.warmup: 50; must not pass the 30 steps"):
+        with_values(config, {"train.steps": 30, "train.schedule.warmup": 50})
+
+
 def test_a_study_whose_creation_was_killed_is_created_anew(tmp_path: Path) -> None:
     (tmp_path / ".study.db.draft").write_bytes(b"torn")
     with opened(tmp_path / "study.db", config_of()) as study:
@@ -249,5 +304,7 @@ def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypa
         with opened(tmp_path / "study.db", config) as study:
             assert study.ask().number == number
             study.complete(number, 1.0)
+            with pytest.raises(Failed, match="the study here is in use; one home at a time works on a study"):
+                opened(tmp_path / "other.db", config).__enter__()
     assert not (tmp_path / "study.db").exists()
     assert optuna.study.get_all_study_names(postgres) == ["here"]

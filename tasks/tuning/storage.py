@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 from collections.abc import Iterator
@@ -63,9 +64,29 @@ def opened(path: Path, reference: str | None, name: str, direction: Direction) -
     """Open the storage of a study, in `path` unless there is a reference, and close its connections after the block."""
     storage = open_file(path, name, direction) if reference is None else open_database(reference, name, direction)
     try:
-        yield storage
+        with held(storage, reference, name) if reference is not None else contextlib.nullcontext():
+            yield storage
     finally:
         _close(storage)
+
+
+@contextlib.contextmanager
+def held(storage: RDBStorage, reference: str, name: str) -> Iterator[None]:
+    """Hold a study of a PostgreSQL database within the block: the server releases it with the connection.
+
+    Raises:
+        Failed: a run of another home works on the study.
+    """
+    from sqlalchemy import text
+
+    with storage.engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+            if not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": key}):
+                saw, rule = f"{reference}: the study {name[:12]} is in use", "one home at a time works on a study"
+                raise Failed(FIELD, saw, rule, "wait for the other run, or use another database")
+            connection.commit()  # the lock stays, and no transaction is left open
+        yield
 
 
 def _open(url: str, name: str, direction: Direction) -> RDBStorage:
