@@ -215,21 +215,23 @@ def test_where_a_trial_is_pruned_does_not_depend_on_when_its_evaluations_are_loo
     assert (study.trial(1).steps, study.trial(1).value) == (20, 2.0)
 
 
-def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config], tmp_path: Path) -> None:
+def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config]) -> None:
     study, config = judged
     study.ask()
     judge = Judge(study, 1, "loss", config.train, 30)
-    assert not judge.take(Curve(tmp_path / "second", [0.5, 0.5, 9.0]).path)
-    assert (judge.step, judge.score) == (30, 9.0)
+    judge.add(30, 9.0, 9.0)
+    assert (judge.step, judge.score, judge.pruned) == (30, 9.0, False)
+    assert study.prunes(1, 30), "it would have at an earlier step"
 
 
-def test_the_score_of_selected_weights_is_that_of_their_evaluation(tmp_path: Path) -> None:
-    config = validate({**BASE, "train": {"steps": 30, "select": "best"}, "tune": {"trials": 1, "space": SPACE}})
+@pytest.mark.parametrize(("select", "score"), [("best", 0.25), ("last", 0.75)])
+def test_the_score_of_a_trial_is_that_of_the_weights_it_selects(tmp_path: Path, select: str, score: float) -> None:
+    config = validate({**BASE, "train": {"steps": 30, "select": select}, "tune": {"trials": 1, "space": SPACE}})
     with opened(tmp_path / "study.db", config) as study:
         study.ask()
         judge = Judge(study, 0, "loss", config.train, 30)
         judge.take(Curve(tmp_path / "curve", [0.5, 0.25, 0.75]).path)
-    assert judge.score == 0.25
+    assert judge.score == score
 
 
 def test_an_error_of_its_values_ends_a_trial_and_any_other_one_the_run(tmp_path: Path, tiny: Snapshot) -> None:
