@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import optuna
 import pytest
+from sqlalchemy import text
 
 from tasks.artifacts import Snapshot
 from tasks.config import Config
@@ -296,6 +299,21 @@ def test_a_database_that_does_not_answer_is_named_by_its_reference(
     assert str(failed.value).startswith("tune.storage: env:STUDIES: ") and "T0PS3CRET" not in str(failed.value)
     with pytest.raises(Failed, match="env:NOTHING: empty or not set"):
         opened(tmp_path / "study.db", config_of(storage="env:NOTHING")).__enter__()
+
+
+def test_a_database_that_is_lost_or_full_during_the_search_is_an_error_of_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with pytest.raises(Failed, match=rf"^tune.storage: {path}: OperationalError; "), opened(path, config_of()) as study:
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE trials")
+        study.ask()
+    path = tmp_path / "full.db"
+    with pytest.raises(OSError, match="No space left on device"), opened(path, config_of()) as study:
+        with study._storage.engine.connect() as connection:
+            size = connection.scalar(text("PRAGMA page_count"))
+            connection.execute(text(f"PRAGMA max_page_count = {size}"))
+        for number in range(500):
+            study.complete(study.ask().number, 1.0, reason="x" * 1000 + str(number))
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tasks.environment.secrets import Missing, resolve
-from tasks.errors import Failed
+from tasks.errors import Failed, of_the_machine
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -54,18 +54,35 @@ def open_database(reference: str, name: str, direction: Direction) -> RDBStorage
         rule, remedy = "PostgreSQL needs the package psycopg2", "install the extra postgres"
         raise Failed(FIELD, reference, rule, remedy) from error
     except Exception as error:  # of SQLAlchemy, Optuna or the driver
-        cause = getattr(error, "orig", None) or error.__cause__ or error
-        rule, remedy = "the database of a study must answer", "start it, or correct the address, and run again"
-        raise Failed(FIELD, f"{reference}: {type(cause).__name__}", rule, remedy) from None
+        raise lost(reference, error) from None
+
+
+def lost(where: str, error: Exception) -> Failed:
+    """Return the error of a database that does not answer, without its address."""
+    cause = getattr(error, "orig", None) or error.__cause__ or error
+    rule, remedy = "the database of a study must answer", "repair it, and run again: trials go on where they were"
+    return Failed(FIELD, f"{where}: {type(cause).__name__}", rule, remedy)
 
 
 @contextlib.contextmanager
 def opened(path: Path, reference: str | None, name: str, direction: Direction) -> Iterator[RDBStorage]:
-    """Open the storage of a study, in `path` unless there is a reference, and close its connections after the block."""
+    """Open the storage of a study, in `path` unless there is a reference, and close its connections after the block.
+
+    Raises:
+        Failed: it cannot be opened, or was lost within the block.
+        OSError: the disk is full, or cannot be written.
+    """
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
     storage = open_file(path, name, direction) if reference is None else open_database(reference, name, direction)
     try:
         with held(storage, reference, name) if reference is not None else contextlib.nullcontext():
             yield storage
+    except (SQLAlchemyError, StorageInternalError) as error:
+        if (cause := of_the_machine(error.__cause__ or error)) is not None:
+            raise cause from error
+        raise lost(reference or str(path), error) from None
     finally:
         _close(storage)
 
