@@ -10,7 +10,7 @@ from pathlib import Path
 import tasks
 
 ROOT = Path(__file__).parent.parent
-VERBS = ("convert", "snapshot", "train", "evaluate", "compress", "export", "promote")
+VERBS = ("convert", "snapshot", "tune", "train", "evaluate", "compress", "export", "promote")
 
 
 def test_tasks_is_ours() -> None:
@@ -44,7 +44,7 @@ def test_commands_are_listed_without_the_config_and_prefect() -> None:
 
 
 def test_a_flow_is_a_list_of_assignments() -> None:
-    for name in ("pipeline", "dataset", "training", "release"):
+    for name in ("pipeline", "dataset", "training", "release", "tuning"):
         tree = ast.parse((ROOT / "flows" / f"{name}.py").read_text())
         [function] = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
         assert function.name == name

@@ -24,7 +24,7 @@ from tests.stacks import Up, wait
 pytestmark = pytest.mark.slow
 
 SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nightly", "backup/nightly"}
-ALL = SCHEDULED | {"training/digits", "training/digits-two-workers", "release/digits"}
+ALL = SCHEDULED | {"training/digits", "training/digits-two-workers", "tuning/digits", "release/digits"}
 
 
 def tracked(running: dict[str, Any], run: str) -> Any:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from sqlalchemy import text
 
+from tasks.artifacts import Snapshot
 from tasks.config import Config
 from tasks.config.load import validate
 from tasks.config.task import TASKS
 from tasks.config.tuned import with_values
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Lost, Refused, UserError
+from tasks.runs.home import Home
+from tasks.runs.runs import opened as opened_run
+from tasks.runs.trials import open_trial, trials_of
+from tasks.stage.attempt import Attempt
+from tasks.stage.signals import Signals
+from tasks.stage.trials import TrialAttempt, run_trial
 from tasks.tuning import study as studies
 from tasks.tuning.judging import Judge
 from tasks.tuning.study import Study
@@ -207,21 +218,70 @@ def test_where_a_trial_is_pruned_does_not_depend_on_when_its_evaluations_are_loo
     assert (study.trial(1).steps, study.trial(1).value) == (20, 2.0)
 
 
-def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config], tmp_path: Path) -> None:
+def test_the_last_evaluation_ends_no_trial_early(judged: tuple[Study, Config]) -> None:
     study, config = judged
     study.ask()
     judge = Judge(study, 1, "loss", config.train, 30)
-    assert not judge.take(Curve(tmp_path / "second", [0.5, 0.5, 9.0]).path)
-    assert (judge.step, judge.score) == (30, 9.0)
+    judge.add(30, 9.0, 9.0)
+    assert (judge.step, judge.score, judge.pruned) == (30, 9.0, False)
+    assert study.prunes(1, 30), "it would have at an earlier step"
 
 
-def test_the_score_of_selected_weights_is_that_of_their_evaluation(tmp_path: Path) -> None:
-    config = validate({**BASE, "train": {"steps": 30, "select": "best"}, "tune": {"trials": 1, "space": SPACE}})
+@pytest.mark.parametrize(("select", "score"), [("best", 0.25), ("last", 0.75)])
+def test_the_score_of_a_trial_is_that_of_the_weights_it_selects(tmp_path: Path, select: str, score: float) -> None:
+    config = validate({**BASE, "train": {"steps": 30, "select": select}, "tune": {"trials": 1, "space": SPACE}})
     with opened(tmp_path / "study.db", config) as study:
         study.ask()
         judge = Judge(study, 0, "loss", config.train, 30)
         judge.take(Curve(tmp_path / "curve", [0.5, 0.25, 0.75]).path)
-    assert judge.score == 0.25
+    assert judge.score == score
+
+
+def test_an_error_of_its_values_ends_a_trial_and_any_other_one_the_run(tmp_path: Path, tiny: Snapshot) -> None:
+    config = config_of(metric="loss")
+    with (
+        opened_run(Home(tmp_path), "tuning", config, new=True, prefect_id=None, waiting=print) as run,
+        opened(tmp_path / "study.db", config) as study,
+    ):
+        parent = Attempt(run, lambda export: None, Signals(), 1, None)
+
+        def open_attempt(trial: Config, judge: Judge) -> TrialAttempt:
+            return TrialAttempt(parent, open_trial(run, judge.number, trial), judge, threading.Event(), print)
+
+        def close_attempt(attempt: TrialAttempt, state: str) -> None:
+            attempt.end(state)
+            attempt.shipper.close(60)
+
+        def search(error: UserError) -> None:
+            def train(*arguments: Any) -> Any:
+                raise error
+
+            trial = study.ask()
+            values = with_values(config, trial.values)
+            run_trial(study, trial.number, values, open_attempt, close_attempt, train, tiny)
+
+        search(Failed("train.learning_rate", "not finite at step 3", "must be finite", "lower it"))
+        with pytest.raises(Lost):
+            search(Lost("train", "killed", "", ""))
+        with pytest.raises(Failed, match="/disk"):
+            search(Failed("/disk", "full", "", ""))
+        parent.shipper.close(60)
+        failed, *left = study.trials()
+        ends = [(trial.record["status"], trial.exit_code) for trial in trials_of(run)]
+    assert (failed.state, failed.value) == (FAILED, None)
+    assert failed.reason == "train.learning_rate: not finite at step 3; must be finite; lower it"
+    assert [trial.state for trial in left] == [RUNNING, RUNNING]
+    assert ends == [("failed", 1), ("stopped", 75), ("stopped", 75)]
+
+
+def test_values_that_together_make_no_config_end_their_trial_with_the_reason(tmp_path: Path) -> None:
+    space = {
+        "train.steps": {"kind": "choice", "values": [30, 60]},
+        "train.schedule.warmup": {"kind": "choice", "values": [20, 50]},
+    }
+    config = config_of(space, trials=None, sampler={"kind": "grid"})
+    with pytest.raises(Refused, match=r"train.schedule.warmup: 50; must not pass the 30 steps"):
+        with_values(config, {"train.steps": 30, "train.schedule.warmup": 50})
 
 
 def test_a_study_whose_creation_was_killed_is_created_anew(tmp_path: Path) -> None:
@@ -241,6 +301,21 @@ def test_a_database_that_does_not_answer_is_named_by_its_reference(
         opened(tmp_path / "study.db", config_of(storage="env:NOTHING")).__enter__()
 
 
+def test_a_database_that_is_lost_or_full_during_the_search_is_an_error_of_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with pytest.raises(Failed, match=rf"^tune.storage: {path}: OperationalError; "), opened(path, config_of()) as study:
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE trials")
+        study.ask()
+    path = tmp_path / "full.db"
+    with pytest.raises(OSError, match="No space left on device"), opened(path, config_of()) as study:
+        with study._storage.engine.connect() as connection:
+            size = connection.scalar(text("PRAGMA page_count"))
+            connection.execute(text(f"PRAGMA max_page_count = {size}"))
+        for number in range(500):
+            study.complete(study.ask().number, 1.0, reason="x" * 1000 + str(number))
+
+
 @pytest.mark.slow
 def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUDIES", postgres)
@@ -249,5 +324,7 @@ def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypa
         with opened(tmp_path / "study.db", config) as study:
             assert study.ask().number == number
             study.complete(number, 1.0)
+            with pytest.raises(Failed, match="the study here is in use; one home at a time works on a study"):
+                opened(tmp_path / "other.db", config).__enter__()
     assert not (tmp_path / "study.db").exists()
     assert optuna.study.get_all_study_names(postgres) == ["here"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows import preflight
-from flows.plans import plan
+from flows.plans import flow_of, plan
 from flows.reply import AsJson, Reply, replying
 from infra import health
 from tasks.artifacts import Records, Snapshot
@@ -58,7 +58,7 @@ def _measure(reply: Reply, preset: Path) -> None:
 
     config = load(preset, (), terminal.say)
     home = find_home().readable()
-    preflight.check("pipeline", config, home)
+    preflight.check(flow_of(config), config, home)
     records, snapshot = _made(Store(home.store), config, preset)
     with terminal.waiting("measuring the input and the model's step"):
         ceilings, training, conversion = _measured(home, config, records, snapshot)

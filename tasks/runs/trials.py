@@ -27,9 +27,14 @@ class TrialRun(Run):
         return self.folder.relative_to(self.home.runs).as_posix()
 
     @property
+    def number(self) -> int:
+        """The number of the trial."""
+        return int(self.folder.name)
+
+    @property
     def title(self) -> str:
         """The name of its MLflow run, which is shown below that of the tuning."""
-        return f"trial {int(self.folder.name)}"
+        return f"trial {self.number}"
 
 
 def folder_of(run: Run, number: int) -> Path:
@@ -46,15 +51,10 @@ def open_trial(parent: Run, number: int, config: Config) -> TrialRun:
         write(folder / "run.json", pretty(record))
     run = TrialRun(parent, folder)
     attempt = {**parent.record["attempts"][-1], "attempt": run.attempt + 1}
-    run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
+    run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running", sent=False)
     return run
 
 
 def trials_of(run: Run) -> list[TrialRun]:
     """Return the trials of a run, in order; of one that is no tuning none."""
     return [TrialRun(run, path.parent) for path in sorted((run.folder / "trials").glob("*/run.json"))]
-
-
-def unsent(run: Run) -> list[TrialRun]:
-    """Return the trials of a run that have ended and of which not all was sent to MLflow."""
-    return [trial for trial in trials_of(run) if trial.exit_code is not None and not trial.record.get("sent")]

@@ -24,12 +24,12 @@ from tasks.errors import Failed, Refused, Stopped
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile
 from tasks.runs.runs import find_runs
-from tasks.runs.trials import open_trial, unsent
+from tasks.runs.trials import open_trial, trials_of
 from tasks.stage import identities
 from tasks.stage.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
 from tasks.stage.planner import planner
 from tasks.stage.showing import Shown
-from tasks.stage.trials import Train, TrialAttempt, run_trial
+from tasks.stage.trials import ENDS, Train, TrialAttempt, run_trial
 from tasks.store.lock import locked
 from tasks.store.store import digest_of
 from tasks.tracking import prefect_page
@@ -38,7 +38,7 @@ from tasks.tuning import study as studies
 from tasks.tuning import table
 from tasks.tuning.judging import Judge
 from tasks.tuning.study import Study
-from tasks.tuning.table import RUNNING, Table, Trial, Winner, best_of
+from tasks.tuning.table import COMPLETE, RUNNING, Table, Trial, Winner
 
 STAGE = "tune"
 SPENT = "tune/seconds"
@@ -115,7 +115,8 @@ class Search:
         self.ran = 0
         """Trials that this attempt has run."""
         self.sending: list[Future[None]] = []
-        self.ended, self.best = 0, best_of(study.trials(), self.higher)
+        self.ended = 0
+        self.best: Trial | None = None
         self.figures: dict[int, str] = {}
         """The progress of the trials under way."""
 
@@ -126,8 +127,7 @@ class Search:
             Stopped: after a signal; trials under way go on from their checkpoints.
             Failed: no trial has a score, or an error that is not a trial's own.
         """
-        for trial in unsent(self.attempt.run):
-            self.send(Shipper(trial))
+        self.settle()
         waiting = deque(trial.number for trial in self.study.trials() if trial.state == RUNNING)
         running: dict[Future[None], int] = {}
         with self.attempt.signals.working(), ThreadPoolExecutor(self.tune.parallel, "trial") as threads:
@@ -146,9 +146,23 @@ class Search:
                 self.attempt.run.measure(SPENT, round(self.spent, 3))
                 self.finish_sending()
         if self.attempt.signals.number:
-            saved = [f"trial {number} at {future.exception().saved}" for future, number in running.items()]  # type: ignore[union-attr]
+            stopped = {number: future.exception() for future, number in running.items()}
+            saved = [
+                f"trial {n} at {stop.saved}" for n, stop in stopped.items() if isinstance(stop, Stopped) and stop.saved
+            ]
             raise Stopped(self.attempt.signals.number, ", ".join(saved) or None)
         return self.end()
+
+    def settle(self) -> None:
+        """Complete what a killed attempt left of trials that have ended: records, runs in MLflow, the table."""
+        states = {trial.number: trial.state for trial in self.study.trials()}
+        for trial in trials_of(self.attempt.run):
+            state = states.get(trial.number, RUNNING)
+            if state in ENDS and trial.exit_code not in (0, 1):
+                trial.end(*ENDS[state], None)
+            if trial.exit_code is not None and not trial.record.get("sent"):
+                self.send(Shipper(trial))
+        self.record()
 
     def finish_sending(self) -> None:
         """Wait until the ended trials are sent to MLflow; the next attempt sends what was not."""
@@ -214,23 +228,30 @@ class Search:
 
         def close() -> None:
             run = shipper.run
-            shipper.end([], f"Trial {int(run.folder.name)} of the tuning `{self.attempt.run.run_id}`.")
+            shipper.end([], f"{run.title.capitalize()} of the tuning `{self.attempt.run.run_id}`.")
             shipper.close(CLOSE_SECONDS)
             if shipper.fault is None and run.exit_code is not None:
                 run.note(sent=True)
 
         self.sending.append(self.senders.submit(contextvars.copy_context().run, close))
 
-    def note(self, trial: Trial) -> None:
-        """Record and show the end of a trial."""
+    def record(self) -> Table:
+        """Write the table of the trials, and the best score so far by trial, and return the table."""
         with self.recording:
             made = self.table()
             made.save(self.attempt.run.folder)
-            self.ran += 1
-            self.best, self.ended = made.best, len(made.trials) - made.count(RUNNING)
-            if trial.value is not None and self.best is not None and self.best.value is not None:
-                self.journal.append(trial.number + 1, {"tune/score": trial.value, "tune/best": self.best.value})
-        self.line.say(f"trial {trial.number}: {describe_trial(trial, made)}")
+            best, better = None, max if self.higher else min
+            for trial in made.trials:
+                if trial.state == COMPLETE and trial.value is not None:
+                    best = trial.value if best is None else better(best, trial.value)
+                    self.journal.append(trial.number + 1, {"tune/score": trial.value, "tune/best": best})
+        self.best, self.ended = made.best, len(made.trials) - made.count(RUNNING)
+        return made
+
+    def note(self, trial: Trial) -> None:
+        """Record and show the end of a trial."""
+        self.ran += 1
+        self.line.say(f"trial {trial.number}: {describe_trial(trial, self.record())}")
         self.show()
 
     def show(self) -> None:
