@@ -111,6 +111,7 @@ class Pages:
 
     points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
     reached: int = 0
+    folder: Path | None = None
 
     def of(self, training: str) -> Pages:
         return self

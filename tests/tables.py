@@ -113,6 +113,7 @@ def from_rows(
 
 class Journal:
     reached = 0
+    folder = None
 
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 

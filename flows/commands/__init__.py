@@ -11,6 +11,7 @@ from flows.commands import (
     approve,
     backfill,
     backup,
+    board,
     diff,
     doctor,
     down,
@@ -72,6 +73,7 @@ app.command("backfill", context_settings=SETTINGS)(backfill.backfill)
 app.command("list")(list_command.list_)
 app.command("show")(show.show)
 app.command("verify")(verify.verify)
+app.command("board")(board.board)
 app.command("diff")(diff.diff)
 app.command("why", context_settings=SETTINGS)(why.why)
 app.command("approve")(approve.approve)

@@ -18,6 +18,7 @@ from tasks.config.schedule import Cosine, ScheduleConfig
 from tasks.config.spikes import OnSpike
 from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
+from tasks.config.tensorboard import BoardConfig
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
@@ -175,6 +176,9 @@ class TrainConfig(Section):
 
     evaluate_every: Annotated[Steps, NOT_IDENTITY] = 100
     """Steps between evaluations on the validation split."""
+
+    tensorboard: Annotated[BoardConfig, NOT_IDENTITY] = None
+    """Also write curves, histograms of the weights and a trace of some steps for TensorBoard; see `millrace board`."""
 
     evaluate: Annotated[Literal["inline", "sidecar"], NOT_IDENTITY] = "inline"
     """Who evaluates: the processes that train, between two steps, or a process beside them while they go on."""

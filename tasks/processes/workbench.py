@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from tasks.artifacts import Outcome
@@ -20,8 +21,15 @@ BEAT = 2.0
 class Journal(Protocol):
     """Receives metrics by step (`tasks.runs.journal`)."""
 
-    reached: int
-    """The last step of a training that earlier attempts have logged; 0 where there was none."""
+    @property
+    def reached(self) -> int:
+        """The last step of a training that earlier attempts have logged; 0 where there was none."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where other files of the training belong, beside the journal; None where nothing is written."""
+        ...
 
     def of(self, training: str) -> Journal:
         """Return the journal of one of several trainings, by its name."""
@@ -34,6 +42,7 @@ class Silence:
     """The journal of a process that is not the chief; writes nothing."""
 
     reached = 0
+    folder = None
 
     def of(self, training: str) -> Silence:
         """Return it."""

@@ -37,6 +37,11 @@ class JournalFile:
         with open(path, "ab") as file:  # remove an incomplete last line
             file.truncate(points[-1].end if points else 0)
 
+    @property
+    def folder(self) -> Path:
+        """Where other files of the training belong."""
+        return self.path.parent / self.prefix
+
     def of(self, training: str) -> JournalFile:
         """Return the journal of one of several trainings of the run, whose names begin with its own."""
         return JournalFile(self.path, f"{training}/")

@@ -16,6 +16,7 @@ from tasks.training import engines
 from tasks.training import sidecar as beside
 from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
+from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
 from tasks.training.engines import Arrays
 from tasks.training.fed import names_of
@@ -72,7 +73,9 @@ def fit(
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
-    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
+    board = board_of(bench, config)
+    journal = bench.journal if board is None else board.curves(bench.journal)
+    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, journal.reached)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
     if model_config.own and cluster.rank == 0:
@@ -85,7 +88,7 @@ def fit(
     layout = bench.layout | ({"accumulate": number} if number > 1 else {})
 
     best, meter = BestWeights(config), Meter(spikes=Spikes(config.on_spike))
-    evaluate = Evaluate(config.evaluate_every, validation(snapshot), bench.journal, best)
+    evaluate = Evaluate(config.evaluate_every, validation(snapshot), journal, best)
     evaluations: list[Action] = [evaluate]
     settle = None
     if SIDECAR in config.roles:
@@ -108,13 +111,16 @@ def fit(
         progress,
         goodput,
         ranks,
-        Log(config.log_every, bench.journal, speed, goodput),
+        Log(config.log_every, journal, speed, goodput),
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
+        *([] if board is None else board.actions),
         goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
     with explained(engine, config, bench):
         step = train(engine, plan, checkpoints, meter, actions, bench.stopping)
     engine.close()
+    if board is not None:
+        board.close()
     if step < plan.steps and not meter.ended:
         raise Stopped(bench.stopping() or signal.SIGTERM, saved=f"step {step}")  # or another process got one
     progress.end()
@@ -143,6 +149,13 @@ def fit(
 def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
     """Do one of several trainings of a run: `fit`, with points of the curves under its name."""
     return fit(replace(bench, journal=bench.journal.of(name)), *arguments)
+
+
+def board_of(bench: Workbench, config: TrainConfig) -> Board | None:
+    """Return the board that a training writes to; None without one, and in processes that are not the chief."""
+    if config.tensorboard is None or bench.journal.folder is None:
+        return None
+    return Board(bench.journal.folder / FOLDER, config.tensorboard, config.evaluate_every)
 
 
 def validation(snapshot: SnapshotReader) -> BatchReader:

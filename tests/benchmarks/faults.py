@@ -32,6 +32,7 @@ def lose(folder: Path, snapshot: Snapshot, number: int) -> tuple[float, float]:
     training = Training(snapshot, workbench(folder), folder / "logs")
     sent: list[float] = []
     reached = 0
+    folder = None
 
     def at(step: int, processes: list[int]) -> None:
         nonlocal reached

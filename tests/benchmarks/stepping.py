@@ -61,6 +61,7 @@ class NoJournal:
     """Points go nowhere."""
 
     reached = 0
+    folder = None
 
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 

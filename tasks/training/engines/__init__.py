@@ -60,6 +60,9 @@ class Engine(Protocol):
     watched: tuple[str, bool]
     """The name in `score` that `train.early_stopping.metric: primary` uses, and whether higher is better."""
 
+    paths: dict[str, str]
+    """The paths of the variables in the model by their names in `weights`."""
+
     activations: int
     """An estimate of the bytes of an example's activations in a host's memory; 0 where no host computes."""
 

@@ -23,7 +23,7 @@ from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
-from tasks.training.engines.tensorflow.scoring import tensors
+from tasks.training.engines.tensorflow.scoring import numbered, tensors
 from tasks.training.engines.tensorflow.seeds import SHIFT
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
@@ -81,6 +81,7 @@ class ParameterServerEngine:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations = 0
+        self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)

@@ -47,6 +47,7 @@ class TensorFlowEngine:
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
         self._watch_every = watch_every
+        self.paths = {name: variable.path for name, variable in weights.plain.items()}
         self.on_host = not tf.config.list_physical_devices("GPU")
         self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
         self._first_replica = strategy.devices * strategy.group.cluster.rank

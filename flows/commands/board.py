@@ -1,0 +1,44 @@
+"""millrace board: TensorBoard of a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from flows.reply import AsJson, replying
+from tasks.errors import Failed, Refused
+from tasks.runs.home import find_home
+from tasks.runs.runs import resolve_run
+from tasks.training.board import FOLDER
+
+
+def board(
+    run: Annotated[str, typer.Argument(help="A run's id or an unambiguous part of it.")],
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 6006,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    as_json: AsJson = False,
+) -> None:
+    """Show the curves, histograms and trace of a run that was trained with train.tensorboard, until Ctrl-C."""
+    with replying("board", as_json) as reply:
+        found = resolve_run(find_home().readable(), run)
+        folder = found.folder / FOLDER
+        if not folder.is_dir():
+            rule = "has written nothing for TensorBoard"
+            raise Refused("RUN", found.run_id, rule, "train it with --train.tensorboard true")
+        reply.add(run=found.run_id, folder=str(folder), url=f"http://{host}:{port}/")
+        if not as_json:
+            typer.echo(f"TensorBoard of {found.run_id}: http://{host}:{port}/  (Ctrl-C ends it)")
+            if find_spec("xprof") is None:
+                typer.echo("  The trace of its steps needs one more package: pip install 'millrace[trace]'")
+        command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--port", str(port)]
+        process = subprocess.Popen([*command, "--host", host], stderr=subprocess.PIPE, text=True)
+        try:
+            _, said = process.communicate()
+        finally:
+            process.terminate()
+        last = (said.strip().splitlines() or ["no message"])[-1]
+        raise Failed("board", last, "TensorBoard must run", "choose another --port, or see its message")

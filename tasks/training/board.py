@@ -1,0 +1,121 @@
+"""A training for TensorBoard: its curves, histograms of its weights, and a trace of some steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.config.tensorboard import TensorBoard
+from tasks.training.engines import Engine
+from tasks.training.loop import Action
+from tasks.training.meter import Meter
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Journal
+
+FOLDER = "tensorboard"
+"""The folder, in that of the run."""
+
+
+class Board:
+    """Writes event files to a folder; a training that goes on adds another file."""
+
+    def __init__(self, folder: Path, config: TensorBoard, evaluate_every: int) -> None:
+        import tensorflow as tf
+
+        self._summary: Any = tf.summary
+        self._writer = tf.summary.create_file_writer(str(folder))
+        self._trace = Trace(folder, config.trace)
+        self.actions: list[Action] = [self._trace]
+        """What the loop runs."""
+        if config.histograms:
+            self.actions.append(Histograms(evaluate_every, self))
+
+    def curves(self, journal: Journal) -> Journal:
+        """Return a journal whose points are written here too."""
+        return Copied(journal, self)
+
+    def scalars(self, step: int, metrics: dict[str, float]) -> None:
+        """Write a point of the curves."""
+        with self._writer.as_default(step):
+            for name, value in metrics.items():
+                self._summary.scalar(name, value)
+        self._writer.flush()
+
+    def histograms(self, step: int, engine: Engine) -> None:
+        """Write the distributions of the weights."""
+        with self._writer.as_default(step):
+            for name, values in engine.weights().items():
+                self._summary.histogram(engine.paths[name], values)
+
+    def close(self) -> None:
+        """End the trace and the file."""
+        self._trace.stop()
+        self._writer.close()
+
+
+@dataclass
+class Copied:
+    """A journal, and the board that gets the same points."""
+
+    journal: Journal
+    board: Board
+
+    @property
+    def reached(self) -> int:
+        """The last step that earlier attempts have logged."""
+        return self.journal.reached
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the journal."""
+        return self.journal.folder
+
+    def of(self, training: str) -> Journal:
+        """Return the journal of one of several trainings."""
+        return self.journal.of(training)
+
+    def append(self, step: int, metrics: dict[str, float]) -> None:
+        """Append metrics at a step."""
+        self.journal.append(step, metrics)
+        self.board.scalars(step, metrics)
+
+
+@dataclass
+class Histograms:
+    """Writes the weights' distributions."""
+
+    every: int
+    board: Board
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        self.board.histograms(step, engine)
+
+
+@dataclass
+class Trace:
+    """Runs TensorFlow's profiler between two steps, once."""
+
+    folder: Path
+    steps: tuple[int, int]
+    every: int = 1
+    running: bool = False
+
+    def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
+        first, last = self.steps
+        if self.running and step >= last:
+            self.stop()
+        elif not self.running and first <= step < last:
+            import tensorflow as tf
+
+            tf.profiler.experimental.start(str(self.folder))
+            self.running = True
+
+    def stop(self) -> None:
+        """Write what was traced."""
+        if self.running:
+            import tensorflow as tf
+
+            tf.profiler.experimental.stop()
+            self.running = False

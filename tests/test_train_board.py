@@ -1,0 +1,65 @@
+"""A training for TensorBoard, and the command that shows it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.util.tensor_util import make_ndarray
+
+from tasks.artifacts import Snapshot
+from tasks.config import TrainConfig
+from tasks.config.base import Conflict
+from tasks.config.tensorboard import TensorBoard
+from tasks.errors import Stopped
+from tasks.processes.workbench import Workbench
+from tasks.training.board import FOLDER
+from tasks.training.fit import fit
+from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
+from tests.training import raise_conflict
+
+
+def events(folder: Path) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Name, step and value of each summary, of all files in the order of their names."""
+    for file in sorted(folder.glob("events.out.tfevents.*")):
+        content = file.read_bytes()
+        while content:
+            (size,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + size])
+            content = content[16 + size :]
+            for value in event.summary.value:
+                yield value.tag, event.step, make_ndarray(value.tensor)
+
+
+def test_curves_histograms_and_a_trace_are_written_and_change_nothing(
+    tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path
+) -> None:
+    plain, bench = benches("plain"), benches("board")
+    fit(plain, tiny, MODEL, CONFIG, seed=5)
+    bench.journal.folder = tmp_path  # type: ignore[misc]
+    config = CONFIG.model_copy(update={"tensorboard": TensorBoard(trace=(3, 5))})
+    with pytest.raises(Stopped):
+        fit(replace(bench, stopping=stopping_after(3)), tiny, MODEL, config, seed=5)
+    fit(bench, tiny, MODEL, config, seed=5)
+    assert files(bench) == files(plain)
+
+    written = {(name, step): value for name, step, value in events(tmp_path / FOLDER)}
+    for step, metrics in bench.journal.points:  # type: ignore[attr-defined]
+        for name in ("train/loss", "validation/loss"):
+            if name in metrics:
+                assert float(written[name, step]) == pytest.approx(metrics[name])
+    buckets = written["dense0/kernel", STEPS]
+    assert buckets[:, 2].sum() == 16 * 8, "a bucket has its ends and the number of values"
+    assert list((tmp_path / FOLDER / "plugins" / "profile").rglob("*.xplane.pb"))
+
+
+def test_true_stands_for_the_defaults_and_a_trace_has_steps() -> None:
+    assert TrainConfig(steps=3, tensorboard=True).tensorboard == TensorBoard()
+    assert TrainConfig(steps=3, tensorboard=False).tensorboard is None
+    with pytest.raises(Conflict, match="must be two steps, the first one lower"):
+        raise_conflict(lambda: TensorBoard(trace=(9, 5)))
