@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import struct
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +22,19 @@ from tasks.config import TrainConfig
 from tasks.config.base import Conflict
 from tasks.config.tensorboard import TensorBoard
 from tasks.errors import Stopped
+from tasks.pages.description import describe_run
+from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench
+from tasks.runs.home import Home
+from tasks.runs.runs import resolve_run
 from tasks.training.board import FOLDER
 from tasks.training.fit import fit
+from tests.homes import ROOT, CommandHome
+from tests.stacks import free_ports
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.training import raise_conflict
+
+DIGITS = ROOT / "flows/presets/digits.yaml"
 
 
 def events(folder: Path) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -63,3 +76,44 @@ def test_true_stands_for_the_defaults_and_a_trace_has_steps() -> None:
     assert TrainConfig(steps=3, tensorboard=False).tensorboard is None
     with pytest.raises(Conflict, match="must be two steps, the first one lower"):
         raise_conflict(lambda: TensorBoard(trace=(9, 5)))
+
+
+@pytest.mark.slow
+def test_the_command_shows_what_a_run_has_written(tmp_path: Path) -> None:
+    home, port = CommandHome(tmp_path), free_ports()[0]
+    ran = home("run", "training", DIGITS, "--train.tensorboard", "true", "--train.steps", "40", "--json")
+    assert ran.code == 0, ran.stderr
+    folder = only_run(home)
+    run = folder.name
+    described = describe_run(Facts(resolve_run(Home(tmp_path), run)))
+    assert f"TensorBoard: `millrace board {run}`" in described
+    board = home.start("board", run, "--port", port)
+    try:
+        tags = f"http://127.0.0.1:{port}/data/plugin/scalars/tags"
+        assert {"train/loss", "validation/loss"} <= set(answer(tags)["."])
+    finally:
+        board.send_signal(signal.SIGINT)
+        stdout, stderr = board.communicate(timeout=30)
+    assert board.returncode == 130, stderr
+    assert stdout.startswith(f"TensorBoard of {run}: http://127.0.0.1:{port}/")
+    assert "Traceback" not in stderr
+
+
+def only_run(home: CommandHome) -> Path:
+    return next(file.parent for file in (home.root / "runs").glob("*/run.json"))
+
+
+def answer(address: str) -> Any:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(address) as reply:
+                return json.loads(reply.read())
+        except OSError:
+            assert time.monotonic() < until, f"nothing answers at {address}"
+            time.sleep(0.3)
+
+
+def test_a_run_that_wrote_nothing_is_refused(finished: CommandHome) -> None:
+    refused = finished("board", only_run(finished).name)
+    assert refused.code == 2 and "train it with --train.tensorboard true" in refused.stderr

@@ -70,6 +70,7 @@ def worth(values: dict[str, Any]) -> float:
         ({"seed": {"kind": "int", "low": 1, "high": 2}}, "only model and train are searched"),
         ({"model.task": {"kind": "choice", "values": ["regression"]}}, "different tasks cannot be compared"),
         ({"train.log_every": {"kind": "int", "low": 1, "high": 9}}, "changes no model by itself"),
+        ({"train.seeds": {"kind": "choice", "values": [1, 3]}}, "a trial is one training, of one seed"),
         ({}, "at least 1 item"),
     ],
 )

@@ -116,6 +116,9 @@ class Config(Section):
             raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         if self.tune is not None:
             self.tune.fit(self.model.task)
+            if self.train.seeds > 1:
+                remedy = "leave it out, and give the best values to the flow pipeline with train.seeds"
+                raise Conflict("train.seeds", self.train.seeds, "a trial is one training, of one seed", remedy)
         return self
 
     @model_validator(mode="after")
