@@ -81,7 +81,7 @@ def _pixels(payload: bytes) -> Any:
 
 def _of_snapshot(path: Path, split: str, count: int, colours: bool) -> Iterator[str]:
     snapshot = open_snapshot(path)
-    texts = _Texts(path)
+    texts = Texts(path)
     for row in range(min(count, _checked(split, snapshot.counts))):
         yield f"{split} {row}"
         for name, array in sorted(snapshot.arrays(split).items()):
@@ -97,7 +97,7 @@ def _of_snapshot(path: Path, split: str, count: int, colours: bool) -> Iterator[
                 yield from _value(name, value, colours)
 
 
-class _Texts:
+class Texts:
     """Turns tokens of a snapshot back to text."""
 
     def __init__(self, path: Path) -> None:

@@ -47,6 +47,11 @@ def augmented(facts: Facts) -> list[dict[str, str]]:
     return pictures
 
 
+def picture(values: NDArray[np.uint8]) -> str:
+    """Return an image [height, width, channels] as the address of a PNG."""
+    return _grid([[_pixels(IMAGE, values)]])
+
+
 def _pixels(kind: str, values: NDArray[Any]) -> NDArray[np.uint8]:
     """Return an example as uint8 [height, width, 3]; a sound with time to the right and high bands above."""
     if kind == SOUND:

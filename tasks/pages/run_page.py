@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, judgement, sections, seeds, templates, trials
+from tasks.pages import batch, data, judgement, samples, sections, seeds, templates, trials
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -60,6 +60,7 @@ def render(facts: Facts) -> str:
         seeds=seeds.seeds(facts),
         tuning=trials.tuning(facts),
         training=sections.training(facts),
+        samples=samples.samples(facts),
         augmented=batch.augmented(facts),
         variants=sections.variants(facts),
         data=data.data(facts),

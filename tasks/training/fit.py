@@ -29,6 +29,8 @@ from tasks.training.meter import Meter
 from tasks.training.plan import make_plan
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
+from tasks.training.samples import FILE as SAMPLES
+from tasks.training.samples import Samples
 from tasks.training.sidecar import Sidecar
 from tasks.training.speed import Speed
 from tasks.training.spikes import Spikes
@@ -73,7 +75,10 @@ def fit(
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
-    board = board_of(bench, config)
+    folder = bench.journal.folder
+    board = None
+    if config.tensorboard is not None and folder is not None:
+        board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
     journal = bench.journal if board is None else board.curves(bench.journal)
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, journal.reached)
     progress.begin()
@@ -114,6 +119,7 @@ def fit(
         Log(config.log_every, journal, speed, goodput),
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
         *([] if board is None else board.actions),
+        *([] if folder is None else [Samples(config.evaluate_every, folder / SAMPLES, model_config.task)]),
         goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
     with explained(engine, config, bench):
@@ -149,13 +155,6 @@ def fit(
 def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
     """Do one of several trainings of a run: `fit`, with points of the curves under its name."""
     return fit(replace(bench, journal=bench.journal.of(name)), *arguments)
-
-
-def board_of(bench: Workbench, config: TrainConfig) -> Board | None:
-    """Return the board that a training writes to; None without one, and in processes that are not the chief."""
-    if config.tensorboard is None or bench.journal.folder is None:
-        return None
-    return Board(bench.journal.folder / FOLDER, config.tensorboard, config.evaluate_every)
 
 
 def validation(snapshot: SnapshotReader) -> BatchReader:

@@ -95,6 +95,12 @@ class Engine(Protocol):
         """Return the bytes in use on the first device; 0 where it is the host."""
         ...
 
+    @property
+    def samples(self) -> NDArray[Any] | None:
+        """The outputs for the first examples of the last split that `score` has scored, of a language model the most
+        probable tokens; None where another process scored them."""
+        ...
+
     def weights(self) -> Arrays:
         """Return the variables of the model that is made, by stable names: averages where `train.ema` makes some, and
         kernels with the matrices of `train.lora` merged."""

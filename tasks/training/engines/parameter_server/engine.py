@@ -23,7 +23,7 @@ from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.engine import POLICY, policy
 from tasks.training.engines.tensorflow.objectives import Batch, make_objective
 from tasks.training.engines.tensorflow.optimizers import apply_locally, make_optimizer
-from tasks.training.engines.tensorflow.scoring import numbered, tensors
+from tasks.training.engines.tensorflow.scoring import first, numbered, tensors, whole
 from tasks.training.engines.tensorflow.seeds import SHIFT
 from tasks.training.engines.tensorflow.step import FINITE, NORM, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies.multi_worker import lost_processes
@@ -94,11 +94,12 @@ class ParameterServerEngine:
         plain, self._scored = step.objective.plain(), step.objective.sums
 
         @tf.function(reduce_retracing=True, autograph=False)
-        def score(batch: Batch) -> dict[str, tf.Tensor]:
-            outputs = step.outputs(plain.inputs(step.model, batch), training=False)
-            return plain(batch, tf.cast(outputs, tf.float32)).sums()
+        def score(batch: Batch) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+            outputs = tf.cast(step.outputs(plain.inputs(step.model, batch), training=False), tf.float32)
+            return plain(batch, outputs).sums(), first(outputs)
 
         self._score = score
+        self.samples: np.ndarray | None = None
 
     def _compiled(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy) -> Any:
         """Return the step of a worker: its results by name, with the updates that others applied meanwhile."""
@@ -190,7 +191,8 @@ class ParameterServerEngine:
             numbers = range(len(batches))
             scheduled = [self._coordinator.schedule(self._score, (tensors(batches[k]),)) for k in numbers]
             self._coordinator.join()
-            for scored in self._coordinator.fetch(scheduled):
+            for number, (scored, outputs) in enumerate(self._coordinator.fetch(scheduled)):
+                self.samples = whole(outputs, batches[0]) if number == 0 else self.samples
                 for name in self._scored:
                     meter.sums[name] = meter.sums.get(name, 0.0) + float(scored[name])
         return meter.means()

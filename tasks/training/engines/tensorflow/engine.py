@@ -130,6 +130,11 @@ class TensorFlowEngine:
         with self._weights.averaged():
             return self._scoring(batches)
 
+    @property
+    def samples(self) -> np.ndarray | None:
+        """The outputs for the first examples of the last split that was scored here."""
+        return self._scoring.samples
+
     def close(self) -> None:
         """End the prefetching thread, and disconnect from the other processes."""
         self.feed.close()

@@ -12,6 +12,7 @@ from tasks.training.engines import Arrays, Batches
 from tasks.training.engines.tensorflow.objectives import Objective
 from tasks.training.group import Group
 from tasks.training.meter import Meter
+from tasks.training.samples import COUNT
 
 
 class Scoring:
@@ -23,11 +24,14 @@ class Scoring:
         plain = objective.plain()
 
         @tf.function(reduce_retracing=True, autograph=False)
-        def score(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = model(plain.inputs(model, batch), training=False)
-            return plain(batch, tf.cast(outputs, tf.float32)).sums()
+        def score(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+            outputs = tf.cast(model(plain.inputs(model, batch), training=False), tf.float32)
+            return plain(batch, outputs).sums(), first(outputs)
 
         self._score = score
+        self.samples: np.ndarray | None = None
+        """The outputs for the first examples at the last call (`tasks.training.samples`); None where another process
+        has scored them."""
 
     def __call__(self, batches: Batches) -> dict[str, float]:
         """Return means over batches by name.
@@ -36,7 +40,9 @@ class Scoring:
         """
         meter, rows = Meter(), np.zeros((len(batches), len(self._sums)))
         for number in range(self.group.cluster.rank, len(batches), self.group.cluster.size):
-            scored = self._score(tensors(batches[number]))
+            batch = batches[number]
+            scored, outputs = self._score(tensors(batch))
+            self.samples = whole(outputs, batch) if number == 0 else self.samples
             rows[number] = [float(scored[name]) for name in self._sums]
         bits = self.group.totals(rows.view(np.int64).ravel().tolist())
         for row in np.array(bits, np.int64).view(np.float64).reshape(rows.shape):
@@ -48,6 +54,18 @@ class Scoring:
         """Assign the model's variables, from a result of an engine's `weights`."""
         for name, variable in numbered("model", self.model.variables).items():
             variable.assign(weights[name])
+
+
+def first(outputs: tf.Tensor) -> tf.Tensor:
+    """Return the outputs for the first examples; of a language model the most probable tokens."""
+    outputs = outputs[:COUNT]
+    return tf.argmax(outputs, axis=-1) if outputs.shape.rank == 3 else outputs
+
+
+def whole(outputs: tf.Tensor, batch: Arrays) -> np.ndarray:
+    """Return a result of `first` without the rows that fill a batch up."""
+    kept: np.ndarray = np.asarray(outputs)[batch["weight"][:COUNT] > 0]
+    return kept
 
 
 def tensors(batch: Arrays) -> dict[str, tf.Tensor]:
