@@ -44,6 +44,8 @@ CHARTS = (
     Chart("accuracy", {"train/accuracy": "train", "validation/accuracy": "validation"}),
     Chart("squared error", {"train/squared_error": "train", "validation/squared_error": "validation"}, log=True),
     Chart("learning rate", {"train/learning_rate": "rate"}),
+    Chart("norm of the gradient", {"train/gradient_norm": "gradient"}, log=True),
+    Chart("update relative to the weights", {"train/update_ratio": "update"}, log=True),
     Chart("milliseconds per step", {"train/step_ms": "step"}, log=True),
 )
 

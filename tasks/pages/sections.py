@@ -38,6 +38,7 @@ def training(facts: Facts) -> dict[str, Any]:
         "by": elsewhere if drawn else None,
         "ledger": ledger(facts),
         "goodput": goodput(measured),
+        "accumulate": measured.get("train/accumulate"),
         "memory": measured.get("train/peak_memory_bytes"),
         "ranks": measured.get("train/ranks", []),
         "events": measured.get("train/processes", []),
