@@ -99,8 +99,9 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
     ):
         assert word in text
     assert "1,797 raw examples" in text
-    assert page.count('<polyline class="curve') == 4  # loss, accuracy, rate, step time: too short for validation
-    assert page.count("data:image/png") == 4
+    # loss, accuracy, rate, gradient, update, step time: too short for validation
+    assert page.count('<polyline class="curve') == 6
+    assert page.count("data:image/png") == 4 + 6, "with the samples"
 
 
 def test_the_page_changes_nothing_when_made_again(page: str, finished: CommandHome) -> None:
