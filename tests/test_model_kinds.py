@@ -220,7 +220,7 @@ def test_grouped_queries_have_fewer_weights_and_one_group_each_is_the_stock_atte
         (lambda: TransformerModel(experts_per_token=1), "experts_per_token .* is ignored without experts"),
         (lambda: TransformerModel(balance_weight=0.1), "balance_weight .* is ignored without experts"),
         (
-            lambda: TransformerModel(experts=4).fit_training(Pipeline()),
+            lambda: TransformerModel(experts=4).fit_training(Pipeline(), remat=False),
             "balance_weight .*pipeline computes no loss but that of the outputs; set it to 0",
         ),
     ],

@@ -122,9 +122,9 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
     progress, seen = threading.Event(), []
     write = StagedCheckpoints._write
 
-    def slowly(self: StagedCheckpoints, step: int, *rest: Any) -> None:
+    def slowly(self: StagedCheckpoints, entries: Any, **note: Any) -> None:
         assert progress.wait(60)
-        write(self, step, *rest)
+        write(self, entries, **note)
 
     def on_progress(step: int, *rest: object, **figures: object) -> None:
         seen.append(step)
@@ -139,8 +139,8 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
 def test_a_checkpoint_that_cannot_be_written_ends_the_training_at_the_next_one(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: StagedCheckpoints, step: int, *rest: object) -> None:
-        raise OSError(28, f"no space for step {step}")
+    def full(self: StagedCheckpoints, entries: object, **note: object) -> None:
+        raise OSError(28, f"no space for step {note['step']}")
 
     monkeypatch.setattr(StagedCheckpoints, "_write", full)
     with pytest.raises(OSError, match="no space for step 3"):
@@ -149,15 +149,18 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_training_at_the_next_one(
 
 def test_the_newest_the_best_and_every_nth_checkpoint_are_kept() -> None:
     losses = {3: 0.5, 6: 0.1, 9: None, 12: 0.3, 15: 0.2, 18: 0.4}
-    notes = {f"{step:03d}": {"step": step, "loss": loss} for step, loss in losses.items()}
 
-    def steps(**options: Any) -> list[int]:
+    def steps(anchors: tuple[int, ...] = (), **options: Any) -> list[int]:
+        notes = {
+            f"{step:03d}": {"step": step, "loss": loss, "anchor": step in anchors} for step, loss in losses.items()
+        }
         return sorted(int(name) for name in kept(notes, CheckpointConfig(**options)))
 
     assert steps(keep=2) == [15, 18]
     assert steps(keep=1, keep_best=True) == [6, 18]
     assert steps(keep=1, keep_every=9) == [9, 18]
     assert steps(keep=1, keep_every=12, keep_best=True) == [6, 12, 18]
+    assert steps(keep=2, anchors=(3, 9, 12)) == [9, 12, 15, 18], "those that a rollback may go back to, as many"
 
 
 def test_a_superseded_attempt_writes_no_checkpoint(bench: Workbench) -> None:
