@@ -13,7 +13,6 @@ from flows.reply import AsJson, replying
 from tasks.errors import Failed, Refused
 from tasks.runs.home import find_home
 from tasks.runs.runs import resolve_run
-from tasks.training.board import FOLDER
 
 
 def board(
@@ -24,6 +23,8 @@ def board(
 ) -> None:
     """Show the curves, histograms and trace of a run that was trained with train.tensorboard, until Ctrl-C."""
     with replying("board", as_json) as reply:
+        from tasks.training.board import FOLDER
+
         found = resolve_run(find_home().readable(), run)
         folder = found.folder / FOLDER
         if not folder.is_dir():

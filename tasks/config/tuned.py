@@ -15,7 +15,11 @@ from tasks.errors import Refused
 SEARCHED = ("model", "train")
 """The sections after the snapshot, of which all trials are made."""
 
-OF_THE_TASK = "model.task"
+FIXED = {
+    "model.task": "trials of different tasks cannot be compared",
+    "train.seeds": "a trial is one training, of one seed",
+}
+"""Keys that are no part of a search, each with the reason."""
 
 
 def with_values(config: Config, values: Values) -> Config:
@@ -39,8 +43,8 @@ def check_space(config: Config) -> None:
         if section not in SEARCHED and section in Config.model_fields:
             rule = "all trials are made of one snapshot, so that only model and train are searched"
             raise Conflict(field, key, rule, "run the flow once for each value, or leave it out")
-        if key == OF_THE_TASK:
-            raise Conflict(field, key, "trials of different tasks cannot be compared", "leave it out")
+        if key in FIXED:
+            raise Conflict(field, key, FIXED[key], "leave it out")
         decided = [_with_value(config, field, key, value) for value in space.examples]
         if decided.count(decided[0]) == len(decided) > 1:
             rule = "changes no model by itself, only how, where or how fast it is trained"
