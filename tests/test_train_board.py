@@ -32,7 +32,7 @@ from tasks.training.fit import fit
 from tests.homes import ROOT, CommandHome
 from tests.stacks import free_ports
 from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
-from tests.training import raise_conflict
+from tests.training import Training, raise_conflict
 
 DIGITS = ROOT / "flows/presets/digits.yaml"
 
@@ -76,6 +76,16 @@ def test_true_stands_for_the_defaults_and_a_trace_has_steps() -> None:
     assert TrainConfig(steps=3, tensorboard=False).tensorboard is None
     with pytest.raises(Conflict, match="must be two steps, the first one lower"):
         raise_conflict(lambda: TensorBoard(trace=(9, 5)))
+
+
+@pytest.mark.slow
+def test_the_chief_of_several_processes_writes(
+    tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path
+) -> None:
+    """After its strategy has configured the devices."""
+    Training(tiny, benches("two"), tmp_path)(tensorboard=TensorBoard(trace=(3, 5)))
+    assert (STEPS, "validation/loss") in {(step, name) for name, step, _ in events(tmp_path / FOLDER)}
+    assert len(list((tmp_path / FOLDER).glob("events.out.tfevents.*"))) == 1
 
 
 @pytest.mark.slow

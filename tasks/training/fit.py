@@ -37,6 +37,8 @@ from tasks.training.spikes import Spikes
 from tasks.training.starting import begin
 
 if TYPE_CHECKING:
+    import keras
+
     from tasks.data.batches import BatchReader
     from tasks.data.pipeline import SnapshotReader
     from tasks.processes.workbench import Workbench
@@ -63,7 +65,7 @@ def fit(
         Stopped: a signal came; the state is saved.
         Failed: a loss or gradient is not finite.
     """
-    from tasks.models import build, keras_file
+    from tasks.models import keras_file
     from tasks.models.features import positions
 
     snapshot = open_snapshot(examples.path)
@@ -75,12 +77,7 @@ def fit(
         engines.serve(config, cluster, bench.stopping)  # until it is killed
     pauses = (config.log_every, config.evaluate_every, config.checkpoint.every, SPAN)
     plan = make_plan(config, snapshot.counts["train"], pauses)
-    folder = bench.journal.folder
-    board = None
-    if config.tensorboard is not None and folder is not None:
-        board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
-    journal = bench.journal if board is None else board.curves(bench.journal)
-    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, journal.reached)
+    progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
     if model_config.own and cluster.rank == 0:
@@ -88,6 +85,10 @@ def fit(
     if config.init is not None:
         begin(engine, config.init, start, model_config, snapshot.features, seed)
 
+    folder, board = bench.journal.folder, None
+    if config.tensorboard is not None and folder is not None:  # after the engine, which configures devices
+        board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
+    journal = bench.journal if board is None else board.curves(bench.journal)
     staging = bench.staging if cluster.rank == 0 else None
     number = micro_batches(engine, config, bench)
     layout = bench.layout | ({"accumulate": number} if number > 1 else {})
@@ -137,11 +138,7 @@ def fit(
     meter.clear()  # sums since the last point depend on log_every, which does not decide the model
     staging.put(STATE, checkpoints.content(engine, meter, step))
     staging.put(LEDGER, meter.ledger.text())
-    trained = {**engine.weights(), **best.best()}
-    finished = build(model_config, snapshot.features, seed)  # in float32, outside of any strategy
-    for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
-        if not variable.path.endswith("seed_generator_state"):
-            variable.assign(values)
+    finished = with_weights({**engine.weights(), **best.best()}, model_config, snapshot, seed)
     goodput.report()
     saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
     return Outcome(
@@ -150,6 +147,17 @@ def fit(
         also={**saved, "steps": step},
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],
     )
+
+
+def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:
+    """Return the model in float32, outside of any strategy, with a result of an engine's `weights`."""
+    from tasks.models import build
+
+    finished = build(model_config, snapshot.features, seed)
+    for variable, values in zip(finished.variables, (trained[name] for name in sorted(trained)), strict=True):
+        if not variable.path.endswith("seed_generator_state"):
+            variable.assign(values)
+    return finished
 
 
 def fit_named(bench: Workbench, name: str, *arguments: Any) -> Outcome | None:
