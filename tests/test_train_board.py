@@ -97,6 +97,7 @@ def test_the_command_shows_what_a_run_has_written(tmp_path: Path) -> None:
     run = folder.name
     described = describe_run(Facts(resolve_run(Home(tmp_path), run)))
     assert f"TensorBoard: `millrace board {run}`" in described
+    assert home("board", run, "--json").json["folder"] == str(folder / FOLDER)
     board = home.start("board", run, "--port", port)
     try:
         tags = f"http://127.0.0.1:{port}/data/plugin/scalars/tags"

@@ -21,7 +21,10 @@ def board(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
-    """Show the curves, histograms and trace of a run that was trained with train.tensorboard, until Ctrl-C."""
+    """Show the curves, histograms and trace of a run that was trained with train.tensorboard, until Ctrl-C.
+
+    With --json, name the folder with these files, and start nothing.
+    """
     with replying("board", as_json) as reply:
         from tasks.training.board import FOLDER
 
@@ -30,11 +33,12 @@ def board(
         if not folder.is_dir():
             rule = "has written nothing for TensorBoard"
             raise Refused("RUN", found.run_id, rule, "train it with --train.tensorboard true")
-        reply.add(run=found.run_id, folder=str(folder), url=f"http://{host}:{port}/")
-        if not as_json:
-            typer.echo(f"TensorBoard of {found.run_id}: http://{host}:{port}/  (Ctrl-C ends it)")
-            if find_spec("xprof") is None:
-                typer.echo("  The trace of its steps needs one more package: pip install 'millrace[trace]'")
+        if as_json:  # what a program needs to start it in its own way
+            reply.add(run=found.run_id, folder=str(folder))
+            return
+        typer.echo(f"TensorBoard of {found.run_id}: http://{host}:{port}/  (Ctrl-C ends it)")
+        if find_spec("xprof") is None:
+            typer.echo("  The trace of its steps needs one more package: pip install 'millrace[trace]'")
         command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--port", str(port)]
         process = subprocess.Popen([*command, "--host", host], stderr=subprocess.PIPE, text=True)
         try:
