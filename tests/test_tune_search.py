@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import psycopg2
 import pytest
 from sqlalchemy import text
 
@@ -319,8 +320,20 @@ def test_a_database_that_is_lost_or_full_during_the_search_is_an_error_of_one_li
 
 @pytest.mark.slow
 def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STUDIES", postgres)
     config = config_of(storage="env:STUDIES")
+    connection = psycopg2.connect(postgres)
+    connection.autocommit = True
+    for statement in ("CREATE DATABASE foreign_tables", "CREATE DATABASE studies"):
+        connection.cursor().execute(statement)
+    connection.close()
+    server = postgres.rpartition("/")[0]
+    monkeypatch.setenv("STUDIES", f"{server}/foreign_tables")
+    with psycopg2.connect(f"{server}/foreign_tables") as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        cursor.execute("INSERT INTO alembic_version VALUES ('of MLflow')")
+    with pytest.raises(Failed, match="tables of another program, such as MLflow, .* a database for studies alone"):
+        opened(tmp_path / "study.db", config).__enter__()
+    monkeypatch.setenv("STUDIES", f"{server}/studies")
     for number in range(2):
         with opened(tmp_path / "study.db", config) as study:
             assert study.ask().number == number
@@ -328,4 +341,4 @@ def test_a_study_is_stored_in_postgresql(postgres: str, tmp_path: Path, monkeypa
             with pytest.raises(Failed, match="the study here is in use; one home at a time works on a study"):
                 opened(tmp_path / "other.db", config).__enter__()
     assert not (tmp_path / "study.db").exists()
-    assert optuna.study.get_all_study_names(postgres) == ["here"]
+    assert optuna.study.get_all_study_names(f"{server}/studies") == ["here"]

@@ -53,6 +53,9 @@ def open_database(reference: str, name: str, direction: Direction) -> RDBStorage
     except ImportError as error:
         rule, remedy = "PostgreSQL needs the package psycopg2", "install the extra postgres"
         raise Failed(FIELD, reference, rule, remedy) from error
+    except RuntimeError:  # of Optuna, which finds another version in `alembic_version`, a name that MLflow uses too
+        rule = "the database has tables of another program, such as MLflow, or of another version of Optuna"
+        raise Failed(FIELD, reference, rule, "create a database for studies alone, and name that") from None
     except Exception as error:  # of SQLAlchemy, Optuna or the driver
         raise lost(reference, error) from None
 
