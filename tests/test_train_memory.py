@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import pytest
+import tensorflow as tf
 from pydantic import ValidationError
 
 from tasks.artifacts import Snapshot
@@ -130,6 +131,18 @@ def test_micro_batches_that_fit_are_sought_and_kept(
     fit(fitted, tiny, WIDE, config, seed=5)
     fit(same, tiny, WIDE, LARGE.model_copy(update={"accumulate": number}), seed=5)
     assert files(fitted) == files(same)
+
+
+def test_memory_that_is_not_counted_is_said_and_nothing_large_is_tried(
+    tiny: Snapshot,
+    benches: Callable[[str], Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1 << 10)
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda device: {"current": 0, "peak": 0})
+    fit(benches("plain"), tiny, MlpModel(units=(8,)), CONFIG.model_copy(update={"fit_memory": True}), seed=5)
+    assert "TensorFlow counts no memory on this processor" in caplog.text
 
 
 def test_micro_batches_divide_the_examples_of_a_replica() -> None:

@@ -6,6 +6,7 @@ micro-batches are measured, and extended in a straight line.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from tasks.models.stages import upstream
 from tasks.training.engines import OutOfMemory
 from tasks.training.engines.tensorflow.seeds import copies
 from tasks.training.engines.tensorflow.step import Step
+
+log = logging.getLogger(__name__)
 
 Specs = dict[str, tf.TensorSpec]
 """An example's arrays by name: shape without the batch, and dtype."""
@@ -57,6 +60,10 @@ def fits(step: Step, specs: Specs, examples: int, accumulate: int) -> bool:
 def predicted(step: Step, specs: Specs, examples: int) -> int:
     """Return the bytes of a host that the gradients of so many examples need at once; 0 where they are not counted."""
 
+    if not counted():  # a larger and larger micro-batch would be tried in vain, up to the whole one
+        log.warning("TensorFlow counts no memory on this processor: whether a step fits into it is not known")
+        return 0
+
     def of(size: int) -> int:
         return peak(gradients(replace(step, accumulate=1), specs, size))
 
@@ -71,7 +78,15 @@ def predicted(step: Step, specs: Specs, examples: int) -> int:
     return round(high + slope * (examples - larger))
 
 
-def peak(run: Callable[[], None]) -> int:
+def counted() -> bool:
+    """Return whether TensorFlow counts the memory of the host."""
+    try:
+        return peak(lambda: tf.zeros((LARGE,), tf.uint8)) > 0
+    except ValueError:  # its allocator has no statistics
+        return False
+
+
+def peak(run: Callable[[], object]) -> int:
     """Return the bytes that a function needs at most, besides those in use before."""
     run()  # it compiles, and changes nothing
     tf.config.experimental.reset_memory_stats("CPU:0")
