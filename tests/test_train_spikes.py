@@ -87,6 +87,22 @@ def test_stopped_after_any_call_the_bytes_are_the_same(
         assert files(bench) == files(rolled_back), calls
 
 
+def test_killed_behind_a_rollback_it_comes_to_the_same_spike_again(
+    tiny: Snapshot, rolled_back: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    """A kill leaves the checkpoints at multiples alone, one of them from before the rollback."""
+    bench = benches("killed")
+    config = SPIKING.model_copy(update={"log_every": 1})
+    with pytest.raises(Stopped):
+        fit(replace(bench, stopping=stopping_after(17)), tiny, MODEL, config, seed=5)
+    saved = sorted(bench.staging.pieces("checkpoints/"))
+    assert saved[-1] not in ("checkpoints/step-000000000010.npz", "checkpoints/step-000000000015.npz")
+    for name in saved[1:]:
+        bench.staging.drop(name)
+    fit(bench, tiny, MODEL, config, seed=5)
+    assert files(bench) == files(rolled_back)
+
+
 def test_the_ledger_proves_what_was_fed_and_names_what_was_skipped(
     tiny: Snapshot, rolled_back: Workbench, publish: Callable
 ) -> None:

@@ -115,17 +115,16 @@ class StagedCheckpoints:
         return spike.step + 1
 
     def _target(self, meter: Meter, spike: Spike) -> bytes | None:
-        """Return the checkpoint to go back to, and drop all after it, whose weights are given up; None: there is none.
+        """Return the checkpoint to go back to; None: there is none.
 
-        Only those at multiples of `every`, and at the start, count: a stopped training has others.
+        Only those at multiples of `every`, and at the start, count: a stopped training has others. Later ones stay: a
+        training that is killed now and goes on from one comes to the same spike, and back to the same checkpoint.
         """
         if self.staging is None:
             return None
         pieces = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         anchors = {note["step"]: name for name, note in pieces.items() if note["anchor"]}
         while (step := meter.spikes.target(list(anchors), spike)) is not None:
-            for name in [name for name, note in pieces.items() if note["step"] > step]:
-                self.staging.drop(name)
             name = anchors.pop(step)
             if self.staging.adopt(name) is not None:
                 return (self.staging.root / name).read_bytes()
