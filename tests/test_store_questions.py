@@ -129,7 +129,7 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     loads = Loads(page)
     assert not loads.addresses and not loads.tags & {"script", "link", "iframe", "img"}
     assert "more than noise" in loads.text and "paired bootstrap over 519 examples" in loads.text
-    assert page.count("<polyline") == 2 * 4, "loss, accuracy, rate and step time, each of both runs"
+    assert page.count("<polyline") == 2 * 6, "loss, accuracy, rate, gradient, update and step time, each of both runs"
     assert "train a" in page and "train b" in page
 
 
