@@ -14,7 +14,7 @@ from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
 from tasks.training.engines.tensorflow.added_losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
-from tasks.training.engines.tensorflow.watching import GROUP_NORMS, RATIOS, Groups
+from tasks.training.engines.tensorflow.watching import HALF_SQUARES
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
@@ -44,8 +44,8 @@ class Step:
     """The model with a second output, [batch]: what is added to the loss of each example; None where nothing is."""
     padded: tuple[str, ...] = ()
     """Inputs of tokens whose padding is not computed, where batches are of similar lengths."""
-    groups: Groups | None = None
-    """The variables by group, of which norms are measured; None: they are not."""
+    watched: bool = False
+    """Whether the norm of each variable's gradient is returned."""
 
     @property
     def sum_names(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class Step:
     def returned(self) -> tuple[str, ...]:
         """The names of what a step returns, in order."""
         times = (COMPUTING, REDUCING) if self.timed else ()
-        norms = (GROUP_NORMS, RATIOS) if self.groups is not None else ()
+        norms = (HALF_SQUARES,) if self.watched else ()
         return *self.sum_names, NORM, FINITE, SCALE, SKIPPED, *norms, *times
 
     @property
@@ -77,12 +77,8 @@ class Step:
         outputs, added = self.with_added(inputs, training=True)
         return outputs, [added, *self.model.losses]
 
-    def __call__(self, batch: Batch, reduce: Reduce, last: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch.
-
-        Args:
-            last: a bool, whether the update is measured; of steps without groups None.
-        """
+    def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
+        """Run forward pass, backward pass and update on a replica's slice; return the sums over the global batch."""
         watch = Stopwatch(self.timed)
         watch.lap([])
         sums = self.accumulated(batch)
@@ -92,13 +88,7 @@ class Step:
         watch.lap(reduced)
         # Keras' optimizers synchronise replicas, which XLA cannot compile
         update = self.update if tf.distribute.has_strategy() else self.compiled(self.update)
-        if self.groups is None or last is None:
-            return update(reduced) | watch.seconds(COMPUTING, REDUCING)
-        before = self.groups.before(self.variables, last)
-        returned = update(reduced)
-        with tf.control_dependencies(list(returned.values())):
-            ratios = self.groups.ratios(self.variables, before, last)
-        return {**returned, RATIOS: ratios, **watch.seconds(COMPUTING, REDUCING)}
+        return update(reduced) | watch.seconds(COMPUTING, REDUCING)
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by XLA where `jit` is set, or as it is."""
@@ -125,7 +115,7 @@ class Step:
             gradients = [gradient * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for gradient in gradients]
         self.optimizer.apply(gradients, self.variables)
         flags = {FINITE: tf.cast(finite, tf.float32), SKIPPED: tf.cast(skipped, tf.float32)}
-        norms = {} if self.groups is None else {GROUP_NORMS: self.groups.norms(half_squares) / scale}
+        norms = {HALF_SQUARES: half_squares / scale**2} if self.watched else {}
         return {**totals, NORM: norm, SCALE: tf.identity(scale), **flags, **norms}
 
     def accumulated(self, batch: Batch) -> list[tf.Tensor]:

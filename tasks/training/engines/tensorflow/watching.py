@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-GROUP_NORMS, RATIOS = "group_norms", "update_ratios"
-"""Names of what a step returns: [groups], and [1 + groups] with the ratio of all weights first."""
+HALF_SQUARES = "half_squares"
+"""Name of what a step returns: half the squared norm of each variable's gradient, [variables]."""
 MOST, OTHERS = 50, "others"
 """Groups at most; the variables of further ones are in one group of this name."""
 
@@ -24,40 +24,55 @@ class Groups:
     numbers: tuple[int, ...]
     """The number of each variable's group."""
 
-    def norms(self, half_squares: tf.Tensor) -> tf.Tensor:
-        """Return the norm of each group, [groups], from half the squared norms of the variables' values."""
-        return tf.sqrt(2.0 * tf.math.unsorted_segment_sum(half_squares, self.numbers, len(self.names)))
+    def norms(self, half_squares: np.ndarray) -> np.ndarray:
+        """Return the norm of all variables and that of each group, [1 + groups], from half the squares of each norm."""
+        squares = 2.0 * np.bincount(self.numbers, half_squares, len(self.names))
+        norms: np.ndarray = np.sqrt([squares.sum(), *squares])
+        return norms
 
-    def before(self, variables: Sequence[keras.Variable], last: tf.Tensor) -> list[tf.Tensor]:
-        """Return the variables' values where this is the last step of a call, and else nothing in their place."""
+    def by_name(self, gradients: np.ndarray, weights: np.ndarray, updates: np.ndarray) -> dict[str, float]:
+        """Return the figures of a step by the names of metrics, from half the squared norms by variable."""
+        norms, ratios = self.norms(gradients), _divided(self.norms(updates), self.norms(weights))
+        groups = [f"/{name}" for name in self.names]
+        return {f"gradient_norm{group}": float(norm) for group, norm in zip(groups, norms[1:], strict=True)} | {
+            f"update_ratio{group}": float(ratio) for group, ratio in zip(["", *groups], ratios, strict=True)
+        }
 
-        def nothing() -> list[tf.Tensor]:
-            return [tf.zeros([0] * len(variable.shape), variable.value.dtype) for variable in variables]
 
-        return tf.cond(last, lambda: [tf.identity(variable.value) for variable in variables], nothing)
+class Watched:
+    """Measures weights before a step, and their change by it, in compiled functions of their own."""
 
-    def ratios(self, variables: Sequence[keras.Variable], before: list[tf.Tensor], last: tf.Tensor) -> tf.Tensor:
-        """Return the norm of the update divided by that of the weights before it, [1 + groups]; zeros but at the end of
-        a call."""
+    def __init__(self, variables: Sequence[keras.Variable]) -> None:
+        self.groups = grouped(each.path for each in variables)
+        self._copied = tf.function(lambda: [tf.identity(each.value) for each in variables], autograph=False)
 
-        def measured() -> tf.Tensor:
+        @tf.function(autograph=False)
+        def half_squares(before: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             pairs = list(zip(variables, before, strict=True))
             updates = tf.stack([tf.nn.l2_loss(variable.value - values) for variable, values in pairs])
-            weights = tf.stack([tf.nn.l2_loss(values) for values in before])
-            update = tf.concat([[tf.sqrt(2.0 * tf.reduce_sum(updates))], self.norms(updates)], 0)
-            return tf.math.divide_no_nan(
-                update, tf.concat([[tf.sqrt(2.0 * tf.reduce_sum(weights))], self.norms(weights)], 0)
-            )
+            return tf.stack([tf.nn.l2_loss(values) for values in before]), updates
 
-        return tf.cond(last, measured, lambda: tf.zeros([1 + len(self.names)]))
+        self._half_squares = half_squares
 
-    def by_name(self, norms: np.ndarray, ratios: np.ndarray) -> dict[str, float]:
-        """Return the figures of a step by the names of metrics."""
-        figures = {f"gradient_norm/{name}": float(norm) for name, norm in zip(self.names, norms, strict=True)}
-        figures["update_ratio"] = float(ratios[0])
-        return figures | {
-            f"update_ratio/{name}": float(ratio) for name, ratio in zip(self.names, ratios[1:], strict=True)
-        }
+    def weights(self) -> list[tf.Tensor]:
+        """Return copies of the weights, for `figures` after a step."""
+        copies: list[tf.Tensor] = self._copied()
+        return copies
+
+    def figures(self, gradients: np.ndarray, before: list[tf.Tensor]) -> dict[str, float]:
+        """Return norms of gradients, and of updates divided by those of the weights, by the names of metrics.
+
+        Args:
+            gradients: what the step has returned as `HALF_SQUARES`, without the loss scale.
+            before: the weights before it.
+        """
+        weights, updates = (values.numpy().astype(np.float64) for values in self._half_squares(before))
+        return self.groups.by_name(gradients, weights, updates)
+
+
+def _divided(values: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Return quotients, 0 where the divisor is 0."""
+    return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
 
 
 def grouped(paths: Iterable[str]) -> Groups:

@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tasks.config.strategy import StrategyConfig
+from tasks.training.engines import Arrays
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.group import Cluster, Group
 
@@ -25,9 +27,8 @@ STRATEGIES = {
 """The module of each kind, imported on use."""
 
 Sums = dict[str, Any]
-Run = Callable[..., Sums]
-"""From batches [n, batch, ...] and learning rates [n] of n steps, and whether the last update is measured (by default
-it is not), to the results of each step, [n, ...] by name."""
+Run = Callable[[Arrays, np.ndarray], Sums]
+"""From batches [n, batch, ...] and learning rates [n] of n steps to the results of each step, [n, ...] by name."""
 
 
 class Strategy(Protocol):

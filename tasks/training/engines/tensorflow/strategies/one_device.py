@@ -45,26 +45,25 @@ class OneDeviceStrategy:
         specs = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in batches.items()}
 
         # one trace for any number of steps: a resumed training has other calls, and must compute the same
-        signature = [specs, tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.bool)]
+        signature = [specs, tf.TensorSpec((None,), tf.float32)]
 
         @tf.function(input_signature=signature, autograph=False)
-        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor, watch: tf.Tensor) -> dict[str, tf.Tensor]:
+        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
             n = tf.shape(rates)[0]
 
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
                 step.optimizer.learning_rate.assign(rates[k])
-                last = watch & (k == n - 1)
-                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce, last)
+                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce)
                 return k + 1, [array.write(k, sums[name]) for name, array in zip(step.returned, returned, strict=True)]
 
             empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
             _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
             return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
-        def call(arrays: Arrays, rates: np.ndarray, watch: bool = False) -> Sums:
+        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}
             with self._errors():
-                returned = run(tensors, tf.constant(rates), tf.constant(watch))
+                returned = run(tensors, tf.constant(rates))
                 return {name: value.numpy() for name, value in returned.items()}
 
         return call

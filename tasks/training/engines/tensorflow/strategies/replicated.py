@@ -50,10 +50,10 @@ class Replicated:
         def reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             return tf.distribute.get_replica_context().all_reduce("SUM", tensors)
 
-        signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.bool)]
+        signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32)]
 
         @tf.function(input_signature=signature, autograph=False)
-        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor, watch: tf.Tensor) -> dict[str, tf.Tensor]:
+        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor) -> dict[str, tf.Tensor]:
             n = tf.shape(rates)[0]
 
             def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
@@ -61,7 +61,7 @@ class Replicated:
 
                 def on_replica() -> dict[str, tf.Tensor]:
                     own = {name: values[k] for name, values in self._own(slices).items()}
-                    return step(own, reduce, watch & (k == n - 1))
+                    return step(own, reduce)
 
                 sums = self.strategy.run(on_replica)
                 first = {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
@@ -71,9 +71,9 @@ class Replicated:
             _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
             return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
 
-        def call(arrays: Arrays, rates: np.ndarray, watch: bool = False) -> Sums:
+        def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             with self._errors():
-                returned = run(self._slices(arrays), tf.constant(rates), tf.constant(watch))
+                returned = run(self._slices(arrays), tf.constant(rates))
                 return {name: value.numpy() for name, value in returned.items()}
 
         return call
