@@ -29,7 +29,7 @@ from tasks.training.engines.tensorflow.scoring import Scoring, numbered
 from tasks.training.engines.tensorflow.seeds import split_seeds
 from tasks.training.engines.tensorflow.step import COMPUTING, FINITE, NORM, REDUCING, SCALE, SKIPPED, Step, trimmed
 from tasks.training.engines.tensorflow.strategies import Strategy, make_strategy
-from tasks.training.engines.tensorflow.watching import HALF_SQUARES, Watched
+from tasks.training.engines.tensorflow.watching import Watched
 from tasks.training.engines.tensorflow.weights import Weights, values
 from tasks.training.feeding import Feed
 from tasks.training.group import Alone, Cluster, Seconds, agree
@@ -42,13 +42,11 @@ POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_
 class TensorFlowEngine:
     """Implements `tasks.training.engines.Engine`; must be created in the strategy's scope."""
 
-    def __init__(
-        self, step: Step, strategy: Strategy, feed: Feed, weights: Weights, watch_every: int, watched: Watched | None
-    ) -> None:
+    def __init__(self, step: Step, strategy: Strategy, feed: Feed, weights: Weights, watched: Watched | None) -> None:
         self.model, self.optimizer, self.feed, self._strategy = step.model, step.optimizer, feed, strategy
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss
         self.group, self.position, self._weights = strategy.group, 0, weights
-        self._watch_every, self._watched = watch_every, watched
+        self._watched = watched
         self.paths = {name: variable.path for name, variable in weights.plain.items()}
         self.on_host = not tf.config.list_physical_devices("GPU")
         self.activations = activations(getattr(step.model, "outputs", ())) if self.on_host else 0
@@ -72,8 +70,13 @@ class TensorFlowEngine:
         waited = self.feed.waited - waited
         rates = self.feed.plan.rates(self.position, self.position + n)
         fed = arrays["row"][arrays["weight"] > 0]
+        figures: dict[str, float] = {}
         with out_of_memory():
-            returned, figures = self._steps({name: each for name, each in arrays.items() if name != "row"}, rates)
+            batches = {name: each for name, each in arrays.items() if name != "row"}
+            if self._watched is None:
+                returned = self._run(batches, rates)
+            else:
+                returned, figures = self._watched.run(self._run, batches, rates, self.position + n)
         self.position += n
         norms, finite = returned.pop(NORM).astype(np.float64), returned.pop(FINITE) > 0
         skipped, scales = returned.pop(SKIPPED) > 0, returned.pop(SCALE).astype(np.float64)
@@ -94,20 +97,6 @@ class TensorFlowEngine:
             loss_scales=scales if self.scales_loss else None,
             norms=figures,
         )
-
-    def _steps(self, batches: Arrays, rates: np.ndarray) -> tuple[dict[str, Any], dict[str, float]]:
-        """Run steps; return their results, and the norms of the last one, a call of its own, where it is measured."""
-        if self._watched is None or (self.position + len(rates)) % self._watch_every:
-            returned = self._run(batches, rates)
-            returned.pop(HALF_SQUARES, None)
-            return returned, {}
-        last, results = len(rates) - 1, []
-        if last:
-            results.append(self._run({name: each[:last] for name, each in batches.items()}, rates[:last]))
-        before = self._watched.weights()
-        results.append(self._run({name: each[last:] for name, each in batches.items()}, rates[last:]))
-        joined = {name: np.concatenate([result[name] for result in results]) for name in results[0]}
-        return joined, self._watched.figures(joined.pop(HALF_SQUARES)[-1], before)
 
     def fits(self, accumulate: int, available: int) -> bool:
         """Return whether a replica's gradients of a step fit into memory in so many micro-batches.
@@ -205,8 +194,8 @@ def build(
         if config.remat:
             step = RematerialisedStep(**vars(step), segments=tuple(segments(model)))
         feed = Feed(snapshot, plan, seed, cluster.rank, cluster.size, config.augment)
-        watched = Watched(step.variables) if config.strategy.watched else None
-        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), config.log_every, watched)
+        watched = Watched(step.variables, config.log_every) if config.strategy.watched else None
+        return TensorFlowEngine(step, strategy, feed, Weights(plain, adapted, optimizer), watched)
 
 
 def with_added(config: ModelConfig, model: keras.Model) -> keras.Model | None:

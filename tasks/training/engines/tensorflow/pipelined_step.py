@@ -95,10 +95,10 @@ class PipelinedStep(Step):
 
     micro_batches: int = 1
 
-    def __call__(self, batch: Batch, reduce: Reduce, last: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+    def __call__(self, batch: Batch, reduce: Reduce) -> dict[str, tf.Tensor]:
         """Run a step; what is computed of a gradient is computed on its device."""
         with tf.compat.v1.device(beside_inputs):
-            return super().__call__(batch, reduce, last)
+            return super().__call__(batch, reduce)
 
     def sums(self, batch: Batch) -> list[tf.Tensor]:
         """Return the objective's sums in order, then the gradient of the loss by variable, over the micro-batches."""

@@ -14,10 +14,12 @@ from tasks.models.features import padded_inputs
 from tasks.models.layers import PADDING
 from tasks.training.engines.tensorflow.added_losses import ADDED, weighted_sum
 from tasks.training.engines.tensorflow.objectives import Batch, Objective
-from tasks.training.engines.tensorflow.watching import HALF_SQUARES
 
 NORM, FINITE, SCALE, SKIPPED = "gradient_norm", "finite", "loss_scale", "skipped"
 """Names of what a step returns besides the objective's sums."""
+
+HALF_SQUARES = "half_squares"
+"""Name of half the squared norm of each variable's gradient, [variables]."""
 
 COMPUTING, REDUCING = "computing", "reducing"
 """Names of the seconds that a replica computes its sums, and those until it has the sums of all."""

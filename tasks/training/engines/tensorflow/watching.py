@@ -10,8 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-HALF_SQUARES = "half_squares"
-"""Name of what a step returns: half the squared norm of each variable's gradient, [variables]."""
+from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.step import HALF_SQUARES
+from tasks.training.engines.tensorflow.strategies import Run, Sums
+
+POINTS = 5
+"""Points of the curves for each one at which updates are measured, which needs a copy of the weights."""
 MOST, OTHERS = 50, "others"
 """Groups at most; the variables of further ones are in one group of this name."""
 
@@ -30,20 +34,16 @@ class Groups:
         norms: np.ndarray = np.sqrt([squares.sum(), *squares])
         return norms
 
-    def by_name(self, gradients: np.ndarray, weights: np.ndarray, updates: np.ndarray) -> dict[str, float]:
-        """Return the figures of a step by the names of metrics, from half the squared norms by variable."""
-        norms, ratios = self.norms(gradients), _divided(self.norms(updates), self.norms(weights))
-        groups = [f"/{name}" for name in self.names]
-        return {f"gradient_norm{group}": float(norm) for group, norm in zip(groups, norms[1:], strict=True)} | {
-            f"update_ratio{group}": float(ratio) for group, ratio in zip(["", *groups], ratios, strict=True)
-        }
+    def by_name(self, norms: np.ndarray) -> dict[str, float]:
+        """Return a number for all variables, and one for each group, by name: "", and `/` with the group's."""
+        return {name: float(norm) for name, norm in zip(["", *(f"/{each}" for each in self.names)], norms, strict=True)}
 
 
 class Watched:
-    """Measures weights before a step, and their change by it, in compiled functions of their own."""
+    """Measures norms at points of the curves: of gradients at each, of updates at every fifth from the first on."""
 
-    def __init__(self, variables: Sequence[keras.Variable]) -> None:
-        self.groups = grouped(each.path for each in variables)
+    def __init__(self, variables: Sequence[keras.Variable], log_every: int) -> None:
+        self._groups, self._every = grouped(each.path for each in variables), log_every
         self._copied = tf.function(lambda: [tf.identity(each.value) for each in variables], autograph=False)
 
         @tf.function(autograph=False)
@@ -54,25 +54,38 @@ class Watched:
 
         self._half_squares = half_squares
 
-    def weights(self) -> list[tf.Tensor]:
-        """Return copies of the weights, for `figures` after a step."""
-        copies: list[tf.Tensor] = self._copied()
-        return copies
+    def run(self, run: Run, batches: Arrays, rates: np.ndarray, until: int) -> tuple[Sums, dict[str, float]]:
+        """Run the steps up to `until`; return their results, and the norms of the last one by the names of metrics.
 
-    def figures(self, gradients: np.ndarray, before: list[tf.Tensor]) -> dict[str, float]:
-        """Return norms of gradients, and of updates divided by those of the weights, by the names of metrics.
-
-        Args:
-            gradients: what the step has returned as `HALF_SQUARES`, without the loss scale.
-            before: the weights before it.
+        Norms are empty where `until` is no point. A last step whose update is measured is a call of its own.
         """
-        weights, updates = (values.numpy().astype(np.float64) for values in self._half_squares(before))
-        return self.groups.by_name(gradients, weights, updates)
+        if until % self._every:
+            returned = run(batches, rates)
+            del returned[HALF_SQUARES]
+            return returned, {}
+        if until // self._every % POINTS != 1:
+            returned = run(batches, rates)
+            return returned, self._gradients(returned.pop(HALF_SQUARES)[-1])
+        last, results = len(rates) - 1, []
+        if last:
+            results.append(run({name: each[:last] for name, each in batches.items()}, rates[:last]))
+        before: list[tf.Tensor] = self._copied()
+        results.append(run({name: each[last:] for name, each in batches.items()}, rates[last:]))
+        returned = {name: np.concatenate([result[name] for result in results]) for name in results[0]}
+        return returned, self._gradients(returned.pop(HALF_SQUARES)[-1]) | self._ratios(before)
 
+    def _gradients(self, half_squares: np.ndarray) -> dict[str, float]:
+        """Return norms of gradients by group, by the names of metrics, from what a step has returned."""
+        norms = self._groups.by_name(self._groups.norms(half_squares))
+        return {f"gradient_norm{group}": norm for group, norm in norms.items() if group}
 
-def _divided(values: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Return quotients, 0 where the divisor is 0."""
-    return np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+    def _ratios(self, before: list[tf.Tensor]) -> dict[str, float]:
+        """Return the norms of an update divided by those of the weights before it, by the names of metrics."""
+        weights, updates = (
+            self._groups.norms(values.numpy().astype(np.float64)) for values in self._half_squares(before)
+        )
+        quotients = np.divide(updates, weights, out=np.zeros_like(updates), where=weights > 0)
+        return {f"update_ratio{group}": ratio for group, ratio in self._groups.by_name(quotients).items()}
 
 
 def grouped(paths: Iterable[str]) -> Groups:
