@@ -1,0 +1,133 @@
+"""Methods of compression: those that change a model, and those that change the numbers in its LiteRT file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tasks.config.base import BY_KIND, Conflict, Section
+
+Rows = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Method(Section):
+    """What all methods have. A compressed file is made by several, one after the other."""
+
+    on_file: ClassVar[bool] = True
+    """Whether it changes the LiteRT file; otherwise the Keras model."""
+
+    size_ratio: ClassVar[float] = 1.0
+    """Largest size of the file, as a share of the float LiteRT file, where `compress.max_size_ratio` is not set."""
+
+    gzip_ratio: ClassVar[float] = 1.0
+    """The same of the size after gzip, for methods whose files are smaller only as a download."""
+
+    kind: str
+
+
+class Float16(Method):
+    """Weights as float16, computed as float32 (LiteRT)."""
+
+    size_ratio: ClassVar[float] = 0.6
+
+    kind: Literal["float16"] = "float16"
+    """The method."""
+
+
+class Int8Dynamic(Method):
+    """int8 weights, a scale for each output channel; activations are quantised when a layer is run (Jacob et al.,
+    arXiv 1712.05877)."""
+
+    size_ratio: ClassVar[float] = 0.35
+
+    kind: Literal["int8_dynamic"] = "int8_dynamic"
+    """The method."""
+
+
+class Int8WeightOnly(Method):
+    """int8 weights, a scale for each output channel, computed as float32: smaller, not faster."""
+
+    size_ratio: ClassVar[float] = 0.35
+
+    kind: Literal["int8_weight_only"] = "int8_weight_only"
+    """The method."""
+
+
+class Int4Dynamic(Method):
+    """int4 weights of dense and convolutional layers, int8 embeddings; activations are quantised when a layer is
+    run."""
+
+    size_ratio: ClassVar[float] = 0.25
+
+    kind: Literal["int4_dynamic"] = "int4_dynamic"
+    """The method."""
+    block: Literal[32, 64, 128, 256] | None = None
+    """Weights that share a scale; default: those of an output channel. Dense layers only."""
+
+
+class Int4WeightOnly(Method):
+    """int4 weights, a scale for each output channel, computed as float32: smaller, not faster."""
+
+    size_ratio: ClassVar[float] = 0.25
+
+    kind: Literal["int4_weight_only"] = "int4_weight_only"
+    """The method."""
+
+
+class Calibrated(Method):
+    """A method that needs examples."""
+
+    examples: Rows = 256
+    """Examples of the train split, evenly spaced, that activations are observed on."""
+
+
+class Int8Static(Calibrated):
+    """int8 weights and activations, whose ranges are observed on examples (Jacob et al., arXiv 1712.05877). Not for
+    language models, whose activations have outliers."""
+
+    size_ratio: ClassVar[float] = 0.35
+
+    kind: Literal["int8_static"] = "int8_static"
+    """The method."""
+
+
+class Int8Selective(Method):
+    """`int8_dynamic` but for the layers that lose most: each is quantised alone, and the output that it changes most
+    stays float, until the loss on validation examples is within the limit."""
+
+    size_ratio: ClassVar[float] = 0.7
+
+    kind: Literal["int8_selective"] = "int8_selective"
+    """The method."""
+    max_loss: Annotated[float, Field(ge=0)] | None = None
+    """Largest loss of the primary metric on the validation split; default: half of what the quality gate accepts."""
+    examples: Rows = 1024
+    """Examples of the validation split, at most."""
+
+
+class Gptq(Calibrated):
+    """int4 weights of dense layers, rounded one after the other so that each makes up for the error of those before
+    (Frantar et al., arXiv 2210.17323)."""
+
+    size_ratio: ClassVar[float] = 0.25
+
+    kind: Literal["gptq"] = "gptq"
+    """The method."""
+
+
+MethodConfig = Annotated[
+    Float16 | Int8Dynamic | Int8WeightOnly | Int4Dynamic | Int4WeightOnly | Int8Static | Int8Selective | Gptq, BY_KIND
+]
+MethodName = Literal[
+    "float16",
+    "int8_dynamic",
+    "int8_weight_only",
+    "int4_dynamic",
+    "int4_weight_only",
+    "int8_static",
+    "int8_selective",
+    "gptq",
+]
