@@ -12,7 +12,8 @@ from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 def compress(
     model: Model, examples: Snapshot, report: Report, config: CompressConfig, evaluate: EvaluateConfig
 ) -> list[Variant]:
-    """Convert a model to a float SavedModel, that to a float LiteRT file, and that to one file per method.
+    """Convert a model to a float SavedModel, that to a float LiteRT file, and that to a file for each entry of
+    `compress.methods`.
 
     Size, quality on the test split, and latency relative to the float file (interleaved) are measured. A variant that a
     gate rejects is stored and shown with a warning, and is not returned.
@@ -21,22 +22,26 @@ def compress(
     snapshot alone.
     """
     from tasks.compression import keep_accepted
+    from tasks.compression.forms import Form
 
     records = parent_of(examples, "records", Records)
 
-    def variant(name: str, parent: Variant | None) -> Variant:
+    def variant(form: Form, of: Model, parents: list[Variant], reference: Variant | None) -> Variant:
         return run_stage(
             "compress",
             Variant,
-            identities.variant(name, model, examples, parent, config, evaluate),
+            identities.variant(form, of, examples, parents, reference, config, evaluate),
             work="tasks.compression.variants:build",
-            arguments=(name, model, examples, records, report, parent, config, evaluate),
-            name=name,
+            arguments=(form, of, examples, records, report, parents, reference, config, evaluate),
+            name=form.name,
         )
 
-    saved_model = variant("saved_model", None)
-    litert = variant("litert", saved_model)
-    variants = [saved_model, litert, *(variant(method, litert) for method in config.methods)]
+    saved_model = variant(Form("saved_model", "saved_model"), model, [], None)
+    litert = variant(Form("litert", "litert"), model, [saved_model], None)
+    compressed = [
+        variant(Form(chain.name, "litert", chain), model, [saved_model, litert], litert) for chain in config.chains
+    ]
+    variants = [saved_model, litert, *compressed]
     latency = measure_stage(
         "compress",
         "tasks.exporting.latency:measure",

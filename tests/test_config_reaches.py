@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
+from tasks.compression.forms import Form
 from tasks.config import Config, identity
 from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.reference import _entries, _sections
@@ -93,7 +94,6 @@ LISTED = {
     "train.init[model].model": "enters as a parent (test_train_init)",
     "train.init[file].path": "the content is in the digest (test_train_init)",
     "train.init[keras_hub].download": "what is downloaded is named by the preset",
-    "compress.methods": "which variants there are; each is an artifact of its own",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "promote.margin": "decides in the registry (test_promote_approval)",
@@ -262,10 +262,17 @@ def decided(sections: dict[str, Any]) -> bytes:
         identities.snapshot(records, sections["snapshot"]),
         identities.model(snapshot, sections["model"], sections["train"], sections["seed"]),
         identities.report(model, snapshot, sections["evaluate"]),
-        identities.variant("litert", model, snapshot, variant, sections["compress"], sections["evaluate"]),
+        *variants(model, snapshot, sections),
         identities.export(model, snapshot, [variant], sections["export"]),
     ]
     return canonical([*(identity(stage.config) for stage in stages), identity(sections["tune"])])  # of a study
+
+
+def variants(model: Model, snapshot: Snapshot, sections: dict[str, Any]) -> list[identities.Identity]:
+    """A float form, and what each entry of `compress.methods` makes of it."""
+    forms = [Form("litert", "litert"), *(Form(chain.name, "litert", chain) for chain in sections["compress"].chains)]
+    arguments = (sections["compress"], sections["evaluate"])
+    return [identities.variant(form, model, snapshot, [], None, *arguments) for form in forms]
 
 
 LEAVES = everything()
@@ -311,7 +318,7 @@ def test_how_an_evaluation_counts_reaches_the_variants_too() -> None:
     model, snapshot = Model("m", Path(), "model"), Snapshot("s", Path(), "snapshot")
 
     def variant(sections: dict[str, Any]) -> Any:
-        return identities.variant("litert", model, snapshot, None, sections["compress"], sections["evaluate"]).config
+        return [each.config for each in variants(model, snapshot, sections)]
 
     sections = leaf.whole(leaf.owner)
     for name, value in (("resamples", 500), ("bins", 3)):

@@ -5,42 +5,43 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tasks.artifacts import Variant
 from tasks.config import CompressConfig
+from tasks.config.methods import Method
 from tasks.evaluation import gates
-from tasks.exporting import FORMATS
 
-VARIANT_VERSION = 5
+if TYPE_CHECKING:
+    from tasks.compression.methods import FileMethod
+
+VARIANT_VERSION = 6
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
 """Packages whose versions decide a variant's bytes."""
 
-METHODS = {"int8_dynamic": "tasks.compression.int8_dynamic"}
-"""The module of each of `compress.methods`, imported on use."""
+METHODS = {
+    "float16": "tasks.compression.float16",
+    "int8_dynamic": "tasks.compression.int8_dynamic",
+    "int8_weight_only": "tasks.compression.int8_weight_only",
+    "int8_static": "tasks.compression.int8_static",
+    "int8_selective": "tasks.compression.int8_selective",
+    "int4_dynamic": "tasks.compression.int4_dynamic",
+    "int4_weight_only": "tasks.compression.int4_weight_only",
+    "gptq": "tasks.compression.gptq",
+}
+"""The module of each method, imported on use."""
 
 
-class Method(Protocol):
-    """A module of `METHODS`."""
-
-    FORMAT: str
-    """The format of the float file that it compresses, and of its result."""
-
-    def write(self, float_file: Path, target: Path) -> None:
-        """Compress a float file; inputs and outputs keep their dtypes."""
-
-
-def method_of(name: str) -> Method:
+def method_of(kind: str) -> FileMethod:
     """Return the module of a method."""
-    return cast(Method, import_module(METHODS[name]))
+    return cast("FileMethod", import_module(METHODS[kind]))
 
 
-def is_float(name: str) -> bool:
-    """Return whether a variant is float: it has the name of its format, any other the name of its method."""
-    return name in FORMATS
+def versions(methods: Sequence[Method]) -> dict[str, int]:
+    """Return the code versions of methods by kind, for the digest of what they make."""
+    return {method.kind: method_of(method.kind).VERSION for method in methods}
 
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
@@ -54,7 +55,7 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
     kept = []
     for variant in variants:
         verdicts = list(variant.manifest["statistics"]["gates"])
-        if latency and config.max_latency_ratio is not None and not is_float(variant.name):
+        if latency and config.max_latency_ratio is not None and variant.manifest["statistics"]["methods"]:
             ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
             verdicts.append(gates.latency(ratio, config.max_latency_ratio).as_json())
         reasons = "; ".join(verdict["text"] for verdict in verdicts if not verdict["passed"])

@@ -1,26 +1,24 @@
-"""A variant of a model: written, run on the test split, compared with Keras."""
+"""A variant of a model: written, run on the test split, compared with the float Keras model."""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import is_float, method_of
+from tasks.compression import method_of
+from tasks.compression.forms import Form
+from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config.methods import Method
 from tasks.config.task import TASKS
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
-from tasks.evaluation.judging import (
-    Comparison,
-    ModelOutputs,
-    Probe,
-    SnapshotSplit,
-    compare,
-    limit,
-    make_judge,
-    run_model,
-)
+from tasks.evaluation.judging import Comparison, Probe, SnapshotSplit, compare, limit, make_judge, run_model
 from tasks.evaluation.report import read_kept
 from tasks.exporting import format_of
 from tasks.exporting.preprocess import in_graph
@@ -36,105 +34,157 @@ SPLIT = "test"
 MAX_PROBED_OUTPUTS = 1 << 26
 """Outputs that are compared with Keras' one by one, at most: of a language model those of the first rows."""
 
+CHUNK = 1 << 20
+
 
 def build(
     bench: Workbench,
-    name: str,
+    form: Form,
     model: Model,
     snapshot: Snapshot,
     records: Records,
     report: Report,
-    parent: Variant | None,
+    parents: Sequence[Variant],
+    reference: Variant | None,
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Outcome:
-    """Make the variant `name`: `saved_model` from the model, the others from their float parent.
+    """Make a variant of a model, which may be one that methods have changed.
 
-    Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, file, bytes, files,
-    quality on the test split with intervals, the loss against Keras with 95 % bounds, the gates' verdicts, and whether
-    none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written as well.
+    Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
+    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, the gates'
+    verdicts, and whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written
+    as well.
 
-    Keras' outputs are read from the model's report, whatever its configuration; Keras runs here for the probed rows
-    only.
+    Args:
+        report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
+            runs here for the probed rows only.
+        parents: float forms of the same model, from which the file is made; what is missing is made here.
+        reference: the float LiteRT file of the model before all methods.
     """
     bench.staging.reserve(model.bytes)
-    network = load(model.path)
+    forms = FloatForms(bench, model, snapshot, parents)
     architecture_json = architecture(model.path)
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
-    format_name = name if is_float(name) else method_of(name).FORMAT
-    file = format_of(format_name).FILE
-    _write(bench, name, file, network, snapshot, parent)
+    file = format_of(form.format).FILE
+    scratch = bench.staging.scratch(form.name)
+    if (method := form.on_file) is None:
+        forms.write(form.format, scratch)
+    else:
+        given = Given(forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss)
+        (scratch / file).write_bytes(method_of(method.kind).write(method, given))
+    bench.staging.take(scratch)
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
-    variant_call = open_variant(bench.staging.root, format_name, bench.threads)
-    probe = Probe(inference_function(network), min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs)))
+    probed = min(len(judge.inputs), max(1, MAX_PROBED_OUTPUTS // judge.outputs))
+    probe = Probe(inference_function(forms.network), probed)
+    variant_call = open_variant(bench.staging.root, form.format, bench.threads)
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
     comparison = compare(task, judge, read_kept(report, SPLIT, judge), outputs.kept, evaluate.resamples)
 
     files = bench.staging.pieces(file)
-    size = sum(file["bytes"] for file in files.values())
-    float_size = size if is_float(name) or parent is None else _bytes(parent)
-    verdicts = _judge(task, name, size, float_size, outputs, comparison, judge.examples, config)
+    sizes = {
+        "bytes": sum(file["bytes"] for file in files.values()),
+        "gzip_bytes": sum(gzip_bytes(bench.staging.root / name) for name in files),
+    }
+    verdicts: list[Verdict] = []
+    if method is None:
+        verdicts.append(gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference))
+    if form.methods:
+        assert reference is not None
+        verdicts += size_gates(form.methods, sizes, reference, config.max_size_ratio)
+        verdicts.append(quality_gate(task, comparison, judge.examples, config))
     variant = {
-        "name": name,
-        "format": format_name,
+        "name": form.name,
+        "format": form.format,
+        "methods": [each.model_dump(mode="json") for each in form.methods],
         "file": file,
-        "bytes": size,
+        **sizes,
         "files": sorted(files),
         "quality": {"split": SPLIT, "metrics": {metric: item.as_json() for metric, item in quality_metrics.items()}},
         "against_float": {
             **comparison.as_json(),
             "max_abs_difference": outputs.max_abs_difference,
             "largest": outputs.largest,
-            "probed": probe.rows,
+            "probed": probed,
         },
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }
     bench.staging.put("variant.json", pretty(variant))
-    metrics = {
-        **flat(f"{name}/{SPLIT}", quality_metrics),
-        **{f"{name}/{SPLIT}/{figure}": value for figure, value in comparison.figures.items()},
-        f"{name}/bytes": size,
+    figures = {
+        **flat(SPLIT, quality_metrics),
+        **{f"{SPLIT}/{figure}": value for figure, value in comparison.figures.items()},
+        **sizes,
     }
-    if not is_float(name):
-        metrics[f"{name}/size_ratio"] = size / float_size
-    statistics = {key: variant[key] for key in ("format", "bytes", "gates", "accepted")}
+    if form.methods and reference is not None:
+        of_float = reference.manifest["statistics"]
+        figures["size_ratio"] = sizes["bytes"] / of_float["bytes"]
+        figures["gzip_ratio"] = sizes["gzip_bytes"] / of_float["gzip_bytes"]
+    metrics = {f"{form.name}/{key}": value for key, value in figures.items()}
+    statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes", "gates", "accepted")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
 
 
-def _write(bench: Workbench, name: str, file: str, network: Any, snapshot: Snapshot, parent: Variant | None) -> None:
-    """Write a variant's file or folder, a float one as its format does, any other as its method does."""
-    scratch = bench.staging.scratch(name)
-    float_file = None if parent is None else parent.path / format_of(parent.manifest["statistics"]["format"]).FILE
-    if is_float(name):
-        format_of(name).write(network, in_graph(snapshot.path), float_file, scratch / file)
-    else:
-        assert float_file is not None, f"{name} is made from a float variant"
-        method_of(name).write(float_file, scratch / file)
-    bench.staging.take(scratch)
+class FloatForms:
+    """The float forms of a model: those that are there, and those that are written when they are asked for."""
+
+    def __init__(self, bench: Workbench, model: Model, snapshot: Snapshot, parents: Sequence[Variant]) -> None:
+        self._bench, self._model, self._snapshot = bench, model, snapshot
+        formats = {variant.manifest["statistics"]["format"]: variant.path for variant in parents}
+        self._paths = {name: path / format_of(name).FILE for name, path in formats.items()}
+
+    @cached_property
+    def network(self) -> Any:
+        """The Keras model."""
+        return load(self._model.path)
+
+    def path(self, name: str) -> Path:
+        """Return the file or folder of the model in a format."""
+        if name not in self._paths:
+            self._paths[name] = self.write(name, self._bench.staging.scratch(f"float_{name}"))
+        return self._paths[name]
+
+    def write(self, name: str, folder: Path) -> Path:
+        """Write the model in a format into a folder; return the path there."""
+        form = format_of(name)
+        parent = None if form.PARENT is None else self.path(form.PARENT)
+        form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE)
+        return folder / form.FILE
 
 
-def _judge(
-    task: str,
-    name: str,
-    size: int,
-    float_size: int,
-    outputs: ModelOutputs,
-    comparison: Comparison,
-    examples: int,
-    config: CompressConfig,
+def size_gates(
+    methods: Sequence[Method], sizes: dict[str, int], reference: Variant, limit: float | None
 ) -> list[Verdict]:
-    if is_float(name):
-        return [gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference)]
+    """Return the verdicts on the size, and on that after gzip where a method makes the file smaller only so."""
+    of_float = reference.manifest["statistics"]
+    verdicts = [gates.size(sizes["bytes"], of_float["bytes"], limit or product(methods, "size_ratio"))]
+    if (after_gzip := product(methods, "gzip_ratio")) < 1:
+        verdicts.append(gates.size(sizes["gzip_bytes"], of_float["gzip_bytes"], after_gzip, "gzip size"))
+    return verdicts
+
+
+def quality_gate(task: str, comparison: Comparison, examples: int, config: CompressConfig) -> Verdict:
+    """Return the verdict on the loss of the primary metric against the float Keras model."""
     max_loss = limit(task, config.max_quality_loss, comparison.before)
     needed = examples_needed(comparison.share, max_loss)
-    quality = gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, TASKS[task].counted)
-    return [gates.size(size, float_size, config.max_size_ratio), quality]
+    return gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, TASKS[task].counted)
 
 
-def _bytes(variant: Variant) -> int:
-    size: int = variant.manifest["statistics"]["bytes"]
-    return size
+def product(methods: Sequence[Method], name: str) -> float:
+    """Return the product of a limit of methods, to three digits."""
+    value = 1.0
+    for method in methods:
+        value *= getattr(method, name)
+    return round(value, 3)
+
+
+def gzip_bytes(path: Path) -> int:
+    """Return the size of a file after gzip."""
+    compressor, size = zlib.compressobj(6, zlib.DEFLATED, 31), 0
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            size += len(compressor.compress(chunk))
+    return size + len(compressor.flush())

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tasks.config.base import LISTED, NOT_IDENTITY, Section
+from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.methods import Chain, Methods, chain_of
 
 
 class CompressConfig(Section):
     """The float SavedModel and the float LiteRT file are always made; methods add to them."""
 
-    methods: Annotated[tuple[Literal["int8_dynamic"], ...], LISTED, NOT_IDENTITY] = ("int8_dynamic",)
-    """`int8_dynamic`: int8 weights per channel, activations quantised as they pass (LiteRT)."""
+    methods: Annotated[Methods, LISTED, NOT_IDENTITY] = ("int8_dynamic",)
+    """Each entry makes a variant: the name of a method, a method with its settings (`{kind: int4_dynamic, block: 32}`),
+    or a list of methods that are applied in that order (`[prune, int8_dynamic]`)."""
 
-    max_size_ratio: Annotated[float, Field(gt=0, le=1)] = 0.35
-    """Largest accepted size of an int8 file, as a share of the float LiteRT file."""
+    max_size_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Largest accepted size of a compressed file, as a share of the float LiteRT file. Default: that of the methods, as
+    0.35 of `int8_dynamic`; of several methods the product."""
 
     max_quality_loss: Annotated[float, Field(ge=0)] | None = None
     """Largest accepted upper 95 % bound of what the task's primary metric loses on the test split against float.
@@ -31,3 +36,22 @@ class CompressConfig(Section):
 
     max_latency_ratio: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IDENTITY] = None
     """Largest accepted latency against float LiteRT; default: measured and reported, not judged."""
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The methods of each entry, in their order."""
+        return tuple(chain_of(entry) for entry in self.methods)
+
+    @model_validator(mode="after")
+    def chains_can_be_applied(self) -> CompressConfig:
+        for chain in self.chains:
+            for method, following in pairwise(chain):
+                if method.on_file:
+                    saw = ", ".join(each.kind for each in chain)
+                    rule = f"{method.kind} changes the finished file, and {following.kind} would come after it"
+                    raise Conflict("methods", saw, rule, f"put {method.kind} last, once")
+        for name, count in Counter(chain.name for chain in self.chains).items():
+            if count > 1:
+                rule = f"make {count} variants called {name}"
+                raise Conflict("methods", name, rule, "leave all but one out")
+        return self

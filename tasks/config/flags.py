@@ -48,8 +48,9 @@ def sections(annotation: Any) -> list[type[BaseModel]]:
 
 
 def entries(annotation: Any) -> list[type[BaseModel]]:
-    """Return the sections that an entry of a mapping may be."""
-    return [section for mapping in _mappings(annotation) for section in sections(typing.get_args(mapping)[1])]
+    """Return the sections that an entry of a mapping or a list may be; a list may hold lists of the same."""
+    of_mappings = [section for mapping in _mappings(annotation) for section in sections(typing.get_args(mapping)[1])]
+    return of_mappings or [section for part in _lists(annotation) for section in sections(typing.get_args(part)[0])]
 
 
 def _value(dotted: str, text: str, annotations: list[Any]) -> Any:
@@ -130,6 +131,12 @@ def _mappings(annotation: Any) -> list[Any]:
     if typing.get_origin(annotation) is dict:
         return [annotation]
     return [mapping for part in _parts(annotation) for mapping in _mappings(part)]
+
+
+def _lists(annotation: Any) -> list[Any]:
+    if typing.get_origin(annotation) is tuple:
+        return [annotation]
+    return [each for part in _parts(annotation) for each in _lists(part)]
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:

@@ -42,7 +42,7 @@ TYPES = {
 """What a single value must be, in words."""
 
 
-MARK = re.compile(r"\[key\]|float|constrained-str|(literal|dict|tuple|list|function-\w+)\[.*\]")
+MARK = re.compile(r"\[key\]|float|constrained-str|(literal|dict|tuple|list|tagged-union|function-\w+)\[.*\]")
 """In a location: not a name of ours but pydantic's word for what it tried there."""
 
 
@@ -96,10 +96,8 @@ def explain(error: ValidationError) -> Refused:
     errors = error.errors(include_url=False)
     strange = (one for one in errors if one["type"] in ("extra_forbidden", "invalid_key"))
     fault = next(strange, errors[0])  # it may be why another key is missing
-    if fault["loc"] and str(fault["loc"][-1]).startswith(
-        "literal["
-    ):  # a word or a mapping: its own error is more specific
-        fault = max((one for one in errors if one["loc"][: len(fault["loc"]) - 1] == fault["loc"][:-1]), key=_depth)
+    if fault["loc"] and str(fault["loc"][-1]).startswith("literal["):  # a word, or something else: see `_specific`
+        fault = max((one for one in errors if one["loc"][: len(fault["loc"]) - 1] == fault["loc"][:-1]), key=_specific)
     section, path, options = _walk(fault["loc"])
     field, kind = ".".join(path), fault["type"]
     if kind == "extra_forbidden":
@@ -155,8 +153,10 @@ def _unquoted(text: str) -> Any:
         return text
 
 
-def _depth(error: Any) -> tuple[int, bool]:
-    return len(error["loc"]), error["type"] != "literal_error"
+def _specific(error: Any) -> tuple[int, int]:
+    """Return how much an error says: the deepest most, and that of the words least, unless a word was given."""
+    nesting = error["type"].endswith("_type") and isinstance(error["input"], str)
+    return len(error["loc"]), 0 if nesting else 1 if error["type"] == "literal_error" else 2
 
 
 def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str], list[type[BaseModel]]]:
@@ -165,6 +165,7 @@ def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str],
     path: list[str] = []
     options: list[type[BaseModel]] = [Config]
     of_entries: list[type[BaseModel]] = []
+    entered = False
     for part in location:
         if MARK.fullmatch(str(part)):
             continue
@@ -173,9 +174,10 @@ def _walk(location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, list[str],
             options = tagged
             continue
         path.append(str(part))
-        if of_entries:
-            options, of_entries = of_entries, []
+        if of_entries and (isinstance(part, int) or not entered):  # a list may hold lists
+            options, entered = of_entries, True
             continue
+        of_entries, entered = [], False
         section = options[0] if options else None
         field = section.model_fields.get(str(part)) if section else None
         options = sections(field.annotation) if field else []

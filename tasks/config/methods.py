@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from tasks.config.base import BY_KIND, Conflict, Section
+from tasks.config.base import BY_KIND, LISTED, Section
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -26,6 +24,11 @@ class Method(Section):
     """The same of the size after gzip, for methods whose files are smaller only as a download."""
 
     kind: str
+
+    @property
+    def label(self) -> str:
+        """Its name in that of a variant; methods with other settings have others."""
+        return self.kind
 
 
 class Float16(Method):
@@ -65,7 +68,12 @@ class Int4Dynamic(Method):
     kind: Literal["int4_dynamic"] = "int4_dynamic"
     """The method."""
     block: Literal[32, 64, 128, 256] | None = None
-    """Weights that share a scale; default: those of an output channel. Dense layers only."""
+    """Weights of dense layers that share a scale; default: those of an output channel."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with that of its blocks."""
+        return self.kind if self.block is None else f"{self.kind}_{self.block}"
 
 
 class Int4WeightOnly(Method):
@@ -131,3 +139,30 @@ MethodName = Literal[
     "int8_selective",
     "gptq",
 ]
+
+Methods = tuple[
+    MethodName | MethodConfig | Annotated[tuple[MethodName | MethodConfig, ...], LISTED, Field(min_length=1)], ...
+]
+"""The entries of `compress.methods`."""
+
+_ADAPTER: TypeAdapter[Method] = TypeAdapter(MethodConfig)
+
+
+class Chain(tuple[Method, ...]):
+    """Methods in the order in which they are applied."""
+
+    @property
+    def name(self) -> str:
+        """The name of the variant."""
+        return "-".join(method.label for method in self)
+
+    @property
+    def on_model(self) -> Chain:
+        """Those that change the Keras model; they come first."""
+        return Chain(method for method in self if not method.on_file)
+
+
+def chain_of(entry: MethodName | MethodConfig | tuple[MethodName | MethodConfig, ...]) -> Chain:
+    """Return the methods of an entry of `compress.methods`."""
+    entries = entry if isinstance(entry, tuple) else (entry,)
+    return Chain(_ADAPTER.validate_python({"kind": each}) if isinstance(each, str) else each for each in entries)

@@ -75,19 +75,40 @@ def _spell(annotation: Any) -> str:
     if origin is typing.Annotated:
         return _spell(parts[0]) + _bounds(list(parts[1:]))
     if origin in (typing.Union, UnionType):
-        return " or ".join(_spell(part) for part in parts if part is not type(None)) or "none"
+        options = [option for option in _options(annotation) if option is not type(None)]
+        words = [
+            word
+            for option in options
+            if typing.get_origin(option) is typing.Literal
+            for word in typing.get_args(option)
+        ]
+        return " or ".join(_spell(option) for option in options if _kind(option) not in words) or "none"
     if origin is tuple:
         return f"list of {_spell(parts[0])}"
     if origin is dict:
         return f"mapping to {_spell(parts[1])}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        kind = annotation.model_fields.get("kind")
-        return f"`{kind.default}`" if kind else "section"
+        kind = _kind(annotation)
+        return f"`{kind}`" if kind else "section"
     if annotation is Any:
         return "any value"
     return {"int": "integer", "float": "number", "str": "text", "bool": "true or false"}.get(
         getattr(annotation, "__name__", ""), str(annotation)
     )
+
+
+def _options(annotation: Any) -> list[Any]:
+    """Return the members of a union, those of its unions included."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated and typing.get_origin(parts[0]) in (typing.Union, UnionType):
+        return _options(parts[0])
+    return [each for part in parts for each in _options(part)] if origin in (typing.Union, UnionType) else [annotation]
+
+
+def _kind(section: Any) -> Any:
+    """Return the `kind` of a section; None where it has none, and of what is no section."""
+    kind = section.model_fields.get("kind") if isinstance(section, type) and issubclass(section, BaseModel) else None
+    return kind.default if kind else None
 
 
 def _bounds(marks: list[Any]) -> str:

@@ -33,10 +33,10 @@ class Verdict:
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
-def size(own: int, reference: int, limit: float) -> Verdict:
-    """Pass where a compressed file has at most `limit` times the bytes of the float file."""
+def size(own: int, reference: int, limit: float, gate: str = "size") -> Verdict:
+    """Pass where a compressed file has at most `limit` times the bytes of the float file; `gate`: what is counted."""
     ratio = own / reference
-    return _verdict("size", ratio, limit, f"{ratio:.3f} of the float file's {reference:,} bytes")
+    return _verdict(gate, ratio, limit, f"{gate} {ratio:.3f} of the float file's {reference:,} bytes")
 
 
 def quality(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Model
 from tasks.config import (
@@ -23,6 +23,9 @@ from tasks.config import (
     identity,
 )
 from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    from tasks.compression.forms import Form
 
 installed = functools.cache(version)
 """Returns the installed version of a package."""
@@ -152,21 +155,23 @@ def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Ide
 
 
 def variant(
-    name: str,
+    form: Form,
     trained: Artifact,
     examples: Artifact,
-    made_from: Artifact | None,
+    made_from: Sequence[Artifact],
+    reference: Artifact | None,
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
-    """Return the identity of a variant: method, model, float parent, gates and the evaluation's config."""
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+    """Return the identity of a variant: form and methods, model, float parents, gates and the evaluation's config."""
+    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION, versions
 
-    parents = {"model": trained, "snapshot": examples}
-    if made_from is not None:
-        parents["float"] = made_from
+    parents = {"model": trained, "snapshot": examples, **{parent.name: parent for parent in made_from}}
+    if reference is not None:
+        parents["float"] = reference
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
-    sections = {"variant": name, "compress": config, "evaluate": judged}
+    made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
+    sections = {"variant": form.name, "form": made_by, "compress": config, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
 
 

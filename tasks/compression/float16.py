@@ -1,0 +1,21 @@
+"""Weights as float16, which a runtime computes as float32: half the size, the same speed on a processor."""
+
+from __future__ import annotations
+
+from tasks.compression.methods import Given
+from tasks.config.methods import Float16
+
+VERSION = 1
+
+
+def write(config: Float16, given: Given) -> bytes:
+    """Convert the float SavedModel anew with weights of float16, tables of embeddings included."""
+    import tensorflow as tf
+
+    from tasks.exporting.litert import SIGNATURE
+
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(given.saved_model), signature_keys=[SIGNATURE])
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.target_spec.supported_types = [tf.float16]
+    content: bytes = converter.convert()
+    return content

@@ -1,0 +1,16 @@
+"""int4 weights, one scale for each output channel, which are computed as float32; tables of embeddings are int8."""
+
+from __future__ import annotations
+
+from tasks.compression.methods import Given
+from tasks.compression.quantizing import EVERY, quantised
+from tasks.compression.tables import with_int8_tables
+from tasks.config.methods import Int4WeightOnly
+
+VERSION = 1
+
+
+def write(config: Int4WeightOnly, given: Given) -> bytes:
+    """Quantise the float file."""
+    content = with_int8_tables(given.litert.read_bytes())
+    return quantised(content, lambda work: work.add_weight_only_config(*EVERY, num_bits=4))
