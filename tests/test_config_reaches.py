@@ -96,6 +96,7 @@ LISTED = {
     "compress.methods": "which variants there are; each is an artifact of its own",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
+    "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
     "promote.baseline": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",

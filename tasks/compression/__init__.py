@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 from tasks.artifacts import Variant
 from tasks.config import CompressConfig
 from tasks.evaluation import gates
-from tasks.exporting import FORMATS
+from tasks.exporting import FORMATS, format_of
 
-VARIANT_VERSION = 5
+VARIANT_VERSION = 6
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
@@ -29,6 +29,10 @@ class Method(Protocol):
     FORMAT: str
     """The format of the float file that it compresses, and of its result."""
 
+    TOLERANCE: float
+    """Largest difference of an export's golden outputs from Keras' in a fresh process, as a share of the largest one
+    (or of 1, if that is smaller). It finds files that answer something else; quality is judged on the test split."""
+
     def write(self, float_file: Path, target: Path) -> None:
         """Compress a float file; inputs and outputs keep their dtypes."""
 
@@ -41,6 +45,16 @@ def method_of(name: str) -> Method:
 def is_float(name: str) -> bool:
     """Return whether a variant is float: it has the name of its format, any other the name of its method."""
     return name in FORMATS
+
+
+def parent_of(name: str) -> str | None:
+    """Return the name of the float variant that a variant is made from; None of that of the Keras model."""
+    return format_of(name).PARENT if is_float(name) else method_of(name).FORMAT
+
+
+def libraries_of(name: str) -> tuple[str, ...]:
+    """Return the packages whose versions decide a variant's bytes and answers."""
+    return (*VARIANT_LIBRARIES, *format_of(name if is_float(name) else method_of(name).FORMAT).LIBRARIES)
 
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 FORMAT = "litert"
+TOLERANCE = 0.25
 MIN_VALUES = 1024
 """Tables with fewer values stay float."""
 

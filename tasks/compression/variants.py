@@ -8,6 +8,7 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import is_float, method_of
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.task import TASKS
+from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
@@ -90,6 +91,7 @@ def build(
             "largest": outputs.largest,
             "probed": probe.rows,
         },
+        "tolerance": config.max_difference if is_float(name) else method_of(name).TOLERANCE,
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }
@@ -110,7 +112,14 @@ def _write(bench: Workbench, name: str, file: str, network: Any, snapshot: Snaps
     scratch = bench.staging.scratch(name)
     float_file = None if parent is None else parent.path / format_of(parent.manifest["statistics"]["format"]).FILE
     if is_float(name):
-        format_of(name).write(network, in_graph(snapshot.path), float_file, scratch / file)
+        try:
+            format_of(name).write(network, in_graph(snapshot.path), float_file, scratch / file)
+        except Exception as error:  # each library's converter has its own
+            if of_the_machine(error) is not None:
+                raise
+            saw = f"{name}: {' '.join(str(error).split())[:500]}"
+            rule = "a listed format is one that the model can be converted to"
+            raise Failed("export.formats", saw, rule, f"leave {name} out") from error
     else:
         assert float_file is not None, f"{name} is made from a float variant"
         method_of(name).write(float_file, scratch / file)

@@ -160,19 +160,21 @@ def variant(
     evaluate: EvaluateConfig,
 ) -> Identity:
     """Return the identity of a variant: method, model, float parent, gates and the evaluation's config."""
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+    from tasks.compression import VARIANT_VERSION, libraries_of
 
     parents = {"model": trained, "snapshot": examples}
     if made_from is not None:
         parents["float"] = made_from
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
     sections = {"variant": name, "compress": config, "evaluate": judged}
-    return Identity(sections, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
+    return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(name)))
 
 
 def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
     """Return the identity of an export: the accepted variants and the config."""
+    from tasks.compression import libraries_of
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}
-    return Identity({"export": config}, parents, Code(EXPORT_VERSION, EXPORT_LIBRARIES))
+    libraries = {*EXPORT_LIBRARIES, *(package for variant in variants for package in libraries_of(variant.name))}
+    return Identity({"export": config}, parents, Code(EXPORT_VERSION, tuple(libraries)))
