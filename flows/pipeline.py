@@ -24,6 +24,6 @@ def pipeline(config: Config) -> Release:
     examples = snapshot(records, config.snapshot)
     model = train(examples, config.model, config.train, config.seed)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate)
+    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
     exported = export(model, variants, config.export)
     return promote(exported, report, config.promote)

@@ -19,6 +19,7 @@ def check(flow: str, config: Config, home: Home) -> None:
     check_brought(flow, config, home)
     check_source(flow, config)
     check_cluster(config)
+    check_formats(flow, config)
 
 
 def check_release(flow: str, model: str | None, home: Home) -> None:
@@ -59,6 +60,14 @@ def check_strategy(flow: str, config: Config) -> None:
             config.train.strategy.check_packages()
     except Conflict as missing:
         raise Refused(missing.field, missing.saw, missing.rule, missing.remedy) from None
+
+
+def check_formats(flow: str, config: Config) -> None:
+    """Check that the packages of `export.formats` are installed."""
+    from tasks.exporting import check_installed
+
+    if flow not in ("dataset", "training"):
+        check_installed(config.export.formats)
 
 
 def check_brought(flow: str, config: Config, home: Home) -> None:

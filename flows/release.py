@@ -21,6 +21,6 @@ def release(config: Config) -> Release:
     model = chosen_model(config.release)
     examples = parent_of(model, "snapshot", Snapshot)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate)
+    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
     exported = export(model, variants, config.export)
     return promote(exported, report, config.promote)

@@ -25,6 +25,6 @@ def tuning(config: Config) -> Release:
     examples = snapshot(records, config.snapshot)
     model = tune(examples, config, train)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate)
+    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
     exported = export(model, variants, config.export)
     return promote(exported, report, config.promote)

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
 from tasks.compression import keep_accepted
+from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
 from tasks.data import open_snapshot
@@ -18,6 +19,7 @@ from tasks.evaluation.report import build as evaluate
 from tasks.exporting.latency import BATCHES, FLOAT_AGAIN, measure
 
 CONFIG = CompressConfig()
+INT8 = compressed(CONFIG.chains[0])
 EVALUATE = EvaluateConfig(resamples=300, bins=7)
 
 
@@ -32,15 +34,16 @@ def variants(digits, report, workbench_at, publish, tmp_path_factory):
     """The chain that the stage makes, and an int8 file under a gate that nothing passes."""
     root = tmp_path_factory.mktemp("variants")
 
-    def make(folder, name, parent, config=CONFIG):
+    def make(folder, form, parent, config=CONFIG):
         bench = workbench_at(root / folder)
-        outcome = build(bench, name, digits.model, digits.snapshot, digits.records, report, parent, config, EVALUATE)
-        return replace(publish(Variant, bench, outcome), name=name)
+        reference = parent if form.methods else None
+        given = (digits.model, digits.snapshot, digits.records, report, parent, reference, config, EVALUATE)
+        return replace(publish(Variant, bench, build(bench, form, *given)), name=form.name)
 
-    saved_model = make("saved_model", "saved_model", None)
-    litert = make("litert", "litert", saved_model)
-    int8 = make("int8_dynamic", "int8_dynamic", litert)
-    refused = make("refused", "int8_dynamic", litert, CompressConfig(max_size_ratio=0.01))
+    saved_model = make("saved_model", Form("saved_model"), None)
+    litert = make("litert", FLOAT, saved_model)
+    int8 = make("int8_dynamic", INT8, litert)
+    refused = make("refused", INT8, litert, CompressConfig(max_size_ratio=0.01))
     return saved_model, litert, int8, refused
 
 
@@ -99,8 +102,8 @@ def test_the_quality_gate_compares_int8_with_keras_answers_in_the_report(digits,
     wrong = replace(report, path=shutil.copytree(report.path, benches("wrong").staging.root / "report"))
     np.save(wrong.path / "predictions" / "test.npy", np.eye(10, dtype="float32")[labels_of(digits)] * 9)
     bench = benches("again")
-    given = (digits.model, digits.snapshot, digits.records, wrong, litert, CONFIG, EVALUATE)
-    outcome = build(bench, "int8_dynamic", *given)
+    given = (digits.model, digits.snapshot, digits.records, wrong, litert, litert, CONFIG, EVALUATE)
+    outcome = build(bench, INT8, *given)
     description = json.loads((bench.staging.root / "variant.json").read_bytes())
     accuracy = description["quality"]["metrics"]["accuracy"]["value"]
     assert accuracy < 1 and description["against_float"]["loss"] == pytest.approx(1 - accuracy)
@@ -121,7 +124,7 @@ def test_parity_sees_outputs_that_differ(digits, report, variants, benches):
     model = replace(digits.model, path=other.staging.root)
     bench = benches("litert")
     (other.staging.root / "manifest.json").write_text(json.dumps(digits.model.manifest))
-    build(bench, "litert", model, digits.snapshot, digits.records, report, variants[0], CONFIG, EVALUATE)
+    build(bench, FLOAT, model, digits.snapshot, digits.records, report, variants[0], None, CONFIG, EVALUATE)
     description = json.loads((bench.staging.root / "variant.json").read_bytes())
     assert description["against_float"]["max_abs_difference"] == pytest.approx(0.5, abs=1e-3)
     assert (

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
-from tasks.compression.forms import Form
+from tasks.compression.forms import Form, compressed
 from tasks.config import Config, identity
 from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.reference import _entries, _sections
@@ -96,6 +96,7 @@ LISTED = {
     "train.init[keras_hub].download": "what is downloaded is named by the preset",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
+    "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
     "promote.baseline": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",
@@ -270,9 +271,9 @@ def decided(sections: dict[str, Any]) -> bytes:
 
 def variants(model: Model, snapshot: Snapshot, sections: dict[str, Any]) -> list[identities.Identity]:
     """A float form, and what each entry of `compress.methods` makes of it."""
-    forms = [Form("litert", "litert"), *(Form(chain.name, "litert", chain) for chain in sections["compress"].chains)]
+    forms = [Form("litert"), *map(compressed, sections["compress"].chains)]
     arguments = (sections["compress"], sections["evaluate"])
-    return [identities.variant(form, model, snapshot, [], None, *arguments) for form in forms]
+    return [identities.variant(form, model, snapshot, None, None, *arguments) for form in forms]
 
 
 LEAVES = everything()

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
-from tasks.compression.int8_dynamic import with_int8_tables
+from tasks.compression.tables import with_int8_tables
 from tasks.config import (
     Config,
     EvaluateConfig,

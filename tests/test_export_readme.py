@@ -25,11 +25,10 @@ from tasks.config.task import TARGET, TASKS
 from tasks.data import records, snapshots
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
-from tasks.exporting import FORMATS, LITERT, SAVED_MODEL, format_of, readme
-from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, task_of, write_arrays
+from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
+from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of, write_arrays
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import in_graph
-from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import TASK, codec, read_transform
 from tasks.models import build as build_model
 from tasks.models.features import model_inputs
@@ -179,7 +178,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         parent = export / SAVED_MODEL / format_of(SAVED_MODEL).FILE if form.PARENT else None
         (export / name).mkdir()
         form.write(network, in_graph(snapshot.path), parent, export / name / form.FILE)
-        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "gates": []}
+        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "gates": [], "tolerance": 1e-4}
         variants.append({**described, "against_float": {"metric": metric}, "quality": measured})
     text = readme.write(
         variants,
@@ -187,8 +186,8 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         read_transform(export),
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
-        0.00149,
-        dict.fromkeys((*(format_of(name).PACKAGE for name in FORMATS), *LIBRARIES), "1.2.3"),
+        dict.fromkeys((SAVED_MODEL, LITERT), 0.00149),
+        dict.fromkeys(packages_of(variants), "1.2.3"),
     )
     (export / "README.md").write_text(text)
     write_example(export, kind, inputs.arrays)

@@ -22,13 +22,15 @@ from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.exporting import FORMATS, verify
-from tasks.exporting.export import check_raw, fresh_process
+from tasks.exporting import litert, verify
+from tasks.exporting.export import fault_of
+from tasks.exporting.fresh_process import fresh_process
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.processes.workbench import Workbench
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
+from tests import toy_format
 from tests.registries import RegistryHome
 
 CHAIN = """
@@ -36,6 +38,7 @@ import json, pickle, shutil, sys
 from dataclasses import replace
 from pathlib import Path
 from tasks.artifacts import Export, Report, Variant
+from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.errors import Failed
@@ -65,11 +68,12 @@ def publish(kind, name, bench, outcome):
 bench = workbench("report")
 report = publish(Report, "report", bench, evaluate(bench, model, snapshot, records, EvaluateConfig(resamples=100)))
 variants = {}
-for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
-    bench = workbench(name)
-    parents = (model, snapshot, records, report, variants.get(parent))
-    outcome = compress(bench, name, *parents, CompressConfig(), EvaluateConfig())
-    variants[name] = publish(Variant, name, bench, outcome)
+config = CompressConfig()
+for form in (Form("saved_model"), FLOAT, compressed(config.chains[0])):
+    bench = workbench(form.name)
+    parents = [variants.get(other.name) if other else None for other in (form.parent, form.methods and FLOAT)]
+    outcome = compress(bench, form, model, snapshot, records, report, *parents, config, EvaluateConfig())
+    variants[form.name] = publish(Variant, form.name, bench, outcome)
 bench = workbench("export")
 publish(Export, "export", bench, export(bench, model, snapshot, records, list(variants.values()), ExportConfig()))
 bench = workbench("keras")
@@ -81,7 +85,7 @@ save(network, bench.staging, TypeAdapter(ModelConfig).validate_python(plan["mode
 if sys.argv[2:] == ["strict"]:
     strict = shutil.copytree(root / "saved_model", root / "strict_model")
     text = (strict / "variant.json").read_text()
-    (strict / "variant.json").write_text(text.replace('"limit": 0.0001', '"limit": 1e-12'))
+    (strict / "variant.json").write_text(text.replace('"tolerance": 0.0001', '"tolerance": 1e-12'))
     try:
         strict_variants = [Variant("0" * 64, strict, "saved_model")]
         export(workbench("strict"), model, snapshot, records, strict_variants, ExportConfig())
@@ -169,7 +173,7 @@ def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(chains):
 
 
 def test_a_process_that_can_import_us_proves_nothing(export):
-    command = [sys.executable, verify.__file__, str(export), "--"]
+    command = [sys.executable, verify.__file__, str(export / "litert"), litert.__file__, "--"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "this process proves nothing" in done.stderr
 
@@ -177,22 +181,21 @@ def test_a_process_that_can_import_us_proves_nothing(export):
 def test_the_fresh_process_waits_for_the_export_replays_raw_columns_and_has_one_thread_and_no_keras(
     tmp_path, monkeypatch
 ):
-    for name in list(FORMATS):
-        monkeypatch.delitem(FORMATS, name)
-    monkeypatch.setitem(FORMATS, "toy_format", "tests.toy_format")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "of the shell")
     numbers = np.ones((4, 2), np.float32)
-    with fresh_process(tmp_path / "export", tmp_path) as verify_export:
+    with fresh_process(tmp_path / "export" / "toy", toy_format, tmp_path) as verify_variant:
         time.sleep(1.0)  # it has done its imports, and would miss the files if it did not wait
         (tmp_path / "export" / "toy").mkdir(parents=True)
         golden = {"inputs/numbers": numbers, "raw/numbers": np.nextafter(numbers, np.float32(2))}
         np.savez(tmp_path / "export" / "golden.npz", **golden, outputs=numbers)
         variant = {"format": "toy_format", "file": "model"}
         (tmp_path / "export" / "toy" / "variant.json").write_text(json.dumps(variant))
-        verified = verify_export()["toy"]
+        found = verify_variant()
+    verified, measured = found.figures, found.measured
     assert (verified["threads"], verified["keras"], verified["max_abs_difference"]) == (1, False, 2.0**-23)
-    with pytest.raises(Failed, match="variant toy: its graph makes another numbers of raw columns"):
-        check_raw({"toy": verified})
+    assert fault_of(found, 1.0, 1e-4, "") == "its graph makes another numbers of raw columns than the snapshot has"
+    assert 0 < measured["p50_seconds"] <= measured["p99_seconds"] and measured["calls"] == 200
+    assert measured["peak_bytes"] > measured["model_peak_bytes"] >= 0
     assert verified["variables"] == {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_NUM_INTRAOP_THREADS": "1",

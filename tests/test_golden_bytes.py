@@ -70,6 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(_: Workbench, root: Path) -> None:
     """Make every artifact below `root`."""
     import tasks.evaluation.report as reports
+    from tasks.compression.forms import FLOAT, Form, compressed
     from tasks.compression.variants import build as compress
     from tasks.data import records as convert
     from tasks.data import snapshots
@@ -86,10 +87,11 @@ def make(_: Workbench, root: Path) -> None:
     bench = workbench(root / "evaluated")
     report = published(Report, bench, reports.build(bench, model, snapshot, records, evaluate))
     variants: dict[str, Variant] = {}
-    for name, parent in (("saved_model", None), ("litert", "saved_model"), ("int8_dynamic", "litert")):
-        bench = workbench(root / name)
-        outcome = compress(bench, name, model, snapshot, records, report, variants.get(parent or ""), config, evaluate)
-        variants[name] = replace(published(Variant, bench, outcome), name=name)
+    for form in (Form("saved_model"), FLOAT, compressed(config.chains[0])):
+        bench = workbench(root / form.name)
+        parents = [variants.get(other.name) if other else None for other in (form.parent, form.methods and FLOAT)]
+        outcome = compress(bench, form, model, snapshot, records, report, *parents, config, evaluate)
+        variants[form.name] = replace(published(Variant, bench, outcome), name=form.name)
     export(workbench(root / "export"), model, snapshot, records, list(variants.values()), ExportConfig())
     train = TrainConfig(steps=30, batch_size=64)
     fit(workbench(root / "trained"), snapshot, CONFIG, train, 3)

@@ -2,7 +2,7 @@
 
 import os
 
-RUNTIME = "json"
+RUNTIMES = ("json",)
 
 
 class Toy:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tasks.compression import VARIANT_LIBRARIES
 from tasks.config.methods import Chain, Method
+from tasks.exporting import FORMATS, LITERT, format_of
 
 NONE = Chain()
 
@@ -14,12 +16,41 @@ class Form:
     """A float form of a model, or what methods make of it."""
 
     name: str
-    """The variant's name."""
-    format: str
+    """The variant's name: of a float form its format, of any other the names of its methods."""
     methods: Chain = NONE
     """Those that change the model, then one that changes the file."""
+
+    @property
+    def format(self) -> str:
+        """The format of its file."""
+        return format_name(self.name)
 
     @property
     def on_file(self) -> Method | None:
         """The method that changes the file; None where the file is float."""
         return self.methods[-1] if self.methods and self.methods[-1].on_file else None
+
+    @property
+    def parent(self) -> Form | None:
+        """The float form of the same model that it is made from; None where it is made from the Keras model."""
+        made_from = format_of(self.format).PARENT if self.on_file is None else self.on_file.made_from
+        return None if made_from is None else Form(made_from)
+
+
+FLOAT = Form(LITERT)
+"""The float file that compressed ones are compared with."""
+
+
+def compressed(methods: Chain) -> Form:
+    """Return the form that methods make."""
+    return Form(methods.name, methods)
+
+
+def format_name(variant: str) -> str:
+    """Return the format of a variant by its name."""
+    return variant if variant in FORMATS else LITERT
+
+
+def libraries_of(variant: str) -> tuple[str, ...]:
+    """Return the packages whose versions decide a variant's bytes and answers, by its name."""
+    return (*VARIANT_LIBRARIES, *format_of(format_name(variant)).LIBRARIES)

@@ -15,5 +15,9 @@ VERSION = 1
 
 def write(config: Int8Dynamic, given: Given) -> bytes:
     """Quantise the float file."""
-    content = with_int8_tables(given.litert.read_bytes())
-    return quantised(content, lambda work: work.add_dynamic_config(*EVERY, num_bits=8))
+    return int8(given.litert.read_bytes())
+
+
+def int8(content: bytes) -> bytes:
+    """Return a float `.tflite` file quantised."""
+    return quantised(with_int8_tables(content), lambda work: work.add_dynamic_config(*EVERY, num_bits=8))

@@ -15,6 +15,7 @@ from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.methods import Method
 from tasks.config.task import TASKS
+from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
@@ -44,7 +45,7 @@ def build(
     snapshot: Snapshot,
     records: Records,
     report: Report,
-    parents: Sequence[Variant],
+    parent: Variant | None,
     reference: Variant | None,
     config: CompressConfig,
     evaluate: EvaluateConfig,
@@ -59,11 +60,11 @@ def build(
     Args:
         report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
             runs here for the probed rows only.
-        parents: float forms of the same model, from which the file is made; what is missing is made here.
+        parent: the float form of the same model that it is made from.
         reference: the float LiteRT file of the model before all methods.
     """
     bench.staging.reserve(model.bytes)
-    forms = FloatForms(bench, model, snapshot, parents)
+    forms = FloatForms(bench, model, snapshot, parent)
     architecture_json = architecture(model.path)
     task, loss = architecture_json["model"]["task"], architecture_json["loss"]
     file = format_of(form.format).FILE
@@ -110,6 +111,7 @@ def build(
             "largest": outputs.largest,
             "probed": probed,
         },
+        "tolerance": config.max_difference if method is None else method.tolerance,
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }
@@ -131,10 +133,9 @@ def build(
 class FloatForms:
     """The float forms of a model: those that are there, and those that are written when they are asked for."""
 
-    def __init__(self, bench: Workbench, model: Model, snapshot: Snapshot, parents: Sequence[Variant]) -> None:
+    def __init__(self, bench: Workbench, model: Model, snapshot: Snapshot, parent: Variant | None) -> None:
         self._bench, self._model, self._snapshot = bench, model, snapshot
-        formats = {variant.manifest["statistics"]["format"]: variant.path for variant in parents}
-        self._paths = {name: path / format_of(name).FILE for name, path in formats.items()}
+        self._paths = {} if parent is None else {parent.name: parent.path / format_of(parent.name).FILE}
 
     @cached_property
     def network(self) -> Any:
@@ -151,7 +152,14 @@ class FloatForms:
         """Write the model in a format into a folder; return the path there."""
         form = format_of(name)
         parent = None if form.PARENT is None else self.path(form.PARENT)
-        form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE)
+        try:
+            form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE)
+        except Exception as error:  # each library's converter has its own
+            if of_the_machine(error) is not None:
+                raise
+            saw = f"{name}: {' '.join(str(error).split())[:500]}"
+            rule = "a listed format is one that the model can be converted to"
+            raise Failed("export.formats", saw, rule, f"leave {name} out") from error
         return folder / form.FILE
 
 

@@ -20,6 +20,13 @@ class Method(Section):
     size_ratio: ClassVar[float] = 1.0
     """Largest size of the file, as a share of the float LiteRT file, where `compress.max_size_ratio` is not set."""
 
+    made_from: ClassVar[str] = "litert"
+    """The format of the float form that it changes."""
+
+    tolerance: ClassVar[float] = 0.25
+    """Largest difference of an export's golden outputs from Keras' in a fresh process, as a share of the largest one
+    (or of 1, if that is smaller). It finds files that answer something else; quality is judged on the test split."""
+
     gzip_ratio: ClassVar[float] = 1.0
     """The same of the size after gzip, for methods whose files are smaller only as a download."""
 
@@ -35,6 +42,8 @@ class Float16(Method):
     """Weights as float16, computed as float32 (LiteRT)."""
 
     size_ratio: ClassVar[float] = 0.6
+    made_from: ClassVar[str] = "saved_model"
+    tolerance: ClassVar[float] = 0.02
 
     kind: Literal["float16"] = "float16"
     """The method."""
@@ -64,6 +73,7 @@ class Int4Dynamic(Method):
     run."""
 
     size_ratio: ClassVar[float] = 0.25
+    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["int4_dynamic"] = "int4_dynamic"
     """The method."""
@@ -80,6 +90,7 @@ class Int4WeightOnly(Method):
     """int4 weights, a scale for each output channel, computed as float32: smaller, not faster."""
 
     size_ratio: ClassVar[float] = 0.25
+    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["int4_weight_only"] = "int4_weight_only"
     """The method."""
@@ -121,6 +132,7 @@ class Gptq(Calibrated):
     (Frantar et al., arXiv 2210.17323)."""
 
     size_ratio: ClassVar[float] = 0.25
+    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["gptq"] = "gptq"
     """The method."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tasks.errors import Refused
 
 if TYPE_CHECKING:
     import keras
@@ -12,23 +16,31 @@ if TYPE_CHECKING:
     from tasks.exporting.preprocess import Preprocess
     from tasks.models.forward import Call
 
-EXPORT_VERSION = 6
+EXPORT_VERSION = 7
 """Incremented when the same model and variants would give another export."""
 
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert", "pillow", "soundfile", "tokenizers")
-"""Packages whose versions decide an export's bytes."""
+"""Packages whose versions decide an export's bytes, besides those of its formats."""
 
 SAVED_MODEL = "saved_model"
 LITERT = "litert"
 
-FORMATS = {SAVED_MODEL: "tasks.exporting.saved_model", LITERT: "tasks.exporting.litert"}
+FORMATS = {
+    SAVED_MODEL: "tasks.exporting.saved_model",
+    LITERT: "tasks.exporting.litert",
+    "keras": "tasks.exporting.keras",
+    "onnx": "tasks.exporting.onnx",
+    "openvino": "tasks.exporting.openvino",
+    "safetensors": "tasks.exporting.safetensors",
+    "stablehlo": "tasks.exporting.stablehlo",
+}
 """The module of each format, imported on use; the float variant in a format has the format's name."""
 
 
 class Format(Protocol):
     """A module of `FORMATS`.
 
-    It imports nothing of this project, and no package outside of its functions: a fresh process that cannot import
+    It imports no package outside of its functions, and this project only in `write`: a fresh process that cannot import
     this project loads the file by its path, to verify an export with it.
     """
 
@@ -40,11 +52,20 @@ class Format(Protocol):
     PARENT: str | None
     """The format that it is converted from; None for the Keras model itself."""
 
-    RUNTIME: str
-    """The module that runs it."""
+    EXTRA: str | None
+    """The extra of this project that installs its packages; None where they always are."""
 
-    PACKAGE: str
-    """The package of that module."""
+    LIBRARIES: tuple[str, ...]
+    """The packages that write and run it, whose versions decide its bytes and its answers."""
+
+    PACKAGES: tuple[str, ...]
+    """Those that a user needs to run it, besides NumPy."""
+
+    RUNTIMES: tuple[str, ...]
+    """Their modules. A fresh process can import neither TensorFlow nor Keras where they are not among them."""
+
+    SHARES_THREADS: bool
+    """Whether it runs on the threads of the process, and not on a number of its own."""
 
     README: str
     """Code of an export's README that loads a file and defines `predict`, with the fields that `readme` fills."""
@@ -56,7 +77,8 @@ class Format(Protocol):
     def load(self, path: Path, threads: int) -> tuple[Call, dict[str, Any]]:
         """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`.
 
-        With a signature `raw` the model has the methods `raw` and `preprocess`, which take raw columns.
+        With a signature `raw` the model has the methods `raw` and `preprocess`, which take raw columns. A format that
+        keeps the weights by their paths also returns their `weights_sha256`, that of the manifest of the model.
         """
         ...
 
@@ -64,3 +86,22 @@ class Format(Protocol):
 def format_of(name: str) -> Format:
     """Return the module of a format."""
     return cast(Format, import_module(FORMATS[name]))
+
+
+def with_parents(name: str) -> list[str]:
+    """Return a format and those that it is converted from, first the one that is made of the Keras model."""
+    parent = format_of(name).PARENT
+    return [*(with_parents(parent) if parent else ()), name]
+
+
+def check_installed(formats: Iterable[str]) -> None:
+    """Raise `Refused` where a package that a format, or a format that it is converted from, needs is not installed."""
+    for wanted in formats:
+        for form in map(format_of, with_parents(wanted)):
+            for package in form.LIBRARIES:
+                try:
+                    version(package)
+                except PackageNotFoundError:
+                    remedy = f"pip install 'millrace[{form.EXTRA}]', or leave {wanted} out"
+                    rule = f"the format needs the package {package}, which is not installed"
+                    raise Refused("export.formats", wanted, rule, remedy) from None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
-import subprocess
-import sys
-import sysconfig
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,14 +21,15 @@ from tasks.config.task import TARGET
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import gates
-from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme, verify
+from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme
+from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import TASK, read_transform
 from tasks.exporting.verify import INPUTS, RAW_INPUTS
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
-from tasks.models.keras_file import ZIP_DATE, architecture, load
+from tasks.models.keras_file import ZIP_DATE, architecture, load, weights_sha256
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
@@ -41,61 +40,66 @@ GOLDEN = "golden.npz"
 SPLIT = "test"
 GOLDEN_TEXTS, GOLDEN_LENGTH = 4, 64
 """Golden rows of a language model, and the tokens of each."""
-TIMEOUT = 600.0
-"""Seconds after which the fresh process is ended."""
 
 
 def build(
     bench: Workbench, model: Model, snapshot: Snapshot, records: Records, variants: list[Variant], config: ExportConfig
 ) -> Outcome:
-    """Collect the accepted variants and verify that their outputs equal those of Keras.
+    """Collect the accepted variants and verify each in a fresh process: that it loads, and its outputs are Keras'.
+
+    Outputs may differ by the variant's `tolerance`: `compress.max_difference` of a float form, and what its method
+    declares of any other. A variant that does not keep to it is not exported, and a warning says why; of the
+    SavedModel it is an error. Latency and memory are recorded as the run's measurement `fresh_process`.
 
     Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras; of a model that takes
     raw columns also `raw/<name>`), `transform/` and `README.md`. Runs on one thread, so that the golden outputs do not
     depend on the machine's number of cores.
 
     Raises:
-        Failed: there is no SavedModel among the variants, a float variant's outputs differ by more than its limit, or
-            raw columns become other inputs in its graph than in the snapshot.
+        Failed: there is no SavedModel among the variants, or it does not pass; a fresh process was killed.
     """
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"
         raise Failed("variants", ", ".join(names) or "none", rule, "see the warnings of compress")
     bench.staging.reserve(sum(variant.bytes for variant in variants))
+    variants = in_order(variants)
+    descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
     inputs = golden_inputs(snapshot, config.golden)
-    with fresh_process(bench.staging.root, bench.staging.scratch("working_folder")) as verify_export:
+    with ExitStack() as processes:
+        verify_variants = {
+            variant["name"]: processes.enter_context(
+                fresh_process(
+                    bench.staging.root / variant["name"],
+                    format_of(variant["format"]),
+                    bench.staging.scratch(f"working_folder_{variant['name']}"),
+                )
+            )
+            for variant in descriptions
+        }
         for variant in variants:
             _copy(variant, "", bench.staging, variant.name)
         _copy(snapshot, "transform", bench.staging, "transform")
         if TARGET in snapshot.manifest["features"]:
             bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
-        outputs = predict(load(model.path), inputs)
+        network = load(model.path)
+        outputs = predict(network, inputs)
         with bench.staging.piece(GOLDEN) as piece:
             write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), "outputs": outputs})
-        verified = verify_export()
-    descriptions = [json.loads((variant.path / "variant.json").read_bytes()) for variant in variants]
+        found = {name: verify_variant() for name, verify_variant in verify_variants.items()}
+    bench.measure("fresh_process", {name: each.measured for name, each in found.items() if each.fault is None})
     largest = float(np.abs(outputs).max())
-    verdicts = {
-        variant["name"]: gates.parity(verified[variant["name"]]["max_abs_difference"], largest, gate["limit"])
-        for variant in descriptions
-        for gate in variant["gates"]
-        if gate["gate"] == gates.PARITY
-    }
-    for name, verdict in verdicts.items():
-        if not verdict.passed:
-            rule = "in a fresh process a float variant answers as Keras does"
-            remedy = "raise compress.max_difference if that much does not matter"
-            raise Failed(f"variant {name}", verdict.text, rule, remedy)
-    check_raw(verified)
+    descriptions = keep_verified(descriptions, found, largest, weights_sha256(network), bench)
+    verified = {variant["name"]: found[variant["name"]].figures for variant in descriptions}
+    tolerances = {variant["name"]: variant["tolerance"] * max(1.0, largest) for variant in descriptions}
     text = readme.write(
         descriptions,
         verified,
         read_transform(bench.staging.root),
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
-        max(1.0, largest) * verdicts[SAVED_MODEL].limit,
-        {package: version(package) for package in {*(format_of(name).PACKAGE for name in FORMATS), *LIBRARIES}},
+        tolerances,
+        {package: version(package) for package in packages_of(descriptions)},
     )
     bench.staging.put("README.md", text.encode())
     metrics = {
@@ -104,19 +108,67 @@ def build(
         for name_of_figure in ("max_abs_difference", "argmax_agreement")
     }
     return Outcome(
-        counts={"variants": len(variants), "golden": len(inputs)},
+        counts={"variants": len(descriptions), "golden": len(inputs)},
         features=snapshot.manifest["features"],
         statistics={"metrics": metrics, "verified": verified},
     )
 
 
-def check_raw(verified: dict[str, Any]) -> None:
-    """Raise `Failed` where a variant's graph made other inputs of the golden raw columns than the golden ones."""
-    for name, figures in verified.items():
-        if figures["raw_differs"]:
-            saw = f"its graph makes another {', '.join(figures['raw_differs'])} of raw columns"
-            rule = "in a fresh process it makes what the snapshot holds, bit for bit"
-            raise Failed(f"variant {name}", saw, rule, "make the snapshot again on this processor, or report it")
+def in_order(variants: Iterable[Variant]) -> list[Variant]:
+    """Return the variants in the order of an export: float ones in that of `FORMATS`, then the others by name."""
+    rank = {name: number for number, name in enumerate(FORMATS)}
+    return sorted(variants, key=lambda each: (rank.get(each.name, len(rank)), each.name))
+
+
+def keep_verified(
+    descriptions: list[dict[str, Any]], found: dict[str, Verified], largest: float, weights: str, bench: Workbench
+) -> list[dict[str, Any]]:
+    """Return the variants that passed; drop the files of the others, with a warning that says why.
+
+    Raises:
+        Failed: the SavedModel is among them.
+    """
+    kept = []
+    for variant in descriptions:
+        name = variant["name"]
+        fault = fault_of(found[name], largest, variant["tolerance"], weights)
+        if fault is None:
+            kept.append(variant)
+            continue
+        if name == SAVED_MODEL:
+            rule = "in a fresh process it answers as Keras does"
+            remedy = "see the log; raise compress.max_difference if that much does not matter"
+            raise Failed(f"variant {name}", fault, rule, remedy)
+        logging.getLogger(__name__).warning("variant %s is not exported: %s", name, fault)
+        for piece in bench.staging.pieces(f"{name}/"):
+            bench.staging.drop(piece)
+    return kept
+
+
+def fault_of(found: Verified, largest: float, tolerance: float, weights: str) -> str | None:
+    """Return why a variant does not pass; None where it does.
+
+    Args:
+        found: what the fresh process found.
+        largest: the largest golden output.
+        tolerance: how much outputs may differ, as a share of that (or of 1, if that is smaller).
+        weights: the hash of the model's weights, for the formats that keep them as they are.
+    """
+    if found.fault is not None:
+        return found.fault
+    verdict = gates.parity(found.figures["max_abs_difference"], largest, tolerance)
+    if not verdict.passed:
+        return verdict.text
+    if found.figures["raw_differs"]:
+        return f"its graph makes another {', '.join(found.figures['raw_differs'])} of raw columns than the snapshot has"
+    if found.figures.get("weights_sha256", weights) != weights:
+        return "its weights are not those of the model"
+    return None
+
+
+def packages_of(descriptions: list[dict[str, Any]]) -> list[str]:
+    """Return the packages that an export's README names."""
+    return sorted({*LIBRARIES, *(name for each in descriptions for name in format_of(each["format"]).PACKAGES)})
 
 
 def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
@@ -146,44 +198,6 @@ def golden_arrays(snapshot: Snapshot, records: Records, inputs: Batch) -> dict[s
         return named
     raw = golden_columns(preprocess, records, SPLIT, len(inputs))
     return named | {f"{RAW_INPUTS}{name}": array for name, array in raw.items()}
-
-
-@contextmanager
-def fresh_process(export: Path, working_folder: Path) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Start a fresh process in another folder, which imports the runtimes while the export is written.
-
-    Yields a function that has the process verify the export, and returns its results by variant name. It raises
-    `Failed` where a file does not load or run; the error has the process' last line of stderr.
-    """
-    packages = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    formats = [str(Path(format_of(name).__file__).resolve()) for name in FORMATS]
-    script = str(Path(verify.__file__).resolve())
-    command = [sys.executable, "-I", "-S", script, str(export.resolve()), *formats, "--", *packages]
-    one_thread = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "HOME": str(working_folder), **one_thread}
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        command, cwd=working_folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    )
-
-    def verify_export() -> dict[str, Any]:
-        try:
-            output, errors = process.communicate(timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            rule = "a fresh process must run it"
-            raise Failed(str(export), f"no answer in {TIMEOUT:g} s", rule, "run again") from None
-        if process.returncode:
-            sys.stderr.write(errors)
-            saw = f"{(errors.strip().splitlines() or [''])[-1]} (exit code {process.returncode})"
-            raise Failed(str(export), saw, "every variant must run in a fresh process", "see the log")
-        results: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-        return results
-
-    with process:
-        try:
-            yield verify_export
-        finally:
-            process.kill()
 
 
 def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:

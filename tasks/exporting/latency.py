@@ -14,7 +14,7 @@ import numpy as np
 
 from tasks.artifacts import Snapshot, Variant
 from tasks.data import open_snapshot
-from tasks.exporting import LITERT, SAVED_MODEL
+from tasks.exporting import LITERT, format_of
 from tasks.exporting.run import open_variant
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call
@@ -34,7 +34,7 @@ CONCLUSIVE = (0.9, 1.1)
 
 
 def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> dict[str, Any]:
-    """Measure the variants' latency on test examples: LiteRT on one thread, a SavedModel on the process' threads.
+    """Measure the variants' latency on test examples: on one thread, or on the process' where the format shares them.
 
     Returns (also recorded as the run's measurement `latency`):
         `{"threads": {format: n}, "batches": {"1": {"conclusive": bool, "ratios": {variant: ratio},
@@ -56,7 +56,8 @@ def measure(bench: Workbench, variants: list[Variant], snapshot: Snapshot) -> di
         if TOKENS in features:  # a position has an output for every token of the vocabulary
             batch = {TOKENS: np.ascontiguousarray(batch[TOKENS][:, : max(1, MAX_TOKENS // size)])}
         batches[str(size)] = _compare(runners, batch)
-    latency = {"threads": {LITERT: 1, SAVED_MODEL: bench.threads}, "batches": batches}
+    threads = {name: bench.threads if format_of(name).SHARES_THREADS else 1 for name in sorted({*formats.values()})}
+    latency = {"threads": threads, "batches": batches}
     bench.measure("latency", latency)
     return latency
 

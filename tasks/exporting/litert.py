@@ -7,8 +7,11 @@ from typing import Any
 
 FILE = "model.tflite"
 PARENT = "saved_model"
-RUNTIME = "ai_edge_litert.interpreter"
-PACKAGE = "ai-edge-litert"
+EXTRA = None
+LIBRARIES = ("tensorflow", "ai-edge-litert")
+PACKAGES = ("ai-edge-litert",)
+RUNTIMES = ("ai_edge_litert.interpreter",)
+SHARES_THREADS = False
 SIGNATURE = "serving_default"
 
 

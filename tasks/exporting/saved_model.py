@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 FILE = "saved_model"
 PARENT = None
-RUNTIME = "tensorflow"
-PACKAGE = "tensorflow"
+EXTRA = None
+LIBRARIES = ("tensorflow",)
+PACKAGES = ("tensorflow",)
+RUNTIMES = ("tensorflow",)
+SHARES_THREADS = True
 SIGNATURES = ("serve", "serving_default")
 OUTPUT = "logits"
 RAW, PREPROCESS = "raw", "preprocess"

@@ -1,83 +1,109 @@
-"""Verification of an export: a script for a fresh process that cannot import this project.
+"""Verification of a variant of an export: a script for a fresh process that cannot import this project.
 
-    python -I -S verify.py EXPORT FORMAT.py... -- SITE_PACKAGES...
+    python -I -S verify.py VARIANT FORMAT.py -- SITE_PACKAGES...
 
-The files of the formats (`tasks.exporting.FORMATS`) know how to load a variant, and import nothing of this project.
-`-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth` files of
-an editable install, which would make this project importable, are not read. Keras cannot be imported either. The
-end of stdin says that the export is complete. Every variant runs on the golden inputs in batches of all, three and one,
-text also shortened, and where it takes raw columns on these; the results go to stdout as one line of JSON.
+The file of the format (`tasks.exporting.FORMATS`) knows how to load a variant, and imports nothing of this project to
+do so. `-I -S` leave only the standard library; the folders of installed packages are arguments, so that the `.pth`
+files of an editable install, which would make this project importable, are not read. Keras and TensorFlow cannot be
+imported unless the format runs on them. The end of stdin says that the export is complete. The variant runs on the
+golden inputs in batches of all, three and one, text also shortened, and where it takes raw columns on these; then calls
+of one example are timed. The results go to stdout as one line of JSON: `verified`, which is the same each time, and
+`measured`, which is not.
 """
 
 import gc
 import importlib
 import importlib.util
 import json
+import resource
 import sys
+import time
+import types
 from pathlib import Path
 from typing import Any
 
 OWN_PACKAGES = ("tasks", "flows", "infra")
-HIDDEN = ("keras", "tf_keras")
+HIDDEN = ("tensorflow", "keras", "tf_keras")
+"""What cannot be imported, except for the formats that run on it."""
 THREADS = 1
 INPUTS, RAW_INPUTS = "inputs/", "raw/"
 """Prefixes of the names of the golden inputs, and of the raw columns that become them."""
 RAW = "raw"
 """The signature that takes raw columns."""
+FORMATS = "formats"
+"""The package that the formats' files are in here."""
+
+WARM_UP, CALLS, SECONDS = 3, 200, 2.0
+"""Calls before the timed ones, timed calls at most, and seconds after which no other begins."""
 
 
-def main(export: Path, modules: list[str], packages: list[str]) -> None:
+def main(variant: Path, module: Path, packages: list[str]) -> None:
     sys.path.extend(packages)
     for name in OWN_PACKAGES:
         assert importlib.util.find_spec(name) is None, f"{name} can be imported: this process proves nothing"
-    for name in HIDDEN:
+    form = load_format(module)
+    for name in set(HIDDEN) - {runtime.partition(".")[0] for runtime in form.RUNTIMES}:
         sys.modules[name] = None  # type: ignore[assignment]
     import numpy as np
 
     gc.disable()  # until TensorFlow is imported; see tasks/environment/garbage.py, which cannot be imported here
-    formats = load_formats(modules)
-    for module in formats.values():
-        importlib.import_module(module.RUNTIME)  # seconds, while the export is still written
+    for runtime in form.RUNTIMES:
+        importlib.import_module(runtime)  # seconds, while the export is still written
     gc.freeze()
     gc.enable()
     sys.stdin.read()
-    with np.load(export / "golden.npz") as golden:
+    with np.load(variant.parent / "golden.npz") as golden:
         inputs, raw = (
             {name.removeprefix(prefix): golden[name] for name in golden.files if name.startswith(prefix)}
             for prefix in (INPUTS, RAW_INPUTS)
         )
         outputs = golden["outputs"]
-    results = {}
-    for path in sorted(export.glob("*/variant.json")):
-        variant = json.loads(path.read_bytes())
-        run, interface = formats[variant["format"]].load(path.parent / variant["file"], THREADS)
-        answers, differences, agreements, differing = [], [], [], []
-        for size, length in shapes(outputs):
-            examples, expected = inputs, outputs
-            if length is not None:
-                examples = {name: np.ascontiguousarray(array[:, :length]) for name, array in inputs.items()}
-                expected = outputs[:, :length]
-            batches = [
-                {name: array[start : start + size] for name, array in examples.items()}
-                for start in range(0, len(outputs), size)
-            ]
-            answers.append((np.concatenate([run(batch) for batch in batches]), expected))
-        if RAW in interface.get("signatures", ()):
-            differing = unequal(run.preprocess(raw), inputs)
-            answers.append((run.raw(raw), outputs))
-        for actual, expected in answers:
-            assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (actual.shape, actual.dtype)
-            differences.append(float(np.abs(actual.astype("f8") - expected).max()))
-            agreements.append(float((decisions(actual) == decisions(expected)).mean()))
-        figures = {
-            "max_abs_difference": max(differences),
-            "argmax_agreement": min(agreements),
-            "raw_differs": differing,
-        }
-        results[path.parent.name] = {"format": variant["format"], **interface, **figures}
+    description = json.loads((variant / "variant.json").read_bytes())
+    before = peak_bytes()
+    started = time.perf_counter()
+    run, interface = form.load(variant / description["file"], THREADS)
+    measured = {"load_seconds": time.perf_counter() - started}
+    verified = {"format": description["format"], **interface, **compared(run, interface, inputs, raw, outputs)}
+    measured |= timed(run, {name: np.ascontiguousarray(array[:1]) for name, array in inputs.items()})
+    measured |= {"peak_bytes": peak_bytes(), "model_peak_bytes": peak_bytes() - before}
     loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OWN_PACKAGES))
     assert not loaded, f"{loaded} were imported"
-    print(json.dumps(results))
+    print(json.dumps({"verified": verified, "measured": measured}))
+
+
+def compared(
+    run: Any, interface: dict[str, Any], inputs: dict[str, Any], raw: dict[str, Any], outputs: Any
+) -> dict[str, Any]:
+    """Return the largest difference from Keras' outputs, the smallest share of equal decisions, and the inputs that
+    the graph makes otherwise of raw columns."""
+    import numpy as np
+
+    answers, differing = [], []
+    for size, length in shapes(outputs):
+        examples, expected = inputs, outputs
+        if length is not None:
+            examples = {name: np.ascontiguousarray(array[:, :length]) for name, array in inputs.items()}
+            expected = outputs[:, :length]
+        batches = [
+            {name: array[start : start + size] for name, array in examples.items()}
+            for start in range(0, len(outputs), size)
+        ]
+        answers.append((np.concatenate([run(batch) for batch in batches]), expected))
+    if RAW in interface.get("signatures", ()):
+        differing = unequal(run.preprocess(raw), inputs)
+        answers.append((run.raw(raw), outputs))
+    for actual, expected in answers:
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (
+            f"outputs {actual.dtype} {actual.shape} for {expected.dtype} {expected.shape}"
+        )
+        assert np.isfinite(actual).all(), "outputs that are not finite"
+    return {
+        "max_abs_difference": max(float(np.abs(actual.astype("f8") - expected).max()) for actual, expected in answers),
+        "argmax_agreement": min(
+            float((decisions(actual) == decisions(expected)).mean()) for actual, expected in answers
+        ),
+        "raw_differs": differing,
+    }
 
 
 def shapes(outputs: Any) -> list[tuple[int, int | None]]:
@@ -103,17 +129,35 @@ def decisions(outputs: Any) -> Any:
     return outputs.argmax(-1) if outputs.shape[-1] > 1 else outputs > 0
 
 
-def load_formats(modules: list[str]) -> dict[str, Any]:
-    """Load the modules of formats from their files, by the name of the format, which is that of the file."""
-    formats = {}
-    for path in map(Path, modules):
-        spec = importlib.util.spec_from_file_location(f"format_{path.stem}", path)
-        assert spec is not None and spec.loader is not None, path
-        formats[path.stem] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(formats[path.stem])
-    return formats
+def timed(run: Any, example: dict[str, Any]) -> dict[str, Any]:
+    """Return the number of timed calls with one example, and the median and the 99th percentile of their seconds."""
+    import numpy as np
+
+    for _ in range(WARM_UP):
+        run(example)
+    seconds: list[float] = []
+    while len(seconds) < CALLS and sum(seconds) < SECONDS:
+        started = time.perf_counter()
+        run(example)
+        seconds.append(time.perf_counter() - started)
+    middle, high = np.percentile(seconds, [50, 99])
+    return {"calls": len(seconds), "p50_seconds": float(middle), "p99_seconds": float(high)}
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had at a time (its resident set size)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def load_format(path: Path) -> Any:
+    """Load the module of a format from its file, as one of a package in which it can import those beside it."""
+    package = types.ModuleType(FORMATS)
+    package.__path__ = [str(path.parent)]
+    sys.modules[FORMATS] = package
+    return importlib.import_module(f"{FORMATS}.{path.stem}")
 
 
 if __name__ == "__main__":
     separator = sys.argv.index("--")
-    main(Path(sys.argv[1]), sys.argv[2:separator], sys.argv[separator + 1 :])
+    [folder, file] = sys.argv[1:separator]
+    main(Path(folder), Path(file), sys.argv[separator + 1 :])

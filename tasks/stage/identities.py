@@ -158,26 +158,31 @@ def variant(
     form: Form,
     trained: Artifact,
     examples: Artifact,
-    made_from: Sequence[Artifact],
+    made_from: Artifact | None,
     reference: Artifact | None,
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
     """Return the identity of a variant: form and methods, model, float parents, gates and the evaluation's config."""
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION, versions
+    from tasks.compression import VARIANT_VERSION, versions
+    from tasks.compression.forms import libraries_of
 
-    parents = {"model": trained, "snapshot": examples, **{parent.name: parent for parent in made_from}}
+    parents = {"model": trained, "snapshot": examples}
+    if made_from is not None:
+        parents["made_from"] = made_from
     if reference is not None:
         parents["float"] = reference
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
     sections = {"variant": form.name, "form": made_by, "compress": config, "evaluate": judged}
-    return Identity(sections, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
+    return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
 def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
     """Return the identity of an export: the accepted variants and the config."""
+    from tasks.compression.forms import libraries_of
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}
-    return Identity({"export": config}, parents, Code(EXPORT_VERSION, EXPORT_LIBRARIES))
+    libraries = {*EXPORT_LIBRARIES, *(package for variant in variants for package in libraries_of(variant.name))}
+    return Identity({"export": config}, parents, Code(EXPORT_VERSION, tuple(libraries)))

@@ -33,11 +33,18 @@ def _compares(name: str, artifact: Artifact, metric: str) -> bool:
 
 
 def of_measurements(measured: dict[str, Any]) -> dict[str, float]:
-    """Return the latency of each variant by batch size relative to the float LiteRT file, where it is conclusive.
+    """Return the latency of each variant by batch size relative to the float LiteRT file, where it is conclusive, and
+    what its fresh process measured: median and 99th percentile of a call with one example, and the peak memory.
 
-    Milliseconds, which depend on the machine and its load, are on the page.
+    Other milliseconds are on the page.
     """
-    return {
+    fresh = {
+        f"{name}/fresh/{figure}": value
+        for name, figures in measured.get("fresh_process", {}).items()
+        for figure, value in figures.items()
+        if figure in ("p50_seconds", "p99_seconds", "peak_bytes")
+    }
+    return fresh | {
         f"{name}/latency_ratio_{size}": ratio
         for size, row in measured.get("latency", {}).get("batches", {}).items()
         for name, ratio in row["ratios"].items()

@@ -1,0 +1,124 @@
+"""A SavedModel from anywhere: what is refused before TensorFlow loads it.
+
+TensorFlow's security guide calls a model a program: its operations may read and write files, and loading runs some of
+them. So only those are accepted that compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import Failed
+
+GRAPH = "saved_model.pb"
+MOST_BYTES = 2 << 30
+"""Bytes of the graph: protobuf reads no more."""
+MOST_VARIABLES = 8 << 30
+"""Bytes of the variables' files."""
+
+FILES = {GRAPH, "variables/variables.index", "variables/variables.data-00000-of-00001"}
+"""What a SavedModel of ours consists of."""
+
+STATEFUL = {
+    *("VarHandleOp", "ReadVariableOp", "AssignVariableOp", "VarIsInitializedOp", "DestroyResourceOp"),
+    *("PartitionedCall", "StatefulPartitionedCall", "If", "While", "Case", "Assert", "ResourceGather"),
+    *("TensorListReserve", "EmptyTensorList", "RandomUniform", "RandomUniformInt", "RandomStandardNormal"),
+}
+"""Operations with a state that is within the process: variables, calls of functions in the graph, random numbers."""
+
+REFUSED = ("Debug", "Xla", "PyFunc", "EagerPyFunc", "ReadFile", "MatchingFiles", "TPU")
+"""Beginnings of the names of operations without a state that do more than compute."""
+
+SAVER = {"SaveV2", "RestoreV2", "MergeV2Checkpoints", "ShardedFilename"}
+"""Operations of the functions that save and restore variables, which loading does not call."""
+
+TRUST = "use an export from a source that you trust"
+
+
+def check(path: Path) -> None:
+    """Raise `Failed` for a SavedModel that has operations, files or functions which do more than compute.
+
+    Every operation must be one that TensorFlow registers as without a state, and not of `REFUSED`, or one of
+    `STATEFUL`: an operation that reads or writes files, starts processes, runs Python or opens connections has one.
+    Those of `SAVER` may be in the two functions of the graph's saver, if nothing else calls these. It has no
+    assets, which could be files elsewhere, and no other file or link beside the graph and its variables.
+    """
+    _check_files(path)
+    meta = _graph_of(path)
+    saver = _saver_functions(meta)
+    for where, node in _nodes(meta.graph_def):
+        _check_operation(path, where, node, saver)
+    called = {
+        name for where, node in _nodes(meta.graph_def) if node.name not in saver.values() for name in _calls(node)
+    }
+    called |= set(meta.object_graph_def.concrete_functions)
+    for name in saver:
+        if name in called:
+            saw = f"the function {name}, which writes or reads files, is called"
+            raise Failed(str(path), saw, "variables are saved and restored by TensorFlow alone", TRUST)
+    assets = [asset.filename for asset in meta.asset_file_def]
+    if assets:
+        raise Failed(str(path), f"the asset {assets[0]!r}", "a model has no files but its variables", TRUST)
+
+
+def _check_files(path: Path) -> None:
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path).as_posix()
+        if file.is_symlink() or (file.is_file() and name not in FILES):
+            saw = f"{name}{', a link' if file.is_symlink() else ''}"
+            raise Failed(str(path), saw, "a SavedModel is its graph and its variables", TRUST)
+    sizes = {file: file.stat().st_size for file in path.rglob("*") if file.is_file()}
+    if sizes.get(path / GRAPH, 0) > MOST_BYTES or sum(sizes.values()) > MOST_BYTES + MOST_VARIABLES:
+        rule = f"a graph has {MOST_BYTES >> 30} GiB at most, its variables {MOST_VARIABLES >> 30}"
+        raise Failed(str(path), f"{sum(sizes.values()):,} bytes", rule, TRUST)
+
+
+def _graph_of(path: Path) -> Any:
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    try:
+        proto = SavedModel.FromString((path / GRAPH).read_bytes())
+    except (OSError, DecodeError) as error:
+        raise Failed(str(path / GRAPH), str(error), "a SavedModel has a graph", TRUST) from error
+    if len(proto.meta_graphs) != 1:
+        raise Failed(str(path), f"{len(proto.meta_graphs)} graphs", "a SavedModel has one", TRUST)
+    return proto.meta_graphs[0]
+
+
+def _saver_functions(meta: Any) -> dict[str, str]:
+    """Return the names of the functions that the saver calls to save and to restore, with the nodes that call them."""
+    ends = (meta.saver_def.save_tensor_name.partition(":")[0], meta.saver_def.restore_op_name)
+    nodes = {node.name: node for node in meta.graph_def.node if node.name in ends}
+    return {name: end for end, node in nodes.items() for name in _calls(node)}
+
+
+def _nodes(graph: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all nodes of a graph, each with the name of the function that it is in; "" for the graph itself."""
+    yield from (("", node) for node in graph.node)
+    for function in graph.library.function:
+        yield from ((function.signature.name, node) for node in function.node_def)
+
+
+def _calls(node: Any) -> Iterable[str]:
+    """Return the names of the functions that a node calls."""
+    for value in node.attr.values():
+        for each in (value.func, *value.list.func):
+            if each.name:
+                yield each.name
+
+
+def _check_operation(path: Path, where: str, node: Any, saver: dict[str, str]) -> None:
+    from tensorflow.python.framework import op_def_registry
+
+    if node.op in SAVER and where in saver:
+        return
+    known = op_def_registry.get(node.op)
+    computes = known is not None and not known.is_stateful and not node.op.startswith(REFUSED)
+    if not computes and node.op not in STATEFUL:
+        kind = "unknown operation" if known is None else "operation"
+        saw = f"the {kind} {node.op} ({node.name}{f' in {where}' if where else ''})"
+        rule = "a model's operations compute, and read or write nothing else"
+        raise Failed(str(path), saw, rule, TRUST)

@@ -1,0 +1,85 @@
+"""The model in OpenVINO's format, converted from the SavedModel; it computes in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+FILE = "openvino"
+PARENT = "saved_model"
+EXTRA = "openvino"
+LIBRARIES = ("openvino",)
+PACKAGES = ("openvino",)
+RUNTIMES = ("openvino",)
+SHARES_THREADS = False
+SIGNATURE = "serving_default"
+
+GRAPH = "model.xml"
+"""The architecture; the weights are beside it in `model.bin`."""
+
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
+"""Without it OpenVINO computes in bfloat16 where the processor can, and outputs differ in the third digit."""
+
+
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+    """Convert the SavedModel folder `parent` to a folder with `model.xml` and `model.bin`, float32.
+
+    Inputs and output keep their names, shapes and dtypes. `openvino.convert_model`, which would do the same, reports
+    its use to the makers of OpenVINO.
+
+    Raises:
+        RuntimeError: OpenVINO has no counterpart of an operation.
+    """
+    import openvino
+
+    converted = openvino.Core().read_model(str(parent))
+    target.mkdir()
+    openvino.save_model(converted, target / GRAPH, compress_to_fp16=False)
+
+
+def load(path: Path, threads: int) -> tuple[OpenVino, dict[str, Any]]:
+    """Load a folder of OpenVINO for a number of threads; return the model and its interface."""
+    model = OpenVino(path, threads)
+    return model, model.interface
+
+
+class OpenVino:
+    """Runs a model of OpenVINO on batches by name, each [B, *shape]."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import openvino
+
+        options = {**EXACT, "INFERENCE_NUM_THREADS": threads}
+        self._model = openvino.Core().compile_model(path / GRAPH, "CPU", options)
+
+    @property
+    def interface(self) -> dict[str, Any]:
+        """The only signature; shape and dtype of inputs and outputs by name."""
+        described = {
+            side: {
+                port.get_any_name(): [
+                    [None if size.is_dynamic else size.get_length() for size in port.partial_shape],
+                    port.element_type.to_dtype().name,
+                ]
+                for port in ports
+            }
+            for side, ports in (("inputs", self._model.inputs), ("outputs", self._model.outputs))
+        }
+        return {"signatures": [SIGNATURE], **described}
+
+    def __call__(self, batch: Any) -> Any:
+        return self._model(dict(batch))[0].copy()  # the next call may write to the same memory
+
+
+README = """\
+import numpy as np
+import openvino
+
+options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}  # not bfloat16
+model = openvino.Core().compile_model("$file/model.xml", "CPU", options)
+
+
+def predict(inputs):
+    return model(inputs)[0].copy()
+
+"""
