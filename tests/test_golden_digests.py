@@ -17,22 +17,22 @@ GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
     "snapshot/snapshot": "82d5bb36a2974a59",
     "train/model": "cc6f59c817b43b77",
-    "evaluate/report": "10feca2f329533dd",
-    "compress/saved_model": "4740aa01ea9cd9d4",
-    "compress/litert": "e2853ba6852c7006",
-    "compress/int8_dynamic": "b2744b1e3b5f324f",
-    "export/export": "784d4489edff0526",
+    "evaluate/report": "c7abeb0772289eaa",
+    "compress/saved_model": "fd91d557f769a8db",
+    "compress/litert": "1600aebfb04cfe06",
+    "compress/int8_dynamic": "a71d599a5f4ac396",
+    "export/export": "70966cdb06fa4ae7",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "79dcde1b64cb0fd0",
-    "evaluate/report": "0b7138badd707c30",
-    "compress/saved_model": "570567267172572e",
-    "compress/litert": "1becb4b21d7e7725",
-    "compress/int8_dynamic": "b67e8fb12e15ca1d",
-    "export/export": "f3cc3da9e0b22f1b",
+    "evaluate/report": "8ebc03338dbd40ce",
+    "compress/saved_model": "ce58304b251c4d2a",
+    "compress/litert": "37753cb5e30a7e7f",
+    "compress/int8_dynamic": "cbc18f4c839d9c6c",
+    "export/export": "7e050e12db2e9657",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

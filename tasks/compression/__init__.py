@@ -13,7 +13,7 @@ from tasks.config import CompressConfig
 from tasks.evaluation import gates
 from tasks.exporting import FORMATS
 
-VARIANT_VERSION = 5
+VARIANT_VERSION = 6
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")

@@ -69,6 +69,12 @@ class Task:
         }
 
 
+DECISIONS = frozenset({"evaluate.calibrate", "evaluate.threshold"})
+"""Settings of tasks whose outputs are the logits of decisions."""
+
+PROBED = frozenset({"evaluate.robustness"})
+"""Settings of tasks whose rows are examples, not files of several rows."""
+
 TASKS = {
     "classification": Task(
         losses=("cross_entropy",),
@@ -76,7 +82,9 @@ TASKS = {
         higher_is_better=frozenset({"accuracy"}),
         default_quality_loss=0.02,
         target=LABEL,
-        options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins"}),
+        options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins", "evaluate.positive"})
+        | DECISIONS
+        | PROBED,
         baselines={"majority_accuracy": "of always predicting the most frequent class"},
         figures=("macro_f1",),
     ),
@@ -86,7 +94,7 @@ TASKS = {
         higher_is_better=frozenset({"macro_f1", "micro_f1", "label_accuracy"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset({"train.label_smoothing"}),
+        options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED,
         baselines={"all_labels_macro_f1": "of always predicting every label"},
     ),
     "regression": Task(
@@ -95,7 +103,7 @@ TASKS = {
         higher_is_better=frozenset({"r2"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset(),
+        options=PROBED,
         in_target_units=True,
         watched=("squared_error", False),
         baselines={"mean_rmse": "of always predicting the mean"},
