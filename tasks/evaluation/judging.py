@@ -28,7 +28,7 @@ from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
 from tasks.evaluation.thresholds import Binary
-from tasks.models.features import TOKENS
+from tasks.models.features import TOKENS, Arrays
 from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
@@ -234,20 +234,28 @@ def run_model(
     name: str = "",
     probe: Probe | None = None,
     progress: Callable[[int, int, str], None] = lambda *arguments: None,
+    batch_size: int | None = None,
 ) -> ModelOutputs:
     """Run a model on every row, holding one batch of outputs at a time.
+
+    A last batch of one example, for which TensorFlow chooses other kernels, is computed as two equal ones, so that an
+    example's outputs do not depend on how many there are.
+
+    Args:
+        batch_size: examples of a batch; None for the largest that fits into memory.
 
     Raises:
         Failed: outputs that are not finite.
     """
-    size, rows = max_batch_size(judge.outputs), len(judge.inputs)
+    size, rows = batch_size or max_batch_size(judge.outputs), len(judge.inputs)
     kept: list[Kept] = []
     differences, extents = [0.0], [0.0]
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, rows, size):
             progress(start, rows, "rows")
             batch = judge.inputs[start : start + size]
-            outputs = call(batch)
+            alone = size > 1 and rows - start == 1
+            outputs = _doubled(call, batch) if alone else call(batch)
             shares = range(0, len(outputs), -(-len(outputs) // THREADS))
             parts = [outputs[at : at + shares.step] for at in shares]
             kept += pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts)
@@ -257,6 +265,11 @@ def run_model(
                 differences.append(float(np.abs(expected - outputs[: len(expected)]).max()))
     joined = {key: np.concatenate([each[key] for each in kept]) for key in kept[0]}
     return ModelOutputs(joined, max(differences), max(extents))
+
+
+def _doubled(call: Call, batch: Arrays) -> npt.NDArray[np.float32]:
+    """Return the outputs for a batch of one example, those of the first of two."""
+    return call({name: np.concatenate([values, values]) for name, values in batch.items()})[:1]
 
 
 def _reduce(judge: Judge, name: str, start: int, outputs: npt.NDArray[np.float32]) -> Kept:
