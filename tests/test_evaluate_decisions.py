@@ -162,3 +162,15 @@ def test_measures_are_those_of_scikit_learn() -> None:
         score = getattr(sklearn_metrics, f"{name}_score")(decision.truth, decided)
         assert row["at_threshold"][name]["value"] == pytest.approx(score) == flat[f"threshold/{name}"]
     assert flat["threshold/mcc"] == pytest.approx(sklearn_metrics.matthews_corrcoef(decision.truth, decided))
+
+
+def test_of_several_labels_the_mean_f1_is_reported_each_by_its_threshold() -> None:
+    decided = {"a": binary(300, 9), "b": binary(300, 10)}
+    rows, flat = thresholds.measured(decided, {"a": 0.4, "b": 0.7}, 100)
+    scores = [
+        sklearn_metrics.f1_score(each.truth, each.probabilities > at)
+        for each, at in zip(decided.values(), (0.4, 0.7), strict=True)
+    ]
+    assert [row["decision"] for row in rows] == ["a", "b"] and flat == {
+        "threshold/macro_f1": pytest.approx(np.mean(scores))
+    }

@@ -183,7 +183,7 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         f"temperature {evaluated.json['decision']['temperature']:.4g}",
     ):
         assert text in page, text
-    for text in ("threshold yes above", "robustness noise: accuracy", "groups by country", "beyond chance"):
+    for text in ("threshold yes above", "probes noise: accuracy", "groups by country", "beyond chance"):
         assert text in shown, text
 
 

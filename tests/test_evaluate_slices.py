@@ -63,6 +63,14 @@ def test_what_is_no_slice_is_refused_with_the_nearest(slice_: str, says: str) ->
         columns.check(FEATURES, EvaluateConfig(slices=(slice_,)))
 
 
+def test_the_worst_slices_need_columns_and_enough_examples() -> None:
+    image = {name: FEATURES[name] for name in ("photo", "note", "label")}
+    with pytest.raises(Refused, match="evaluate.find_slices: True; conditions are on numbers"):
+        columns.check(image, EvaluateConfig(find_slices=True))
+    few = worst_slices.find(frame(30), FEATURES, SHARE, np.ones((30, 1)), 1, 5, 100)
+    assert few["looked_at"] == 0 and few["slices"] == []
+
+
 def test_a_group_that_is_no_column_is_refused() -> None:
     with pytest.raises(Refused, match=r"evaluate.groups: countries; .*did you mean country\?"):
         columns.check(FEATURES, EvaluateConfig(groups="countries"))

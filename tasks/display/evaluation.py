@@ -28,7 +28,7 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if "calibration_error" in after:
             errors = (each["calibration_error"]["value"] for each in (before, after))
             text += ", calibration error {:.4f}, then {:.4f}".format(*errors)
-        yield "calibrated", text
+        yield "calibrate", text
     for row in test.get("thresholds", ()):
         at, half = row["at_threshold"], row["at_half"]
         measures = ", ".join(
@@ -48,7 +48,7 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 values = f"{row['measure'].replace('_', ' ')} {row['value']:.4f}, others {row['rest']:.4f}"
                 yield "", f"{row['group']}: {values}; difference {ends(row['difference'])}; {chance(row)}"
     for number, row in enumerate(test.get("robustness", ())):
-        yield "" if number else "robustness", f"{row['probe']}: {metric} {row['value']:.4f}, drop {ends(row['drop'])}"
+        yield "" if number else "probes", f"{row['probe']}: {metric} {row['value']:.4f}, drop {ends(row['drop'])}"
 
 
 def ends(row: dict[str, Any]) -> str:

@@ -26,10 +26,19 @@ MOST_VALUES = 100
 
 MISSING = "missing"
 
+LEFT_OUT = ("label", "target", "weight", "key", "split")
+"""Roles of columns that make no conditions: the truth, whose slices each report has, and names of examples."""
+
 
 def comparable(features: Mapping[str, Feature]) -> dict[str, str]:
     """Return the kinds of the columns with one value, which conditions can compare."""
     return {name: each.kind for name, each in features.items() if each.kind in COMPARED and not each.shape}
+
+
+def conditional(features: Mapping[str, Feature]) -> list[str]:
+    """Return the names of the columns that make conditions of the worst slices."""
+    kinds = comparable(features)
+    return [name for name in kinds if features[name].role not in LEFT_OUT and kinds[name] != "text"]
 
 
 def check(features: Mapping[str, Feature], config: EvaluateConfig) -> None:
@@ -42,6 +51,9 @@ def check(features: Mapping[str, Feature], config: EvaluateConfig) -> None:
             _check_condition(slice_, kinds)
     if config.groups is not None:
         check_column("evaluate.groups", config.groups, features)
+    if config.found and not conditional(features):
+        rule = f"conditions are on numbers, categories and times, and the columns are {', '.join(sorted(features))}"
+        raise Refused("evaluate.find_slices", config.find_slices, rule, "leave it out")
 
 
 def check_column(field: str, name: str, features: Mapping[str, Feature]) -> None:

@@ -45,7 +45,7 @@ def measured(
         columns.check(features, config)
     except Refused as unfit:
         raise Failed(unfit.field, unfit.saw, unfit.rule, unfit.remedy) from None
-    wanted = set(columns.needed(features, config)) | set(worst_slices.columns_of(features) if config.found else ())
+    wanted = set(columns.needed(features, config)) | set(columns.conditional(features) if config.found else ())
     frame = split.columns([each for each in features if each in wanted]) if wanted else pl.DataFrame()
     masks = {**judge.slices(predictions), **columns.of_config(frame, features, config)}
     fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, config.resamples)}

@@ -18,7 +18,7 @@ from scipy import stats
 
 from tasks.data.features import Feature
 from tasks.evaluation import MIN_EXAMPLES
-from tasks.evaluation.columns import Masks, comparable, of_column
+from tasks.evaluation.columns import Masks, conditional, of_column
 from tasks.evaluation.intervals import LEVEL, interval_of
 from tasks.evaluation.metrics import Floats, Metric
 
@@ -34,9 +34,6 @@ MOST_VALUES = 20
 BLOCK = 1 << 15
 """Examples whose conditions are counted at once; bounds the memory."""
 
-LEFT_OUT = ("label", "target", "weight", "key", "split")
-"""Roles of columns that make no conditions: the truth, whose slices each report has, and names of examples."""
-
 
 @dataclass(frozen=True)
 class Slices:
@@ -46,12 +43,6 @@ class Slices:
     examples: Floats
     damage: Floats
     p_values: Floats
-
-
-def columns_of(features: Mapping[str, Feature]) -> list[str]:
-    """Return the names of the columns that make conditions."""
-    kinds = comparable(features)
-    return [name for name in kinds if features[name].role not in LEFT_OUT and kinds[name] != "text"]
 
 
 def find(
@@ -126,7 +117,7 @@ def _conditions(frame: pl.DataFrame, features: Mapping[str, Feature]) -> tuple[M
     """Return the conditions with enough examples, the largest ones if there are many, and the column of each."""
     masks: Masks = {}
     owners: list[int] = []
-    for number, name in enumerate(columns_of(features)):
+    for number, name in enumerate(conditional(features)):
         of_one = of_column(frame[name], features[name].kind, MOST_VALUES)
         kept = {key: mask for key, mask in of_one.items() if MIN_EXAMPLES <= mask.sum() <= len(frame) - MIN_EXAMPLES}
         masks |= kept
@@ -143,6 +134,8 @@ def _tested(masks: list[npt.NDArray[np.bool_]], owners: npt.NDArray[np.int64], v
     Of values 0 or 1 the test is Fisher's exact one, of others Welch's t-test (Biometrika 34, 1947); both one-sided.
     """
     count, total = len(masks), len(values)
+    if not count:
+        return Slices([], *np.zeros((3, 0)))
     sums = np.zeros((3, count, count))
     powers = (np.ones(total), values, values**2)
     for start in range(0, total, BLOCK):

@@ -120,13 +120,13 @@ def measured(
         outputs = run_model(changed, call, name=f"{split.name} ({probe.kind})", progress=progress).kept
         after = metric.contributions(judge.predictions(outputs))
         drop = difference(metric, before, after, resamples)
-        ends = sorted((-sign * drop.low, -sign * drop.high))
+        low, high = sorted((-sign * drop.low + 0.0, -sign * drop.high + 0.0))  # no -0.0
         rows.append(
             {
                 "probe": probe.kind,
                 "settings": probe.model_dump(mode="json", exclude={"kind"}),
                 "value": float(metric.value(after.mean(axis=0))),
-                "drop": {"value": -sign * drop.value, "low": ends[0], "high": ends[1], "method": drop.method},
+                "drop": {"value": -sign * drop.value + 0.0, "low": low, "high": high, "method": drop.method},
             }
         )
     return rows
