@@ -126,13 +126,13 @@ def test_settings_that_would_be_ignored_are_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("task", ["classification", "multilabel"])
+@pytest.mark.parametrize("task", ["classification", "multilabel", "anomaly"])
 def test_the_code_of_a_readme_decides_as_predictions_do(task: str, tmp_path: Any) -> None:
     outputs = np.random.default_rng(2).normal(0, 2, (12, 2)).astype(np.float32)
     names = ["no", "yes"]
     transform: dict[str, Any] = {"temperature": 1.7, "classes": names, "task": task}
     transform["thresholds"] = {"yes": 0.2} if task == "classification" else {"no": 0.7, "yes": 0.2}
-    if task == "multilabel":
+    if task != "classification":
         transform |= {"targets": names, "classes": []}
     (tmp_path / "names.json").write_text('{"classes": ["no", "yes"], "targets": ["no", "yes"]}')
     code = Template(ANSWERS[task].code).substitute(decision_fields(transform) | {"file": tmp_path / "names.json"})

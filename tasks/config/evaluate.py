@@ -20,6 +20,8 @@ Metric = Literal[
     "macro_f1",
     "micro_f1",
     "label_accuracy",
+    "average_precision",
+    "roc_auc",
     "rmse",
     "mae",
     "r2",

@@ -67,6 +67,16 @@ def _values(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
     return {"values": dict(zip(transform["targets"], map(float, outputs), strict=True))}
 
 
+LABELS = """\
+names = json.load(open("$file", "rb"))["targets"]
+${scale}probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
+for row in probabilities:
+    predicted = [name for name, probability in zip(names, row) if probability > $limit]
+    every = ", ".join(f"{name}: {probability:.3f}" for name, probability in zip(names, row))
+    print(f"{every}; predicted: {', '.join(predicted) or 'none'}")
+"""
+"""Prints the probability of each label, and which are predicted."""
+
 ANSWERS = {
     "classification": Answers(
         _class,
@@ -90,14 +100,16 @@ for row in probabilities:
         "label.\nA label is predicted if its probability is above $limits.$decision",
         (),
         ("import json",),
-        """\
-names = json.load(open("$file", "rb"))["targets"]
-${scale}probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
-for row in probabilities:
-    predicted = [name for name, probability in zip(names, row) if probability > $limit]
-    every = ", ".join(f"{name}: {probability:.3f}" for name, probability in zip(names, row))
-    print(f"{every}; predicted: {', '.join(predicted) or 'none'}")
-""",
+        LABELS,
+    ),
+    "anomaly": Answers(
+        _labels,
+        "How probable an anomaly is: $names.\n\n"
+        "Output `$output`: float32 [batch, 1], a logit; its sigmoid is the probability of an anomaly.\nAn anomaly is "
+        "predicted if its probability is above $limits.$decision",
+        (),
+        ("import json",),
+        LABELS,
     ),
     "regression": Answers(
         _values,
