@@ -25,5 +25,5 @@ def pipeline(config: Config) -> Release:
     model = train(examples, config.model, config.train, config.seed)
     report = evaluate(model, examples, config.evaluate)
     variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
-    exported = export(model, variants, config.export)
+    exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

@@ -22,5 +22,5 @@ def release(config: Config) -> Release:
     examples = parent_of(model, "snapshot", Snapshot)
     report = evaluate(model, examples, config.evaluate)
     variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
-    exported = export(model, variants, config.export)
+    exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

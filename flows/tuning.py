@@ -26,5 +26,5 @@ def tuning(config: Config) -> Release:
     model = tune(examples, config, train)
     report = evaluate(model, examples, config.evaluate)
     variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
-    exported = export(model, variants, config.export)
+    exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

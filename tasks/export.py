@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from tasks.artifacts import Export, Model, Records, Snapshot, Variant
-from tasks.config import ExportConfig
+from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
+from tasks.config import EvaluateConfig, ExportConfig
 from tasks.stage import identities
 from tasks.stage.stages import parent_of, run_stage, verb
 
 
 @verb
-def export(model: Model, variants: list[Variant], config: ExportConfig) -> Export:
+def export(
+    model: Model, variants: list[Variant], report: Report, config: ExportConfig, evaluate: EvaluateConfig
+) -> Export:
     """Collect variants, golden inputs and outputs, preprocessing and a README in a folder that needs no Millrace.
+
+    `report` is a parent where a temperature or thresholds were fitted, which are part of the export.
 
     Raises:
         Failed: the outputs of a float variant in a fresh process without our code differ from those of Keras by more
             than `compress.max_difference`, or raw columns become other inputs in its graph than in the snapshot.
     """
     examples = parent_of(model, "snapshot", Snapshot)
+    fitted = report if evaluate.served else None
     return run_stage(
         "export",
         Export,
-        identities.export(model, examples, variants, config),
+        identities.export(model, examples, variants, config, fitted),
         work="tasks.exporting.export:build",
-        arguments=(model, examples, parent_of(examples, "records", Records), variants, config),
+        arguments=(model, examples, parent_of(examples, "records", Records), variants, config, fitted),
         threads=1,  # the golden outputs must not depend on the number of cores
     )

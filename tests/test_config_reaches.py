@@ -46,6 +46,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train.init[model]": {"model": "0123456789"},
     "train.init[file]": {"path": "model.keras"},
     "train.init[keras_hub]": {"preset": "presets/bert"},
+    "evaluate.threshold": {"maximize": "f1"},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
@@ -156,6 +157,10 @@ OF_FIELD: dict[str, list[Any]] = {
     "ratio": [[0.5, 2.0]],
     "prompt": ["question"],
     "path": ["other.keras"],
+    "slices": [["a > 1"]],
+    "robustness": [["noise"]],
+    "groups": ["c"],
+    "positive": ["yes"],
     "own_metrics": [{"profit": "money:profit"}],
     "rename": [{"a": "b"}],
     "beta_2_decay": [-0.5],
@@ -170,6 +175,10 @@ OF_FIELD: dict[str, list[Any]] = {
 """Further candidates by the name of a setting."""
 
 WITH_IT: dict[str, dict[str, Any]] = {
+    "recall_at_precision": {"maximize": None},
+    "precision_at_recall": {"maximize": None},
+    "recall_at_false_positive_rate": {"maximize": None},
+    "positive": {"groups": "c"},
     "steps": {"epochs": None},
     "epochs": {"steps": None},
     "mail_to": {"mail_server": "env:SERVER"},

@@ -35,6 +35,13 @@ def labeller(random: Random, count: int, honest: bool) -> multilabel.Predictions
     return multilabel.Predictions(logits, truth)
 
 
+def detector(random: Random, count: int, honest: bool) -> multilabel.Predictions:
+    """One of four is an anomaly."""
+    truth = random.random((count, 1)) < 0.25
+    spread = 1.0 if honest else np.where(truth, 1.5, 0.7)
+    return multilabel.Predictions(random.normal(0, 1, truth.shape) * spread + 1.5 * truth - 1, truth)
+
+
 def regressor(random: Random, count: int, honest: bool) -> regression.Predictions:
     truth = random.normal(3, 2, (count, 2))
     noise = random.normal(0, 1, truth.shape) if honest else random.exponential(1, truth.shape)
@@ -52,6 +59,7 @@ def reader(random: Random, count: int, honest: bool) -> language_model.Predictio
 MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
     "classification": classifier,
     "multilabel": labeller,
+    "anomaly": detector,
     "regression": regressor,
     "language_model": reader,
 }

@@ -53,7 +53,7 @@ GOLDEN = {
     "export/README.md": "605b24b88d0f7048",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
-    "report/report.json": "16ddb759afcf289c",
+    "report/report.json": "4c76b6c464f601db",
     "report/predictions/test.npy": "552eaa6d1b8f379d",
 }
 

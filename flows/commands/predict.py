@@ -58,7 +58,8 @@ def formatted(row: dict[str, Any]) -> str:
         bits = "empty" if row["bits_per_byte"] is None else f"{row['bits_per_byte']:.4f} bits per byte"
         return f"{row['input']}: {bits}; continuation:\n{row['continuation']}"
     values = row.get("values") or row["labels"]
-    return f"{row['input']}: {', '.join(f'{name} {value:.4g}' for name, value in values.items())}"
+    above = f"; predicted: {', '.join(row['predicted']) or 'none'}" if "predicted" in row else ""
+    return f"{row['input']}: {', '.join(f'{name} {value:.4g}' for name, value in values.items())}{above}"
 
 
 def folder_of(home: Home, export: str) -> Path:

@@ -12,7 +12,7 @@ import typer
 
 from flows.references import resolved
 from flows.reply import AsJson, Reply, replying, when
-from tasks.artifacts import STAGES, Artifact
+from tasks.artifacts import STAGES, Artifact, Report
 from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -69,6 +69,7 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
     releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
     reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
     yield from _artifact_lines(artifact, up, down, releases)
+    yield from _report_lines(artifact)
     if (seeds := _choice_of(artifact)) is not None:
         reply.add(seeds=asdict(seeds))
         yield from _seed_lines(seeds)
@@ -171,6 +172,10 @@ def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | Non
     yield f"  mlflow    {record['mlflow_run_id']}"
     if seeds is not None:
         yield from _seed_lines(seeds)
+    for row in record["stages"].get("evaluate", []):
+        path = Store(run.home.store).path(row["kind"], row["digest"])
+        if (path / "manifest.json").exists():
+            yield from _report_lines(Report(row["digest"], path, row["name"]))
     for name, ledger in ledgers.items():
         yield f"  ledger    {f'{name}: ' if len(ledgers) > 1 else ''}{ledger['text']}"
 
@@ -202,6 +207,15 @@ def _seed_lines(choice: Choice) -> Iterator[str]:
 
     for number, line in enumerate(lines(choice)):
         yield f"  {'' if number else 'seeds':<9} {line}"
+
+
+def _report_lines(artifact: Artifact) -> Iterator[str]:
+    """Yield what a report says besides its metrics; nothing of another artifact."""
+    from tasks.display.evaluation import lines, report_of
+
+    if artifact.kind == "report":
+        for word, text in lines(report_of(artifact)):
+            yield f"  {word:<10}{text}"
 
 
 def _choice_in(run: Run) -> Choice | None:

@@ -15,7 +15,7 @@ from tasks.evaluation import gates
 if TYPE_CHECKING:
     from tasks.compression.methods import FileMethod
 
-VARIANT_VERSION = 7
+VARIANT_VERSION = 8
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
 from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
+from tasks.config.probes import ProbeConfig
 from tasks.config.task import TASKS, check_options
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 Metric = Literal[
     "accuracy",
@@ -16,12 +20,46 @@ Metric = Literal[
     "macro_f1",
     "micro_f1",
     "label_accuracy",
+    "average_precision",
+    "roc_auc",
     "rmse",
     "mae",
     "r2",
     "bits_per_byte",
     "token_accuracy",
 ]
+
+
+class ThresholdConfig(Section):
+    """How the threshold of a yes-or-no decision is chosen on the validation split: by one of these."""
+
+    maximize: Literal["f1", "accuracy", "balanced_accuracy", "mcc"] | None = None
+    """The measure that is highest."""
+
+    recall_at_precision: Share | None = None
+    """The highest recall among the thresholds with at least this precision."""
+
+    precision_at_recall: Share | None = None
+    """The highest precision among the thresholds with at least this recall."""
+
+    recall_at_false_positive_rate: Share | None = None
+    """The highest recall among the thresholds with at most this false positive rate."""
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> ThresholdConfig:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(type(self).model_fields)}; choose one")
+        return self
+
+    @property
+    def goal(self) -> tuple[str, str | None, float]:
+        """The measure that is highest, and the measure that is required with its limit, None without one."""
+        if self.maximize is not None:
+            return self.maximize, None, 0.0
+        [(name, limit)] = [(name, value) for name, value in self if value is not None]
+        goal, required = name.split("_at_")
+        return goal, required, limit
 
 
 class EvaluateConfig(Section):
@@ -54,6 +92,48 @@ class EvaluateConfig(Section):
 
     sample_prompt: Annotated[str, LATER] = ""
     """Prompt of the sample; default: the beginning of a document."""
+
+    slices: Annotated[tuple[Text, ...], LATER, LISTED] = ()
+    """Groups of examples with a score of their own: a column of the records (a slice for each value, or for each
+    quartile of numbers and times), or an SQL condition on columns, such as `age > 30 and country == 'DE'`."""
+
+    find_slices: Annotated[bool | Annotated[int, Field(ge=1, le=100)], LATER] = False
+    """Find the worst slices among conditions on the columns and pairs of them; a number says how many are shown, `true`
+    five."""
+
+    calibrate: Annotated[Literal["temperature"] | None, LATER] = None
+    """Fit a temperature on the validation split, by which logits are divided, so that probabilities are calibrated; it
+    becomes part of the export."""
+
+    threshold: Annotated[ThresholdConfig | None, LATER] = None
+    """Choose the threshold of a classifier of two classes, or of each label, on the validation split; it becomes part
+    of the export. Default: 0.5."""
+
+    groups: Annotated[Text | None, LATER] = None
+    """The column of the records whose groups are compared: selection rate, true and false positive rate, accuracy; of
+    tasks without classes the primary metric."""
+
+    positive: Annotated[Text | None, LATER] = None
+    """The class of two that `threshold` and `groups` call positive; default: the second."""
+
+    robustness: Annotated[tuple[ProbeConfig, ...], LATER, LISTED] = ()
+    """Changes of the test examples under which the primary metric is measured again, by name or with settings."""
+
+    @property
+    def served(self) -> bool:
+        """Whether something is fitted that predictions of the export use."""
+        return self.calibrate is not None or self.threshold is not None
+
+    @property
+    def found(self) -> int:
+        """How many of the worst slices are shown; 0 where none are looked for."""
+        return 5 if self.find_slices is True else int(self.find_slices)
+
+    @model_validator(mode="after")
+    def positive_is_used(self) -> EvaluateConfig:
+        if self.positive is not None and self.threshold is None and self.groups is None:
+            raise Conflict("positive", self.positive, "is ignored without threshold and groups", "leave it out")
+        return self
 
     def fit(self, task: str) -> None:
         """Raise `Conflict` for metrics of another task, and for settings that this one would ignore."""

@@ -69,6 +69,15 @@ class Task:
         }
 
 
+DECISIONS = frozenset({"evaluate.calibrate", "evaluate.threshold"})
+"""Settings of tasks whose outputs are the logits of decisions."""
+
+PROBED = frozenset({"evaluate.robustness"})
+"""Settings of tasks whose rows are examples, not files of several rows."""
+
+SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"})
+"""Settings of tasks whose primary metric is one of any group of examples, not of the order of all of them."""
+
 TASKS = {
     "classification": Task(
         losses=("cross_entropy",),
@@ -76,7 +85,10 @@ TASKS = {
         higher_is_better=frozenset({"accuracy"}),
         default_quality_loss=0.02,
         target=LABEL,
-        options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins"}),
+        options=frozenset({"train.label_smoothing", "train.class_weights", "evaluate.bins", "evaluate.positive"})
+        | DECISIONS
+        | PROBED
+        | SLICED,
         baselines={"majority_accuracy": "of always predicting the most frequent class"},
         figures=("macro_f1",),
     ),
@@ -86,8 +98,18 @@ TASKS = {
         higher_is_better=frozenset({"macro_f1", "micro_f1", "label_accuracy"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset({"train.label_smoothing"}),
+        options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | SLICED,
         baselines={"all_labels_macro_f1": "of always predicting every label"},
+    ),
+    "anomaly": Task(
+        losses=("binary_cross_entropy",),
+        metrics=("average_precision", "roc_auc", "loss"),
+        higher_is_better=frozenset({"average_precision", "roc_auc"}),
+        default_quality_loss=0.02,
+        target=TARGET,
+        options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED,
+        watched=("loss", False),
+        baselines={"random_average_precision": "of a random order: the share of anomalies"},
     ),
     "regression": Task(
         losses=("squared_error", "absolute_error"),
@@ -95,7 +117,7 @@ TASKS = {
         higher_is_better=frozenset({"r2"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset(),
+        options=PROBED | SLICED,
         in_target_units=True,
         watched=("squared_error", False),
         baselines={"mean_rmse": "of always predicting the mean"},
@@ -108,7 +130,8 @@ TASKS = {
         target=None,
         options=frozenset(
             {"train.label_smoothing", "evaluate.sample_tokens", "evaluate.sample_temperature", "evaluate.sample_prompt"}
-        ),
+        )
+        | SLICED,
         baselines={
             "bigram_bits_per_byte": "of the same files by a bigram model of bytes, fitted on the train split",
             "gzip_bits_per_byte": "of the same files by gzip -9",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,8 @@ class Rules:
         return rows[holds.fill_null(False).to_numpy()]
 
     def _frame(self, table: pa.Table, rows: NDArray[np.int64]) -> pl.DataFrame:
-        """Return these rows of the comparable columns, missing values as null."""
-        taken = pl.DataFrame(pl.from_arrow(table.select(list(self._kinds)).take(pa.array(rows))))
-        return taken.with_columns(_nullable(name, kind) for name, kind in self._kinds.items())
+        """Return these rows of the comparable columns."""
+        return frame_of(table.take(pa.array(rows)), self._kinds)
 
     def _empty(self) -> pl.DataFrame:
         return pl.DataFrame(
@@ -65,6 +65,12 @@ class Rules:
         if result.dtype != pl.Boolean:
             rule = f"must be true or false for each example, and is {result.dtype}"
             raise Refused("records.filter", condition, rule, "write a comparison, such as age >= 18")
+
+
+def frame_of(table: pa.Table, kinds: Mapping[str, str]) -> pl.DataFrame:
+    """Return the columns of these kinds as a frame, missing values as null."""
+    frame = pl.DataFrame(pl.from_arrow(table.select(list(kinds))))
+    return frame.with_columns(_nullable(name, kind) for name, kind in kinds.items())
 
 
 def _nullable(name: str, kind: str) -> pl.Expr:

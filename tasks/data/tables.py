@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tasks.data import rules
 from tasks.data.features import Feature
 from tasks.data.kinds import number
 
@@ -20,6 +23,15 @@ def layout_of(feature: Feature) -> tf.io.FixedLenFeature:
     if feature.kind == "number":
         return tf.io.FixedLenFeature(feature.shape, tf.float32)
     return tf.io.FixedLenFeature((), tf.int64 if feature.kind in ("label", "time") else tf.string)
+
+
+def frame_of(table: pa.Table, features: Mapping[str, Feature]) -> pl.DataFrame:
+    """Return stored columns with one value as a frame, missing values as null, of labels the class names."""
+    for place, name in enumerate(table.column_names):
+        if (classes := features[name].classes) is not None and features[name].kind == "label":
+            named = pa.array(classes, pa.string()).take(table[name].combine_chunks())
+            table = table.set_column(place, name, named)
+    return rules.frame_of(table, {name: features[name].kind for name in table.column_names})
 
 
 def column_of(feature: Feature, values: NDArray[Any]) -> pa.Array:

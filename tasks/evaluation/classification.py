@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import LABEL
+from tasks.errors import Failed
 from tasks.evaluation import pictures
 from tasks.evaluation.calibration import consistency_test, error_of, gaps
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
+from tasks.evaluation.thresholds import Binary
 from tasks.models.features import classes, input_arrays
 
 
@@ -36,6 +38,10 @@ class Predictions:
     def of(cls, logits: npt.NDArray, labels: npt.NDArray, bins: int = 15) -> Predictions:
         """Create from logits [N, classes] and labels [N]; the softmax is computed in float64."""
         return cls(log_softmax(logits.astype(np.float64), axis=-1), labels.astype(np.int64), bins)
+
+    def scaled(self, temperature: float) -> Predictions:
+        """Return the predictions of logits divided by the temperature."""
+        return replace(self, log_probabilities=log_softmax(self.log_probabilities / temperature, axis=-1))
 
     @property
     def probabilities(self) -> Floats:
@@ -111,6 +117,16 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable classes, [N]."""
         return kept["logits"].argmax(axis=-1)
+
+    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+        """Return the only decision of two classes, by the name of the positive one (the second for None)."""
+        if len(self.names) != 2:
+            return {}
+        name = self.names[1] if positive is None else positive
+        if name not in self.names:
+            raise Failed("evaluate.positive", name, f"the classes are {', '.join(self.names)}", "name one of them")
+        number = self.names.index(name)
+        return {name: Binary(predictions.probabilities[:, number], predictions.labels == number)}
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
         """Return the macro-F1 and the calibration test."""

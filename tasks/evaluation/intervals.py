@@ -1,4 +1,10 @@
-"""Confidence intervals: bootstrap over the examples (Efron, Annals of Statistics 7, 1979) with a fixed seed."""
+"""Confidence intervals: bootstrap over the examples (Efron, Annals of Statistics 7, 1979) with a fixed seed.
+
+The ends are those of the BCa method (bias-corrected and accelerated: Efron, JASA 82, 1987). It corrects the percentiles
+for the bias of the resamples and for a spread that changes with the value, as that of shares near 0 or 1 and of skewed
+losses does. It needs the metric without each example; as metrics are functions of means of contributions, that is one
+subtraction for each example.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.metrics import Floats, Metric, mean
@@ -20,6 +27,13 @@ SEED = 0
 MAX_VALUES = 4_000_000
 """Contributions in a batch of resamples; bounds its memory."""
 
+BCA, PERCENTILE, BINOMIAL = "BCa bootstrap", "percentile bootstrap", "exact binomial"
+STUDENT, ALONE = "Student's t", "one example"
+"""Methods of an interval; with one example there is none, and both ends are the value."""
+
+ROUNDING = 1e-12
+"""Differences between values without one example that are smaller than this share of them are errors of rounding."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -27,7 +41,7 @@ class Value:
 
     value: float
 
-    def as_json(self) -> dict[str, float | None]:
+    def as_json(self) -> dict[str, Any]:
         """Return it for `report.json`; `low` and `high` are null."""
         return {"value": self.value, "low": None, "high": None}
 
@@ -42,9 +56,15 @@ class Interval(Value):
 
     low: float
     high: float
+    method: str = BCA
 
-    def as_json(self) -> dict[str, float | None]:
+    def as_json(self) -> dict[str, Any]:
         """Return it for `report.json`."""
+        return {**self.ends, "method": self.method}
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The value and both ends by name."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
     def flat(self, name: str) -> dict[str, float]:
@@ -53,11 +73,10 @@ class Interval(Value):
 
 
 def interval(metric: Metric, predictions: Any, resamples: int) -> Interval:
-    """Return a metric's 95 % percentile bootstrap interval over the examples.
+    """Return a metric's 95 % bootstrap interval over the examples, by BCa unless `corrected` is false.
 
-    Percentiles rather than BCa: they are defined where every example is correct, and the jackknife that BCa needs is
-    quadratic in the examples. A share of 0 or 1 has no spread in a bootstrap; it gets the exact binomial interval
-    (Clopper and Pearson, Biometrika 26, 1934).
+    A share of 0 or 1 has no spread in a bootstrap; it gets the exact binomial interval (Clopper and Pearson, Biometrika
+    26, 1934). Where BCa is undefined, as all examples are equal, the percentiles are returned; `method` has the name.
     """
     return interval_of(metric, metric.contributions(predictions), resamples)
 
@@ -67,9 +86,8 @@ def interval_of(metric: Metric, contributions: Floats, resamples: int) -> Interv
     value = float(metric.value(contributions.mean(axis=0)))
     if metric.share and value in (0.0, 1.0):
         exact = stats.binomtest(int(contributions.sum()), len(contributions)).proportion_ci(LEVEL)
-        return Interval(value, float(exact.low), float(exact.high))
-    low, high = _percentiles(metric.value, contributions, resamples)
-    return Interval(value, low, high)
+        return Interval(value, float(exact.low), float(exact.high), BINOMIAL)
+    return Interval(value, *_ends(metric.value, contributions, resamples, corrected=metric.corrected))
 
 
 def intervals(
@@ -97,7 +115,7 @@ def over_seeds(values: Sequence[float]) -> Interval:
     """
     spread = float(np.std(values, ddof=1)) / len(values) ** 0.5
     middle, half = float(np.mean(values)), float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * spread
-    return Interval(middle, middle - half, middle + half)
+    return Interval(middle, middle - half, middle + half, STUDENT)
 
 
 def loss_bounds(losses: Floats, resamples: int) -> tuple[float, float]:
@@ -108,7 +126,8 @@ def loss_bounds(losses: Floats, resamples: int) -> tuple[float, float]:
     """
     if not losses.any():
         return 0.0, float(1 - (1 - LEVEL) ** (1 / len(losses)))
-    return _percentiles(mean, losses[:, None], resamples, ONE_SIDED)
+    lower, upper, _ = _ends(mean, losses[:, None], resamples, ONE_SIDED)
+    return lower, upper
 
 
 def difference_bounds(metric: Metric, before: Floats, after: Floats, sign: int, resamples: int) -> tuple[float, float]:
@@ -123,7 +142,8 @@ def difference_bounds(metric: Metric, before: Floats, after: Floats, sign: int, 
     def loss(means: Floats) -> Floats:
         return sign * (metric.value(means[..., :width]) - metric.value(means[..., width:]))
 
-    return _percentiles(loss, np.concatenate([before, after], axis=-1), resamples, ONE_SIDED)
+    lower, upper, _ = _ends(loss, np.concatenate([before, after], axis=-1), resamples, ONE_SIDED)
+    return lower, upper
 
 
 def examples_needed(share: bool, limit: float) -> int:
@@ -148,23 +168,53 @@ def difference(metric: Metric, before: Floats, after: Floats, resamples: int) ->
         return metric.value(means[..., width:]) - metric.value(means[..., :width])
 
     both = np.concatenate([before, after], axis=-1)
-    return Interval(float(change(both.mean(axis=0))), *_percentiles(change, both, resamples))
+    return Interval(float(change(both.mean(axis=0))), *_ends(change, both, resamples))
 
 
-def _percentiles(
-    value: Callable[[Floats], Floats], contributions: Floats, resamples: int, level: float = LEVEL
-) -> tuple[float, float]:
-    if len(contributions) < 2:
-        only = float(value(contributions.mean(axis=0)))
-        return only, only
-    percentiles = stats.bootstrap(
+def resampled(value: Callable[[Floats], Floats], contributions: Floats, resamples: int) -> Floats:
+    """Return the values of bootstrap resamples of the examples, float64 [resamples]."""
+    distribution: Floats = stats.bootstrap(
         (np.arange(len(contributions)),),
         lambda rows, axis=-1: value(contributions[rows].mean(axis=-2)),
         n_resamples=resamples,
         batch=max(1, MAX_VALUES // contributions.size),
         vectorized=True,
-        confidence_level=level,
         method="percentile",
         rng=np.random.default_rng(SEED),
-    ).confidence_interval
-    return float(percentiles.low), float(percentiles.high)
+    ).bootstrap_distribution
+    return distribution
+
+
+def _ends(
+    value: Callable[[Floats], Floats],
+    contributions: Floats,
+    resamples: int,
+    level: float = LEVEL,
+    *,
+    corrected: bool = True,
+) -> tuple[float, float, str]:
+    """Return both ends of an interval and the method: BCa, or percentiles where it is undefined or not wanted."""
+    if len(contributions) < 2:
+        only = float(value(contributions.mean(axis=0)))
+        return only, only, ALONE
+    distribution = resampled(value, contributions, resamples)
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    shifted = _shifted(value, contributions, distribution, tails) if corrected else None
+    low, high = np.quantile(distribution, tails if shifted is None else shifted)
+    return float(low), float(high), PERCENTILE if shifted is None else BCA
+
+
+def _shifted(
+    value: Callable[[Floats], Floats], contributions: Floats, distribution: Floats, tails: Floats
+) -> Floats | None:
+    """Return the quantiles of the distribution that BCa takes for those of `tails`; None where they are undefined."""
+    whole = value(contributions.mean(axis=0))
+    without = value((contributions.sum(axis=0) - contributions) / (len(contributions) - 1))
+    influence = without.mean() - without
+    if np.abs(influence).max() <= ROUNDING * np.abs(without).max():
+        return None
+    acceleration = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5)
+    bias = ndtri(((distribution < whole).mean() + (distribution <= whole).mean()) / 2)
+    normal = bias + ndtri(tails)
+    shifted: Floats = ndtr(bias + normal / (1 - acceleration * normal))
+    return shifted if np.isfinite(shifted).all() and shifted[0] < shifted[1] else None

@@ -6,7 +6,7 @@ Report, variants and scores reach a task through `make_judge` alone; each task i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
@@ -26,6 +27,8 @@ from tasks.evaluation import primary_metric
 from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
+from tasks.evaluation.thresholds import Binary
+from tasks.models.features import TOKENS, Arrays
 from tasks.models.forward import Call, Examples, max_batch_size
 
 THREADS = min(8, os.cpu_count() or 1)
@@ -53,6 +56,10 @@ class Split:
         """Return the files of a split of text, and the file of each target."""
         raise NotImplementedError
 
+    def columns(self, names: Sequence[str]) -> pl.DataFrame:
+        """Return columns of the records behind the examples, missing values as null; of labels the class names."""
+        raise NotImplementedError
+
     def fitted_bigrams(self) -> Counts:
         """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
         raise NotImplementedError
@@ -75,20 +82,20 @@ class SnapshotSplit(Split):
     """A split of a snapshot, with the records that it was made from."""
 
     def __init__(self, snapshot: Path, records: Path, name: str) -> None:
-        self.name, self.transform = name, snapshot / "transform"
-        self._reader, self._records = open_snapshot(snapshot), records
+        self.name, self.transform, self.records = name, snapshot / "transform", records
+        self._reader = open_snapshot(snapshot)
         self.features = self._reader.features
         self.arrays = self._reader.arrays(name)
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
         """Return the keys of the (first) records that rows were made from."""
-        return [str(key) for key in self._reader.keys(self.name, rows, self._records)]
+        return [str(key) for key in self._reader.keys(self.name, rows, self.records)]
 
     def documents(self) -> Documents:
         """Return the files as they are in the records."""
         from tasks.data.text import Codec, document_of_targets, scored_bytes, text_columns
 
-        reader = RecordsReader(self._records)
+        reader = RecordsReader(self.records)
         columns = text_columns(reader, self._prompt)
         examples = list(reader.iterate(self.name))
         contents = [bytes(example[columns.text][0]) for example in examples]
@@ -98,9 +105,20 @@ class SnapshotSplit(Split):
             contents = scored_bytes(Codec.open(self.transform), self.arrays, owners, len(examples))
         return Documents(owners, [bytes(example["key"][0]).decode() for example in examples], contents, before)
 
+    def columns(self, names: Sequence[str]) -> pl.DataFrame:
+        """Return columns of the records behind the examples: of each row its (first) record, of texts the files."""
+        from tasks.data.tables import frame_of
+
+        reader = RecordsReader(self.records)
+        frame = pl.concat(frame_of(table, reader.features) for table in reader.tables(self.name, list(names)))
+        if TOKENS in self.features:
+            return frame
+        origin, pieces = self._reader.lineage(self.name)
+        return frame[pieces[origin[:, 0], 0]]
+
     def fitted_bigrams(self) -> Counts:
         """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
-        return fitted_on(self._records, TRAIN, self._prompt)
+        return fitted_on(self.records, TRAIN, self._prompt)
 
     @property
     def _prompt(self) -> str | None:
@@ -139,6 +157,13 @@ class Judge(Protocol):
 
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the discrete outcomes (class, labels, token); two forms of a model agree where these are equal."""
+        ...
+
+    def binary(self, predictions: Any, positive: str | None) -> Mapping[str, Binary]:
+        """Return the yes-or-no decisions by name; empty where there are none.
+
+        `positive` is the class of two that counts as yes, None for the second.
+        """
         ...
 
     def figures(self, predictions: Any) -> dict[str, float]:
@@ -209,20 +234,28 @@ def run_model(
     name: str = "",
     probe: Probe | None = None,
     progress: Callable[[int, int, str], None] = lambda *arguments: None,
+    batch_size: int | None = None,
 ) -> ModelOutputs:
     """Run a model on every row, holding one batch of outputs at a time.
+
+    A last batch of one example, for which TensorFlow chooses other kernels, is computed as two equal ones, so that an
+    example's outputs do not depend on how many there are.
+
+    Args:
+        batch_size: examples of a batch; None for the largest that fits into memory.
 
     Raises:
         Failed: outputs that are not finite.
     """
-    size, rows = max_batch_size(judge.outputs), len(judge.inputs)
+    size, rows = batch_size or max_batch_size(judge.outputs), len(judge.inputs)
     kept: list[Kept] = []
     differences, extents = [0.0], [0.0]
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, rows, size):
             progress(start, rows, "rows")
             batch = judge.inputs[start : start + size]
-            outputs = call(batch)
+            alone = size > 1 and rows - start == 1
+            outputs = _doubled(call, batch) if alone else call(batch)
             shares = range(0, len(outputs), -(-len(outputs) // THREADS))
             parts = [outputs[at : at + shares.step] for at in shares]
             kept += pool.map(partial(_reduce, judge, name), [start + at for at in shares], parts)
@@ -232,6 +265,11 @@ def run_model(
                 differences.append(float(np.abs(expected - outputs[: len(expected)]).max()))
     joined = {key: np.concatenate([each[key] for each in kept]) for key in kept[0]}
     return ModelOutputs(joined, max(differences), max(extents))
+
+
+def _doubled(call: Call, batch: Arrays) -> npt.NDArray[np.float32]:
+    """Return the outputs for a batch of one example, those of the first of two."""
+    return call({name: np.concatenate([values, values]) for name, values in batch.items()})[:1]
 
 
 def _reduce(judge: Judge, name: str, start: int, outputs: npt.NDArray[np.float32]) -> Kept:

@@ -24,6 +24,7 @@ from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, ratio
 from tasks.evaluation.pictures import ACCENT, INK, MUTED, WARM, dots, picture
 from tasks.evaluation.sampling import sample
+from tasks.evaluation.thresholds import Binary
 from tasks.models.features import TOKENS, input_arrays, output_size
 from tasks.models.forward import Call
 
@@ -66,9 +67,9 @@ def token_accuracy(predictions: Predictions) -> Floats:
 
 
 METRICS = {
-    "bits_per_byte": Metric(bits_per_byte, ratio),
-    "loss": Metric(loss, ratio),
-    "token_accuracy": Metric(token_accuracy, ratio),
+    "bits_per_byte": Metric(bits_per_byte, ratio, corrected=False),
+    "loss": Metric(loss, ratio, corrected=False),
+    "token_accuracy": Metric(token_accuracy, ratio, corrected=False),
 }
 
 
@@ -127,6 +128,10 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the most probable tokens of all scored targets, [targets]."""
         return kept["likeliest"][self.scored]
+
+    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+        """Return nothing: there are no yes-or-no decisions."""
+        return {}
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
         """Return nothing: every figure is a metric."""

@@ -32,6 +32,9 @@ class Metric:
     resampled: bool = True
     """Whether a bootstrap gives a valid interval; it does not for a sum of absolute values (see `calibration`)."""
 
+    corrected: bool = True
+    """Whether its interval is that of BCa; of ratios of sums the percentiles cover more (docs/decisions.md)."""
+
     def __call__(self, predictions: Any) -> float:
         return float(self.value(self.contributions(predictions).mean(axis=0)))
 

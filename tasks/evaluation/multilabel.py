@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from scipy.special import expit
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept, Split
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import MUTED, WARM, picture
+from tasks.evaluation.thresholds import Binary
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
 
@@ -29,6 +31,10 @@ class Predictions:
 
     logits: Floats
     truth: npt.NDArray[np.bool_]
+
+    def scaled(self, temperature: float) -> Predictions:
+        """Return the predictions of logits divided by the temperature."""
+        return replace(self, logits=self.logits / temperature)
 
     @property
     def predicted(self) -> npt.NDArray[np.bool_]:
@@ -102,6 +108,11 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return which labels are predicted, [N, labels]."""
         return kept["logits"] > 0
+
+    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+        """Return a decision for each label."""
+        probabilities, truths = expit(predictions.logits), predictions.truth
+        return {name: Binary(probabilities[:, i], truths[:, i]) for i, name in enumerate(self.names)}
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
         """Return nothing: every figure is a metric."""

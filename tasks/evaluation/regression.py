@@ -14,6 +14,7 @@ from tasks.config.task import TARGET
 from tasks.evaluation.judging import Kept, Split, quarters
 from tasks.evaluation.metrics import Floats, Metric, mean
 from tasks.evaluation.pictures import ACCENT, MUTED, dots, picture
+from tasks.evaluation.thresholds import Binary
 from tasks.models.features import input_arrays, targets
 from tasks.models.forward import Call
 
@@ -93,6 +94,10 @@ class Judge:
     def decisions(self, kept: Kept) -> npt.NDArray:
         """Return the outputs, rounded to multiples of `SAME` standard deviations of the target."""
         return np.rint(kept["outputs"] / np.maximum(SAME * self.truth.std(axis=0), 1e-30))
+
+    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+        """Return nothing: there are no yes-or-no decisions."""
+        return {}
 
     def figures(self, predictions: Predictions) -> dict[str, float]:
         """Return nothing: every figure is a metric."""

@@ -10,8 +10,8 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data import open_snapshot
-from tasks.evaluation import REPORT_VERSION, primary_metric, select_metrics
-from tasks.evaluation.intervals import LEVEL, SEED, flat, interval_of, intervals
+from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, probes, select_metrics, slices
+from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, run_model
 from tasks.evaluation.own_metrics import own_metrics
 from tasks.models.forward import inference_function
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 SPLITS = ("validation", "test")
-PICTURED = "test"
-LEAST, MOST = 5, 100
-"""Smallest slice that gets a score, in examples, and the largest number of slices with one (the largest slices)."""
+FITTED, PICTURED = "validation", "test"
 
 
 def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, config: EvaluateConfig) -> Outcome:
     """Evaluate a model on the validation and test splits.
 
-    Writes `report.json`, `pictures/<name>.png` (of the test split) and `predictions/<split>.npy` (float32, in stored
-    order: logits [N, classes], or the array that the task's `Judge.saved` names), for paired comparisons; what else
-    the judge keeps in `predictions/<split>.<array>.npy`, so that variants are compared without running Keras again.
+    Temperature and thresholds are fitted on validation, and reported on both.
+
+    Writes `report.json`, `decision.json` (where something is fitted), `pictures/<name>.png` (of the test split) and
+    `predictions/<split>.npy` (float32, in stored order: logits [N, classes], or the array that the task's `Judge.saved`
+    names), for paired comparisons; what else the judge keeps in `predictions/<split>.<array>.npy`, so that variants are
+    compared without running Keras again.
 
     Raises:
-        Failed: a split is empty, or the model's outputs are not finite.
+        Failed: a split is empty, the model's outputs are not finite, or a setting does not fit the records or classes.
     """
     plan = architecture(model.path)
     task, loss = plan["model"]["task"], plan["loss"]
@@ -44,8 +45,11 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
     flattened: dict[str, float] = {}
     counts: dict[str, int] = {}
     sample: dict[str, Any] = {}
+    decision = decisions.Decision()
+    metric, higher = primary_metric(task)
     for split in SPLITS:
-        judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, split), config, loss)
+        examples = SnapshotSplit(snapshot.path, records.path, split)
+        judge = make_judge(task, examples, config, loss)
         kept = run_model(judge, call, name=split, progress=bench.progress).kept
         for key, array in kept.items():
             with bench.staging.piece(_file(split, key, judge)) as piece, open(piece.path, "wb") as file:
@@ -55,32 +59,41 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         if (target := TASKS[task].target) is not None:
             targets = np.asarray(open_snapshot(snapshot.path).arrays(split)[target])
             metrics |= own_metrics(config, targets, kept[judge.saved])
+        if split == FITTED:
+            decision = decisions.fit(judge, predictions, config)
+        decided, more = decisions.measured(judge, predictions, decision, config)
         details, figures = judge.details(predictions), judge.figures(predictions)
         splits[split] = {
             "examples": judge.examples,
             "metrics": {name: item.as_json() for name, item in metrics.items()},
             **({"figures": figures} if figures else {}),
-            "slices": _slices(judge, task, predictions, config.resamples),
+            **slices.measured(judge, task, examples, predictions, decision, config),
             "baselines": judge.baselines,
+            **decided,
             **details,
         }
-        besides = {**judge.baselines, **figures}
+        besides = {**judge.baselines, **figures, **more}
         flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
         counts[split] = judge.examples
         if split == PICTURED:
             for name, png in judge.pictures(predictions, details).items():
                 bench.staging.put(f"pictures/{name}.png", png)
             sample = judge.show(call)
-    metric, higher = primary_metric(task)
+            if config.robustness:
+                row = (judge, examples, call, kept, judge.metrics[metric], 1 if higher else -1)
+                splits[split]["robustness"] = probes.measured(config.robustness, *row, config.resamples, bench.progress)
     report = {
         "version": REPORT_VERSION,
         "task": task,
         "loss": loss,
         "primary": {"metric": metric, "higher_is_better": higher},
-        "interval": {"level": LEVEL, "method": "percentile bootstrap", "resamples": config.resamples, "seed": SEED},
+        "interval": {"level": LEVEL, "method": BCA, "resamples": config.resamples, "seed": SEED},
+        **({"decision": decision.as_json()} if decision.fitted else {}),
         "splits": splits,
         **sample,
     }
+    if decision.fitted:
+        bench.staging.put(decisions.FILE, pretty(decision.as_json()))
     bench.staging.put("report.json", pretty(report))
     return Outcome(counts=counts, statistics={"metrics": flattened})
 
@@ -94,27 +107,3 @@ def read_kept(report: Report, split: str, judge: Judge) -> Kept:
 
 def _file(split: str, key: str, judge: Judge) -> str:
     return f"predictions/{split}.npy" if key == judge.saved else f"predictions/{split}.{key}.npy"
-
-
-def _slices(judge: Judge, task: str, predictions: Any, resamples: int) -> list[dict[str, Any]]:
-    """Return the primary metric on groups of the examples, or the reason why a group has no score."""
-    metric = judge.metrics[primary_metric(task)[0]]
-    contributions = metric.contributions(predictions)
-    groups = {name: (group, int(group.sum())) for name, group in judge.slices(predictions).items()}
-    large_enough = [name for name, (_, count) in groups.items() if LEAST <= count < judge.examples]
-    largest = set(sorted(large_enough, key=lambda name: -groups[name][1])[:MOST])
-    rows = []
-    for name, (group, count) in groups.items():
-        row: dict[str, Any] = {"slice": name, "examples": count}
-        if name in largest:
-            rows.append(row | interval_of(metric, contributions[group], resamples).as_json())
-            continue
-        reason = (
-            f"fewer than {LEAST}"
-            if count < LEAST
-            else "the whole split"
-            if count == judge.examples
-            else "beyond the limit"
-        )
-        rows.append(row | {"value": None, "low": None, "high": None, "why": reason})
-    return rows

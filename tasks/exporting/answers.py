@@ -45,50 +45,71 @@ class Answers:
 
 
 def _class(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
-    confidences = softmax(outputs)
+    confidences = softmax(outputs / transform.get("temperature", 1.0))
     order = np.argsort(-confidences, kind="stable")[:TOP]
+    for positive, threshold in transform.get("thresholds", {}).items():  # of two classes
+        number = transform["classes"].index(positive)
+        order = np.array([number, 1 - number] if confidences[number] > threshold else [1 - number, number])
     top = [{"class": transform["classes"][index], "confidence": float(confidences[index])} for index in order]
     return {**top[0], "top": top}
 
 
 def _labels(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
-    return {"labels": dict(zip(transform["targets"], map(float, expit(outputs)), strict=True))}
+    probabilities = expit(outputs / transform.get("temperature", 1.0))
+    labels = dict(zip(transform["targets"], map(float, probabilities), strict=True))
+    thresholds = transform.get("thresholds")
+    if thresholds is None:
+        return {"labels": labels}
+    return {"labels": labels, "predicted": [name for name, value in labels.items() if value > thresholds[name]]}
 
 
 def _values(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
     return {"values": dict(zip(transform["targets"], map(float, outputs), strict=True))}
 
 
+LABELS = """\
+names = json.load(open("$file", "rb"))["targets"]
+${scale}probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
+for row in probabilities:
+    predicted = [name for name, probability in zip(names, row) if probability > $limit]
+    every = ", ".join(f"{name}: {probability:.3f}" for name, probability in zip(names, row))
+    print(f"{every}; predicted: {', '.join(predicted) or 'none'}")
+"""
+"""Prints the probability of each label, and which are predicted."""
+
 ANSWERS = {
     "classification": Answers(
         _class,
         "$count classes: $names.\n\n"
-        "Output `$output`: float32 [batch, $count], the logit of each class; their softmax is the probability of each.",
+        "Output `$output`: float32 [batch, $count], the logit of each class; their softmax is the probability of each."
+        "$decision",
         (),
         ("import json",),
         """\
 names = json.load(open("$file", "rb"))["classes"]
-probabilities = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+${scale}probabilities = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
 probabilities /= probabilities.sum(axis=-1, keepdims=True)  # softmax
 for row in probabilities:
-    print(f"{names[row.argmax()]}: {row.max():.3f}")
+    $choose
 """,
     ),
     "multilabel": Answers(
         _labels,
         "$count labels: $names.\n\n"
         "Output `$output`: float32 [batch, $count], the logit of each label; its sigmoid is the probability of the "
-        f"label.\nA label is predicted if its probability is above {PREDICTED}.",
+        "label.\nA label is predicted if its probability is above $limits.$decision",
         (),
         ("import json",),
-        f"""\
-names = json.load(open("$file", "rb"))["targets"]
-probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
-for row in probabilities:
-    predicted = [name for name, probability in zip(names, row) if probability > {PREDICTED}]
-    every = ", ".join(f"{{name}}: {{probability:.3f}}" for name, probability in zip(names, row))
-    print(f"{{every}}; predicted: {{', '.join(predicted) or 'none'}}")
-""",
+        LABELS,
+    ),
+    "anomaly": Answers(
+        _labels,
+        "How probable an anomaly is: $names.\n\n"
+        "Output `$output`: float32 [batch, 1], a logit; its sigmoid is the probability of an anomaly.\nAn anomaly is "
+        "predicted if its probability is above $limits.$decision",
+        (),
+        ("import json",),
+        LABELS,
     ),
     "regression": Answers(
         _values,
@@ -125,3 +146,31 @@ print(tokenizer.decode([token for token in tokens if token != $bos]))
     ),
 }
 """By `model.task`."""
+
+
+USUAL_CHOICE = 'print(f"{names[row.argmax()]}: {row.max():.3f}")'
+"""Prints the most probable class of a `row` of probabilities."""
+
+CHOICE = """\
+chosen = {positive} if row[{positive}] > {threshold} else {other}
+    print(f"{{names[chosen]}}: {{row[chosen]:.3f}}")"""
+"""Prints the class of two that a threshold decides."""
+
+
+def decision_fields(transform: dict[str, Any]) -> dict[str, str]:
+    """Return the fields of `about` and `code` that apply the temperature and the thresholds of a transform."""
+    temperature, thresholds = transform.get("temperature"), transform.get("thresholds")
+    fields = {"scale": "", "decision": "", "choose": USUAL_CHOICE, "limit": str(PREDICTED), "limits": str(PREDICTED)}
+    if temperature is not None:
+        fields["scale"] = f"outputs = outputs / {temperature!r}  # the temperature, fitted on the validation split\n"
+        fields["decision"] = f"\nDivided by the temperature {temperature:.6g}, logits give calibrated probabilities."
+    if thresholds is None:
+        return fields
+    if "classes" in transform and not transform.get("targets"):
+        [(name, threshold)] = thresholds.items()
+        number = transform["classes"].index(name)
+        fields["choose"] = CHOICE.format(positive=number, threshold=repr(threshold), other=1 - number)
+        fields["decision"] += f"\n{name} is predicted where its probability is above {threshold:.6g}."
+        return fields
+    listed = ", ".join(f"{threshold:.6g} ({name})" for name, threshold in thresholds.items())
+    return fields | {"limit": f"{thresholds!r}[name]", "limits": listed}

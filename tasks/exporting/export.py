@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.artifacts import Artifact, Model, Outcome, Records, Snapshot, Variant
+from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.config import ExportConfig
 from tasks.config.task import TARGET
 from tasks.data import open_snapshot
 from tasks.errors import Failed
-from tasks.evaluation import gates
+from tasks.evaluation import decisions, gates
 from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
-from tasks.exporting.transform import TASK, read_transform
+from tasks.exporting.transform import DECISION, TASK, read_transform
 from tasks.exporting.verify import INPUTS, RAW_INPUTS
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
@@ -43,7 +43,13 @@ GOLDEN_TEXTS, GOLDEN_LENGTH = 4, 64
 
 
 def build(
-    bench: Workbench, model: Model, snapshot: Snapshot, records: Records, variants: list[Variant], config: ExportConfig
+    bench: Workbench,
+    model: Model,
+    snapshot: Snapshot,
+    records: Records,
+    variants: list[Variant],
+    config: ExportConfig,
+    report: Report | None = None,
 ) -> Outcome:
     """Collect the accepted variants and verify each in a fresh process: that it loads, and its outputs are Keras'.
 
@@ -52,7 +58,8 @@ def build(
     SavedModel it is an error. Latency and memory are recorded as the run's measurement `fresh_process`.
 
     Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras; of a model that takes
-    raw columns also `raw/<name>`), `transform/` and `README.md`. Runs on one thread, so that the golden outputs do not
+    raw columns also `raw/<name>`), `transform/` (with the temperature and thresholds of `report`, if it is given) and
+    `README.md`. Runs on one thread, so that the golden outputs do not
     depend on the machine's number of cores.
 
     Raises:
@@ -82,6 +89,8 @@ def build(
         _copy(snapshot, "transform", bench.staging, "transform")
         if TARGET in snapshot.manifest["features"]:
             bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
+        if report is not None:
+            bench.staging.put(f"transform/{DECISION}", (report.path / decisions.FILE).read_bytes())
         network = load(model.path)
         outputs = predict(network, inputs)
         with bench.staging.piece(GOLDEN) as piece:

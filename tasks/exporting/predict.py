@@ -43,8 +43,9 @@ def predict(export: Path, inputs: list[str], output: Path | None = None) -> list
         A row for each input (for each row of a table: `FILE:1`, ...). Of classifiers `{"input", "class", "confidence",
         "top": [{"class", "confidence"}, ...]}`, with the top three classes by confidence, the first of which is the
         prediction. Of language models `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models
-        `{"input", "labels": {name: confidence}}`; of regressions `{"input", "values": {name: number}}`. Of an input
-        that cannot be read or does not fit the model `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
+        `{"input", "labels": {name: confidence}}`, and `"predicted": [name, ...]` where the export has thresholds; of
+        regressions `{"input", "values": {name: number}}`. Of an input that cannot be read or does not fit the model
+        `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
 
     Raises:
         Failed: the folder is not an export, or the output cannot be written.
@@ -123,6 +124,8 @@ def _columns(answer: dict[str, Any], transform: dict[str, Any]) -> Row:
     else:
         values = answer.get("labels") or answer.get("values") or {}
         row |= {f"predicted {name}": values.get(name, "") for name in transform["targets"]}
+        if "thresholds" in transform:
+            row["predicted"] = ", ".join(answer.get("predicted", ()))
     error = answer.get("error")
     return {**row, "error": f"{error['saw']}; {error['rule']}" if error else ""}
 

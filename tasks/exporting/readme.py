@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.evaluation import gates
 from tasks.exporting import SAVED_MODEL, Format, format_of
-from tasks.exporting.answers import ANSWERS
+from tasks.exporting.answers import ANSWERS, decision_fields
 from tasks.exporting.preprocess import of_description, without_graph
 from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
@@ -165,6 +165,7 @@ def _fields(transform: dict[str, Any], sources: list[Input]) -> dict[str, Any]:
         "inputs": ", ".join(f"`{each.name}`: {each.dtype} {_shape(each)}" for each in sources),
         "output": OUTPUT,
         "signature": SIGNATURES[-1],
+        **decision_fields(transform),
         "count": len(names),
         "names": ", ".join(names),
         "file": f"transform/{TASK if transform.get('targets') else KINDS[transform['kind']]}",

@@ -13,6 +13,9 @@ from tasks.errors import Failed
 TASK = "task.json"
 """Task, loss and target names, of models with targets."""
 
+DECISION = "decision.json"
+"""Temperature and thresholds, where the evaluation fitted them (`tasks.evaluation.decisions`)."""
+
 TASKS = {"tokens": "language_model"}
 """The task of a transform without `task.json`, by kind; of all others classification."""
 
@@ -21,7 +24,8 @@ KINDS = {"table": DESCRIPTION, "tokens": LAYOUT}
 
 
 def read_transform(export: Path) -> dict[str, Any]:
-    """Read the transform of an export: the one file of `KINDS` that it has, and `task.json`; with `kind` and `task`.
+    """Read the transform of an export: the one file of `KINDS` that it has, and `task.json`; with `kind` and
+    `task`, and `temperature` and `thresholds` where the export has them.
 
     Raises:
         Failed: the folder has none of them, or it is not JSON.
@@ -33,9 +37,9 @@ def read_transform(export: Path) -> dict[str, Any]:
                 transform: dict[str, Any] = json.loads(path.read_bytes())
             except ValueError as error:
                 raise Failed(str(path), "not JSON", "an export holds it whole", "export again") from error
-            task_file = export / "transform" / TASK
-            of_task = json.loads(task_file.read_bytes()) if task_file.is_file() else {}
-            return {"task": TASKS.get(transform["kind"], "classification"), **transform, **of_task}
+            files = (export / "transform" / more for more in (TASK, DECISION))
+            of_task, decision = (json.loads(file.read_bytes()) if file.is_file() else {} for file in files)
+            return {"task": TASKS.get(transform["kind"], "classification"), **transform, **of_task, **decision}
     rule = f"an export holds one of transform/{', '.join(KINDS.values())}"
     raise Failed(str(export), "not an export", rule, "see `millrace list export`")
 

@@ -61,6 +61,18 @@ def metrics(facts: Facts) -> list[dict[str, Any]]:
     return rows
 
 
+def other_methods(facts: Facts) -> str:
+    """Return which intervals are not by the report's method, as text."""
+    splits, usual = (facts.report["splits"], facts.report["interval"]["method"]) if facts.report else ({}, "")
+    named = [
+        f"{split} {name.replace('_', ' ')}: {row['method']}"
+        for split in splits
+        for name, row in splits[split]["metrics"].items()
+        if row["low"] is not None and row["method"] != usual
+    ]
+    return ", ".join(named)
+
+
 def few(facts: Facts) -> dict[str, int]:
     """Return the splits that have too few examples for an interval, with their number of examples."""
     splits = facts.report["splits"] if facts.report else {}

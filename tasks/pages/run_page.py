@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, judgement, samples, sections, seeds, templates, trials
+from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -49,9 +49,14 @@ def render(facts: Facts) -> str:
         record=facts.record,
         attempts=sections.attempts(facts),
         metrics=judgement.metrics(facts),
+        other_methods=judgement.other_methods(facts),
         few=judgement.few(facts),
         slices_without_score=judgement.slices_without_score(facts),
         slices=judgement.slices(facts),
+        decision=evaluation.decision(facts),
+        worst_slices=evaluation.worst_slices(facts),
+        groups=evaluation.groups(facts),
+        robustness=evaluation.robustness(facts),
         classes=judgement.classes(facts),
         pictures=judgement.pictures(facts),
         passages=judgement.passages(facts),

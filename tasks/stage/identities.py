@@ -178,11 +178,20 @@ def variant(
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
-def export(trained: Artifact, examples: Artifact, variants: Sequence[Artifact], config: ExportConfig) -> Identity:
-    """Return the identity of an export: the accepted variants and the config."""
+def export(
+    trained: Artifact,
+    examples: Artifact,
+    variants: Sequence[Artifact],
+    config: ExportConfig,
+    fitted: Artifact | None = None,
+) -> Identity:
+    """Return the identity of an export: the accepted variants, the config, and the report where its temperature or
+    thresholds are part of the export."""
     from tasks.compression.forms import libraries_of
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
     parents = {"model": trained, "snapshot": examples, **{variant.name: variant for variant in variants}}
+    if fitted is not None:
+        parents["report"] = fitted
     libraries = {*EXPORT_LIBRARIES, *(package for variant in variants for package in libraries_of(variant.name))}
     return Identity({"export": config}, parents, Code(EXPORT_VERSION, tuple(libraries)))

@@ -80,7 +80,7 @@ def choose(
             for number, (name, count) in enumerate(zip(names, steps, strict=True))
         },
         average=scores.get(AVERAGE),
-        over_seeds={key: over_seeds([scores[name][key] for name in names]).as_json() for key in scores[names[0]]},  # type: ignore[misc]
+        over_seeds={key: over_seeds([scores[name][key] for name in names]).ends for key in scores[names[0]]},
     )
     log.info("chosen: %s", choice.verdict)
     bench.staging.put(CHOICE, pretty(asdict(choice)))

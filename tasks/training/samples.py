@@ -55,6 +55,7 @@ def _tokens(tokens: NDArray[np.int64]) -> list[Any]:
 PREDICTED: dict[str, Callable[[NDArray[Any]], list[Any]]] = {
     "classification": _classes,
     "multilabel": _labels,
+    "anomaly": _labels,
     "regression": _values,
     "language_model": _tokens,
 }

@@ -18,6 +18,7 @@ from tasks.training.engines.tensorflow.own_loss import OwnLoss
 OBJECTIVES = {
     "classification": "tasks.training.engines.tensorflow.objectives.classification",
     "multilabel": "tasks.training.engines.tensorflow.objectives.multilabel",
+    "anomaly": "tasks.training.engines.tensorflow.objectives.anomaly",
     "regression": "tasks.training.engines.tensorflow.objectives.regression",
     "language_model": "tasks.training.engines.tensorflow.objectives.language_model",
 }

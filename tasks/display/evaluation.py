@@ -1,0 +1,69 @@
+"""What a report says besides its metrics, in words: calibration, thresholds, the worst slices, groups, robustness."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tasks.artifacts import Artifact
+
+SPLIT = "test"
+
+
+def report_of(artifact: Artifact) -> dict[str, Any]:
+    """Return the content of a report's `report.json`."""
+    content: dict[str, Any] = json.loads((artifact.path / "report.json").read_bytes())
+    return content
+
+
+def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield lines about the test split, each with a word for what it is about."""
+    test, metric = report["splits"][SPLIT], report["primary"]["metric"].replace("_", " ")
+    decision = report.get("decision", {})
+    if "temperature" in decision:
+        before, after = (test["calibration"][when] for when in ("before", "after"))
+        text = f"temperature {decision['temperature']:.4g}, fitted on validation: loss "
+        text += f"{before['loss']['value']:.4f}, then {after['loss']['value']:.4f}"
+        if "calibration_error" in after:
+            errors = (each["calibration_error"]["value"] for each in (before, after))
+            text += ", calibration error {:.4f}, then {:.4f}".format(*errors)
+        yield "calibrate", text
+    for row in test.get("thresholds", ()):
+        at, half = row["at_threshold"], row["at_half"]
+        measures = ", ".join(
+            f"{name.replace('_', ' ')} {ends(at[name])} (at 0.5: {half[name]:.4f})"
+            for name in ("precision", "recall", "f1")
+        )
+        yield "threshold", f"{row['decision']} above {row['threshold']:.4g}, chosen on validation: {measures}"
+    if (found := test.get("worst_slices")) is not None:
+        yield "slices", looked_at(found)
+        for row in found["slices"]:
+            yield "", f"{row['slice']}: {metric} {ends(row)} of {row['examples']:,}; {chance(row)}"
+    if (groups := test.get("groups")) is not None:
+        correction = f"{groups['compared']:,} comparisons, p-values by {groups['correction']}'s method"
+        yield "groups", f"by {groups['column']}, each against all others; {correction}"
+        for row in groups["rows"]:
+            if row["value"] is not None:
+                values = f"{row['measure'].replace('_', ' ')} {row['value']:.4f}, others {row['rest']:.4f}"
+                yield "", f"{row['group']}: {values}; difference {ends(row['difference'])}; {chance(row)}"
+    for number, row in enumerate(test.get("robustness", ())):
+        yield "" if number else "probes", f"{row['probe']}: {metric} {row['value']:.4f}, drop {ends(row['drop'])}"
+
+
+def ends(row: dict[str, Any]) -> str:
+    """Return a value with its interval as text."""
+    return f"{row['value']:.4f} [{row['low']:.4f}, {row['high']:.4f}]"
+
+
+def looked_at(found: dict[str, Any]) -> str:
+    """Return how many slices were looked at, and how they were corrected for, as text."""
+    counted = f"{found['looked_at']:,} of at least {found['least_examples']} examples were looked at"
+    return f"{counted}; p-values by {found['correction']}'s method"
+
+
+def chance(row: dict[str, Any]) -> str:
+    """Return an adjusted p-value in words; empty where there is none."""
+    if row.get("p_value") is None:
+        return "no test"
+    return f"{'beyond chance' if row['beyond_chance'] else 'may be chance'}, p = {row['p_value']:.3g}"

@@ -1,0 +1,99 @@
+"""The primary metric on groups of the examples: those of the task, of `evaluate.slices`, the worst ones, and groups
+that are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tasks.config import EvaluateConfig
+from tasks.data.features import Feature
+from tasks.data.reading import RecordsReader
+from tasks.errors import Failed, Refused
+from tasks.evaluation import columns, fairness, primary_metric, worst_slices
+from tasks.evaluation.columns import Masks
+from tasks.evaluation.decisions import Decision
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.judging import Judge, SnapshotSplit
+from tasks.evaluation.thresholds import USUAL
+
+LEAST, MOST = 5, 100
+"""Smallest slice that gets a score, in examples, and the largest number of slices with one (the largest slices)."""
+
+
+def features_of(records: Path) -> dict[str, Feature]:
+    """Return the features of records by name."""
+    return RecordsReader(records).features
+
+
+def measured(
+    judge: Judge, task: str, split: SnapshotSplit, predictions: Any, decision: Decision, config: EvaluateConfig
+) -> dict[str, Any]:
+    """Return the fields `slices`, `worst_slices` and `groups` of a split in the report, as far as they are asked for.
+
+    Raises:
+        Failed: the records do not have a column of the config.
+    """
+    name, higher = primary_metric(task)
+    metric = judge.metrics[name]
+    contributions = metric.contributions(predictions)
+    features = features_of(split.records)
+    try:
+        columns.check(features, config)
+    except Refused as unfit:
+        raise Failed(unfit.field, unfit.saw, unfit.rule, unfit.remedy) from None
+    wanted = set(columns.needed(features, config)) | set(columns.conditional(features) if config.found else ())
+    frame = split.columns([each for each in features if each in wanted]) if wanted else pl.DataFrame()
+    masks = {**judge.slices(predictions), **columns.of_config(frame, features, config)}
+    fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, config.resamples)}
+    if config.found:
+        sign = 1 if higher else -1
+        found = worst_slices.find(frame, features, metric, contributions, sign, config.found, config.resamples)
+        fields["worst_slices"] = found
+    if config.groups is not None:
+        groups = columns.of_column(frame[config.groups], features[config.groups].kind)
+        fields["groups"] = _compared(judge, name, predictions, decision, groups, config)
+    return fields
+
+
+def _scored(judge: Judge, metric: Any, contributions: Any, masks: Masks, resamples: int) -> list[dict[str, Any]]:
+    """Return the metric on groups of the examples, or the reason why a group has no score."""
+    groups = {name: (group, int(group.sum())) for name, group in masks.items()}
+    large_enough = [name for name, (_, count) in groups.items() if LEAST <= count < judge.examples]
+    largest = set(sorted(large_enough, key=lambda name: -groups[name][1])[:MOST])
+    rows = []
+    for name, (group, count) in groups.items():
+        row: dict[str, Any] = {"slice": name, "examples": count}
+        if name in largest:
+            rows.append(row | interval_of(metric, contributions[group], resamples).as_json())
+            continue
+        reason = (
+            f"fewer than {LEAST}"
+            if count < LEAST
+            else "the whole split"
+            if count == judge.examples
+            else "beyond the limit"
+        )
+        rows.append(row | {"value": None, "low": None, "high": None, "why": reason})
+    return rows
+
+
+def _compared(
+    judge: Judge, name: str, predictions: Any, decision: Decision, groups: Masks, config: EvaluateConfig
+) -> dict[str, Any]:
+    """Compare groups by the rates of each yes-or-no decision; without one by the primary metric."""
+    rates: dict[str, fairness.Rate] = {}
+    decisions = judge.binary(decision.apply(predictions), config.positive)
+    for which, each in decisions.items():
+        threshold = USUAL if decision.thresholds is None else decision.thresholds[which]
+        prefix = f"{which}: " if len(decisions) > 1 else ""
+        rates |= {f"{prefix}{measure}": rate for measure, rate in fairness.rates_of(each, threshold).items()}
+    metric = judge.metrics[name]
+    contributions = metric.contributions(predictions)
+    if not decisions and metric.share:
+        rates = {name: fairness.Rate(contributions[:, 0] > 0, np.ones(len(contributions), np.bool_))}
+    values = {} if rates else {name: (metric, contributions)}
+    return fairness.compare(str(config.groups), groups, rates, values, config.resamples)

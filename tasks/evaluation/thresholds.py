@@ -1,0 +1,151 @@
+"""Thresholds of yes-or-no decisions, chosen on the validation split alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config.evaluate import ThresholdConfig
+from tasks.errors import Failed
+from tasks.evaluation.intervals import interval_of
+from tasks.evaluation.metrics import Floats, Metric
+
+FIELD = "evaluate.threshold"
+USUAL = 0.5
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Probabilities of a yes-or-no decision, float64 [N], and the truth, bool [N]."""
+
+    probabilities: Floats
+    truth: npt.NDArray[np.bool_]
+
+
+def counts(decision: Binary, threshold: float) -> Floats:
+    """Return [N, 4]: whether an example is a true positive, a false positive, a false negative, a true negative."""
+    yes, truth = decision.probabilities > threshold, decision.truth
+    return np.stack([yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth], axis=-1).astype(np.float64)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+
+
+def precision(means: Floats) -> Floats:
+    """Return the share of positive decisions that are true, 0 where there are none."""
+    return _ratio(means[..., 0], means[..., 0] + means[..., 1])
+
+
+def recall(means: Floats) -> Floats:
+    """Return the share of true examples that are found."""
+    return _ratio(means[..., 0], means[..., 0] + means[..., 2])
+
+
+def false_positive_rate(means: Floats) -> Floats:
+    """Return the share of other examples that are taken for true ones."""
+    return _ratio(means[..., 1], means[..., 1] + means[..., 3])
+
+
+def f1(means: Floats) -> Floats:
+    """Return the harmonic mean of precision and recall."""
+    return _ratio(2 * means[..., 0], 2 * means[..., 0] + means[..., 1] + means[..., 2])
+
+
+def accuracy(means: Floats) -> Floats:
+    """Return the share of correct decisions."""
+    return _ratio(means[..., 0] + means[..., 3], means.sum(axis=-1))
+
+
+def balanced_accuracy(means: Floats) -> Floats:
+    """Return the mean of the shares of both kinds that are decided correctly."""
+    return (recall(means) + 1 - false_positive_rate(means)) / 2
+
+
+def mcc(means: Floats) -> Floats:
+    """Return Matthews' correlation coefficient (Biochimica et Biophysica Acta 405, 1975), 0 where undefined."""
+    tp, fp, fn, tn = np.moveaxis(means, -1, 0)
+    whole = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return np.divide(tp * tn - fp * fn, whole, out=np.zeros_like(whole), where=whole > 0)
+
+
+MEASURES: dict[str, Callable[[Floats], Floats]] = {
+    "precision": precision,
+    "recall": recall,
+    "f1": f1,
+    "accuracy": accuracy,
+    "balanced_accuracy": balanced_accuracy,
+    "mcc": mcc,
+    "false_positive_rate": false_positive_rate,
+}
+"""Functions of means of `counts`."""
+
+
+def choose(name: str, decision: Binary, config: ThresholdConfig) -> float:
+    """Return the threshold for a decision: probabilities above it are taken for true.
+
+    Candidates lie in the middle between neighbouring probabilities; of equally good ones the nearest to 0.5 is chosen.
+
+    Raises:
+        Failed: the split has examples of one kind only, or none of the thresholds reaches the required value.
+    """
+    truth = decision.truth
+    if truth.all() or not truth.any():
+        saw = f"{'all' if truth.all() else 'none'} of {len(truth)} validation examples are {name}"
+        raise Failed(FIELD, saw, "is chosen where both kinds occur", "enlarge validation in records.splits")
+    values, cells = np.unique(decision.probabilities, return_inverse=True)
+    true_from, all_from = (
+        np.concatenate([np.cumsum(np.bincount(cells, weights, len(values))[::-1])[::-1], [0.0]])
+        for weights in (truth.astype(np.float64), None)
+    )
+    candidates = np.concatenate([[values[0] / 2], (values[1:] + values[:-1]) / 2, [(values[-1] + 1) / 2]])
+    positives, whole = float(truth.sum()), float(len(truth))
+    tp, fp = true_from, all_from - true_from
+    means = np.stack([tp, fp, positives - tp, whole - positives - fp], axis=-1) / whole
+    goal, required, least = config.goal
+    scores = MEASURES[goal](means)
+    if required is not None:
+        reached = MEASURES[required](means)
+        fits = reached <= least if required == "false_positive_rate" else reached >= least
+        if not (fits & (tp + fp > 0)).any():
+            best = reached[tp + fp > 0].min() if required == "false_positive_rate" else reached[tp + fp > 0].max()
+            saw = f"{name} reaches {required.replace('_', ' ')} {best:.4g} on the validation split, not {least:g}"
+            raise Failed(FIELD, saw, "is chosen among those that reach it", "require less, or train a better model")
+        scores = np.where(fits & (tp + fp > 0), scores, -1.0)
+    best_ones = np.flatnonzero(scores >= scores.max() - 1e-12)
+    return float(candidates[best_ones[np.abs(candidates[best_ones] - USUAL).argmin()]])
+
+
+def measured(
+    decisions: Mapping[str, Binary], thresholds: Mapping[str, float], resamples: int
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Return the measures of each decision at its threshold with intervals, and at 0.5, for the report; and those of
+    the only decision, or the mean F1 of several, by flat name."""
+    rows: list[dict[str, Any]] = []
+    f1_scores: list[float] = []
+    flattened: dict[str, float] = {}
+    for name, decision in decisions.items():
+        threshold = thresholds[name]
+        at = {
+            measure: interval_of(Metric(lambda values: values, value), counts(decision, threshold), resamples)
+            for measure, value in MEASURES.items()
+        }
+        usual = counts(decision, USUAL).mean(axis=0)
+        rows.append(
+            {
+                "decision": name,
+                "threshold": threshold,
+                "at_threshold": {measure: each.as_json() for measure, each in at.items()},
+                "at_half": {measure: float(value(usual)) for measure, value in MEASURES.items()},
+            }
+        )
+        f1_scores.append(at["f1"].value)
+        for measure, each in at.items():
+            flattened |= each.flat(f"threshold/{measure}")
+    if len(rows) > 1:
+        flattened = {"threshold/macro_f1": float(np.mean(f1_scores))}
+    return rows, flattened
