@@ -17,22 +17,22 @@ GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
     "snapshot/snapshot": "82d5bb36a2974a59",
     "train/model": "cc6f59c817b43b77",
-    "evaluate/report": "10feca2f329533dd",
-    "compress/saved_model": "fd91d557f769a8db",
-    "compress/litert": "1600aebfb04cfe06",
-    "compress/int8_dynamic": "a71d599a5f4ac396",
-    "export/export": "3d6e8ac91bfd9039",
+    "evaluate/report": "c7abeb0772289eaa",
+    "compress/saved_model": "ea819448906c5305",
+    "compress/litert": "b2b41aaafe06dadb",
+    "compress/int8_dynamic": "e3be0596806f6ebf",
+    "export/export": "86e92ce9c18540c3",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "79dcde1b64cb0fd0",
-    "evaluate/report": "0b7138badd707c30",
-    "compress/saved_model": "ce58304b251c4d2a",
-    "compress/litert": "37753cb5e30a7e7f",
-    "compress/int8_dynamic": "cbc18f4c839d9c6c",
-    "export/export": "fb409973b3296369",
+    "evaluate/report": "8ebc03338dbd40ce",
+    "compress/saved_model": "9ec38b94cd818cd7",
+    "compress/litert": "ca4d1cc8fabd051d",
+    "compress/int8_dynamic": "41516bb6f725ec03",
+    "export/export": "278c4902a26ebb80",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
