@@ -166,6 +166,7 @@ def variant(
     if made_from is not None:
         parents["float"] = made_from
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
+    judged |= {} if "at" in evaluate.later() else {"at": evaluate.at}
     sections = {"variant": name, "compress": config, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, VARIANT_LIBRARIES))
 
