@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.config.task import TASKS
-from tasks.evaluation import classification, language_model, multilabel, regression
+from tasks.evaluation import classification, language_model, multilabel, ranking, regression
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 
@@ -42,6 +42,15 @@ def detector(random: Random, count: int, honest: bool) -> multilabel.Predictions
     return multilabel.Predictions(random.normal(0, 1, truth.shape) * spread + 1.5 * truth - 1, truth)
 
 
+def searcher(random: Random, count: int, honest: bool) -> ranking.Predictions:
+    """Queries of six documents, one of which at least is relevant."""
+    truth = random.random((count, 6)) < 0.25
+    truth[:, 0] |= ~truth.any(axis=1)
+    scores = random.normal(0, 1, truth.shape) * (1 if honest else random.gamma(1, 1, (count, 1))) + truth
+    query = np.repeat(np.arange(count), 6)
+    return ranking.Predictions(scores.reshape(-1, 1), truth.reshape(-1, 1), query, at=3)
+
+
 def regressor(random: Random, count: int, honest: bool) -> regression.Predictions:
     truth = random.normal(3, 2, (count, 2))
     noise = random.normal(0, 1, truth.shape) if honest else random.exponential(1, truth.shape)
@@ -60,6 +69,7 @@ MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
     "classification": classifier,
     "multilabel": labeller,
     "anomaly": detector,
+    "ranking": searcher,
     "regression": regressor,
     "language_model": reader,
 }

@@ -176,7 +176,7 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
     assert all(row["slice"] in shown and row["slice"] in page for row in found["slices"])
     for text in (
         "The worst slices that were found",
-        f"{found['looked_at']:,} of at least 20 examples were looked at",
+        f"{found['looked_at']:,} slices of at least 20 examples were looked at",
         "Groups by country",
         "true positive rate",
         "missing columns",

@@ -28,7 +28,8 @@ from tasks.config import (
 )
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.reading import RecordsReader
-from tasks.evaluation import bigrams
+from tasks.evaluation import bigrams, slices
+from tasks.evaluation.decisions import Decision
 from tasks.evaluation.judging import Probe, SnapshotSplit, compare, make_judge, run_model
 from tasks.evaluation.language_model import METRICS, Predictions, nats
 from tasks.evaluation.report import build, read_kept
@@ -45,6 +46,7 @@ from tests.test_export_works import CHAIN
 from tests.test_run_page import Loads
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
+LONG = "LENGTH(text) > 5000 and key LIKE '%.py'"
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
 
 
@@ -91,6 +93,20 @@ def test_every_byte_is_paid_for_once(text, report):
     assert report.metrics["test/gzip_bits_per_byte"] == 8 * len(gzip.compress(raw, 9, mtime=0)) / len(raw)
     assert report.metrics["test/bigram_bits_per_byte"] == pytest.approx(bigram_bits(reader) / len(raw))
     assert report.metrics["test/bits_per_byte/low"] < report.metrics["test/bits_per_byte"]
+
+
+def test_a_slice_by_a_condition_is_of_whole_files(text, report):
+    made, snapshot, _ = text
+    examples = list(RecordsReader(made.path).iterate("test"))
+    long = np.array([len(bytes(example["text"][0]).decode()) > 5000 for example in examples])
+    split, config = SnapshotSplit(snapshot.path, made.path, "test"), EvaluateConfig(resamples=100, slices=(LONG,))
+    judge = make_judge("language_model", split, config)
+    predictions = judge.predictions(read_kept(report, "test", judge))
+    fields = slices.measured(judge, "language_model", split, predictions, Decision(), config)
+    [row] = [row for row in fields["slices"] if row["slice"] == LONG]
+    bits, raw = METRICS["bits_per_byte"].contributions(predictions)[long].sum(axis=0)
+    assert row["examples"] == long.sum() > 4 and row["value"] == pytest.approx(bits / raw)
+    assert row["method"] == "percentile bootstrap"
 
 
 def bigram_bits(reader):

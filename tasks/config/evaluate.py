@@ -22,6 +22,9 @@ Metric = Literal[
     "label_accuracy",
     "average_precision",
     "roc_auc",
+    "ndcg",
+    "mrr",
+    "recall",
     "rmse",
     "mae",
     "r2",
@@ -80,6 +83,9 @@ class EvaluateConfig(Section):
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
     """Equal-width confidence bins of the calibration error and the reliability plot."""
+
+    at: Annotated[int, LATER, Field(ge=1)] = 10
+    """The last rank of a query that counts for `ndcg` and `recall` of a ranking."""
 
     most_wrong: Annotated[int, Field(ge=0, le=256)] = 16
     """How many of the worst examples are shown: of a classifier the most confidently wrong ones."""

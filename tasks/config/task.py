@@ -75,7 +75,10 @@ DECISIONS = frozenset({"evaluate.calibrate", "evaluate.threshold"})
 PROBED = frozenset({"evaluate.robustness"})
 """Settings of tasks whose rows are examples, not files of several rows."""
 
-SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"})
+GROUPED = frozenset({"evaluate.groups"})
+"""Settings of tasks whose examples are those of the records, not queries of several."""
+
+SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"}) | GROUPED
 """Settings of tasks whose primary metric is one of any group of examples, not of the order of all of them."""
 
 TASKS = {
@@ -107,9 +110,20 @@ TASKS = {
         higher_is_better=frozenset({"average_precision", "roc_auc"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED,
+        options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | GROUPED,
         watched=("loss", False),
         baselines={"random_average_precision": "of a random order: the share of anomalies"},
+    ),
+    "ranking": Task(
+        losses=("binary_cross_entropy",),
+        metrics=("ndcg", "mrr", "recall", "loss"),
+        higher_is_better=frozenset({"ndcg", "mrr", "recall"}),
+        default_quality_loss=0.02,
+        target=TARGET,
+        options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED,
+        counted="queries",
+        watched=("loss", False),
+        baselines={"random_ndcg": "of a random order"},
     ),
     "regression": Task(
         losses=("squared_error", "absolute_error"),

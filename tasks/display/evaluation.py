@@ -58,7 +58,7 @@ def ends(row: dict[str, Any]) -> str:
 
 def looked_at(found: dict[str, Any]) -> str:
     """Return how many slices were looked at, and how they were corrected for, as text."""
-    counted = f"{found['looked_at']:,} of at least {found['least_examples']} examples were looked at"
+    counted = f"{found['looked_at']:,} slices of at least {found['least_examples']} examples were looked at"
     return f"{counted}; p-values by {found['correction']}'s method"
 
 

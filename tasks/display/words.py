@@ -33,7 +33,7 @@ def raw_input(config: Config) -> str:
 
 def one(counted: str) -> str:
     """Return the singular of `noun`."""
-    return counted.removesuffix("s")
+    return "query" if counted == "queries" else counted.removesuffix("s")
 
 
 def describe(artifact: Artifact) -> str:

@@ -21,6 +21,7 @@ import polars as pl
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data import open_snapshot
+from tasks.data.features import of_role
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
@@ -58,6 +59,10 @@ class Split:
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Return columns of the records behind the examples, missing values as null; of labels the class names."""
+        raise NotImplementedError
+
+    def queries(self) -> npt.NDArray[Any]:
+        """Return the query of each row, [rows]: its value in the column of the role group."""
         raise NotImplementedError
 
     def fitted_bigrams(self) -> Counts:
@@ -116,6 +121,11 @@ class SnapshotSplit(Split):
         origin, pieces = self._reader.lineage(self.name)
         return frame[pieces[origin[:, 0], 0]]
 
+    def queries(self) -> npt.NDArray[Any]:
+        """Return the query of each row by the records."""
+        origin, pieces = self._reader.lineage(self.name)
+        return queries_of(RecordsReader(self.records), self.name)[pieces[origin[:, 0], 0]]
+
     def fitted_bigrams(self) -> Counts:
         """Return how often each byte follows each other in the texts of the train split, int64 [256, 256]."""
         return fitted_on(self.records, TRAIN, self._prompt)
@@ -125,6 +135,16 @@ class SnapshotSplit(Split):
         """The column of the records that is the prompt of each text."""
         prompt: str | None = self.features["tokens"].get("prompt")
         return prompt
+
+
+def queries_of(records: RecordsReader, split: str) -> npt.NDArray[Any]:
+    """Return the value of each record of a split in the column of the role group; raises `Failed` without one."""
+    names = list(of_role(records.features, "group"))
+    if not names:
+        rule = "the documents of a query have the same value of the column of source.group"
+        raise Failed("model.task", f"columns {', '.join(records.features)}", rule, "set source.group")
+    tables = records.tables(split, names[:1])
+    return np.concatenate([table[names[0]].to_numpy() for table in tables])
 
 
 class Judge(Protocol):

@@ -111,6 +111,15 @@ for row in probabilities:
         ("import json",),
         LABELS,
     ),
+    "ranking": Answers(
+        lambda outputs, transform: {"labels": _labels(outputs, transform)["labels"]},
+        "How relevant a document is: $names.\n\n"
+        "Output `$output`: float32 [batch, 1], a score by which the documents of a query are ordered; its sigmoid is "
+        "the probability that a document is relevant.",
+        (),
+        ("import json",),
+        LABELS,
+    ),
     "regression": Answers(
         _values,
         "Predicted numbers: $names.\n\n"

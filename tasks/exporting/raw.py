@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from tasks.config import EvaluateConfig
 from tasks.config.task import SCORED
+from tasks.data.reading import RecordsReader
 from tasks.data.snapshots import packing
 from tasks.data.text import scored, scored_bytes
-from tasks.evaluation.judging import Documents, Judge, Split, make_judge, run_model
+from tasks.evaluation.judging import Documents, Judge, Split, make_judge, queries_of, run_model
 from tasks.exporting.transform import codec
 from tasks.models.features import TOKENS
 from tasks.models.forward import Call
@@ -30,8 +31,22 @@ def predictions_of_texts(split: Split, call: Call) -> Any:
 class RawSplit(Split):
     """Images or table rows after the export's preprocessing."""
 
-    def __init__(self, name: str, features: dict[str, Any], arrays: Mapping[str, Any], transform: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        features: dict[str, Any],
+        arrays: Mapping[str, Any],
+        transform: Path,
+        records: RecordsReader | None = None,
+    ) -> None:
+        """`records`: those of the rows, which a ranking reads for its queries."""
         self.name, self.features, self.arrays, self.transform = name, features, arrays, transform
+        self._records = records
+
+    def queries(self) -> npt.NDArray[Any]:
+        """Return the query of each row by the records."""
+        assert self._records is not None, "a ranking is scored on records"
+        return queries_of(self._records, self.name)
 
     def keys(self, rows: npt.NDArray[np.int64]) -> list[str]:
         """Return the row numbers as strings: raw examples have no keys."""

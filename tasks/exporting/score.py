@@ -84,7 +84,7 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
     else:
         arrays[LABEL] = _labels(transform, reader, split)
         features[LABEL] = {"dtype": "int64", "shape": [], "classes": transform["classes"]}
-    return task, RawSplit(split, features, arrays, export / "transform")
+    return task, RawSplit(split, features, arrays, export / "transform", reader)
 
 
 def _preprocessed(preprocess: Reader, features: dict[str, Feature], table: pa.Table) -> dict[str, npt.NDArray]:

@@ -32,13 +32,18 @@ def decision(facts: Facts) -> dict[str, Any]:
         {
             "decision": row["decision"],
             "threshold": f"{row['threshold']:.4g}",
-            "cells": [(ends(row["at_threshold"][name]), f"{row['at_half'][name]:.4f} at 0.5") for name in MEASURES],
+            "cells": [_cell(row["at_threshold"][name], row["at_half"][name]) for name in MEASURES],
         }
         for row in test.get("thresholds", ())
     ]
     temperature = f"{fitted['temperature']:.4g}" if "temperature" in fitted else None
     names = [name.replace("_", " ") for name in MEASURES]
     return {"temperature": temperature, "calibration": rows, "thresholds": thresholds, "measures": names}
+
+
+def _cell(at: dict[str, Any], half: float) -> tuple[str, str, str]:
+    """Return a measure at the threshold, its interval, and the measure at 0.5."""
+    return f"{at['value']:.4f}", f"{at['low']:.4f} to {at['high']:.4f}", f"{half:.4f} at 0.5"
 
 
 def worst_slices(facts: Facts) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks.artifacts import KINDS, Artifact
 from tasks.config.models import MODELS
+from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
 from tasks.display.words import baselines, describe, describe_search, noun, one, score, standing
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
@@ -142,6 +143,12 @@ class Facts:
         return noun(self.config)
 
     @property
+    def judged(self) -> str:
+        """The plural noun for what intervals are over: queries of a ranking, else the examples."""
+        counted = TASKS[self.config.model.task].counted
+        return counted if counted == "queries" else self.counted
+
+    @property
     def sample(self) -> dict[str, Any] | None:
         """The text that a language model generated, and its prompt."""
         return (self.report or {}).get("sample")
@@ -160,8 +167,8 @@ class Facts:
     def few(self, count: int) -> str:
         """Return why there is no 95 % interval for so few examples."""
         if count == 1:
-            return f"one {one(self.counted)}: no interval"
-        return f"{count} {self.counted}: too few for a 95 % interval"
+            return f"one {one(self.judged)}: no interval"
+        return f"{count} {self.judged}: too few for a 95 % interval"
 
     @property
     def balance(self) -> str:
@@ -214,7 +221,7 @@ class Facts:
                 line += f", the best of {len(self.trials.trials)} trials"
             if report is not None:
                 unseen = report["splits"]["test"]["examples"]
-                line += f", reaches {self.score} on {unseen:,} {self.counted} not seen in training"
+                line += f", reaches {self.score} on {unseen:,} {self.judged} not seen in training"
             sentences.append(line)
         elif snapshot is not None:
             sentences.append(f"{describe(snapshot)}: {source}, ready for training")

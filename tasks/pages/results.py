@@ -156,7 +156,7 @@ def _row(before: Facts, after: Facts, name: str, metric: str, pair: Pair | None)
     if count < 2:
         return Row(name, a, b, b - a, *ends, by="one example: no interval")
     change = paired.change(pair[0].metrics[metric], values[0], values[1], after.config.evaluate.resamples)
-    by = f"paired bootstrap over {count:,} {after.counted}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
+    by = f"paired bootstrap over {count:,} {after.judged}{', too few for 95 %' if count < MIN_EXAMPLES else ''}"
     if pair[0].metrics[metric].share:
         by += " and McNemar's test"
     between = (change.difference.low, change.difference.high)

@@ -81,6 +81,7 @@ SHOWN: dict[str, tuple[Callable[[Arrays, dict[str, Any]], str], Callable[..., Ce
     "classification": (lambda arrays, features: classes(features)[int(arrays["label"])], _class),
     "multilabel": (_right_labels, _labels),
     "anomaly": (_right_labels, _labels),
+    "ranking": (_right_labels, _labels),
     "regression": (lambda arrays, features: ", ".join(f"{value:.4g}" for value in arrays["target"].ravel()), _values),
     "language_model": (lambda arrays, features: "", _text),
 }

@@ -173,6 +173,7 @@ def variant(
     if reference is not None:
         parents["float"] = reference
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
+    judged |= {} if "at" in evaluate.later() else {"at": evaluate.at}
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
     sections = {"variant": form.name, "form": made_by, "compress": config, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))

@@ -56,6 +56,7 @@ PREDICTED: dict[str, Callable[[NDArray[Any]], list[Any]]] = {
     "classification": _classes,
     "multilabel": _labels,
     "anomaly": _labels,
+    "ranking": _labels,
     "regression": _values,
     "language_model": _tokens,
 }

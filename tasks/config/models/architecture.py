@@ -11,7 +11,7 @@ from tasks.config.strategy import StrategyConfig
 
 Units = Annotated[int, Field(ge=1, le=65_536)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
-Predicts = Literal["classification", "multilabel", "anomaly", "regression"]
+Predicts = Literal["classification", "multilabel", "anomaly", "ranking", "regression"]
 """The tasks of a model that predicts a label or numbers of an example."""
 
 

@@ -26,7 +26,9 @@ class ImportedModel(Architecture):
     kind: Literal["import"] = "import"
     """The architecture."""
 
-    task: Literal["classification", "multilabel", "anomaly", "regression", "language_model"] = "classification"
+    task: Literal["classification", "multilabel", "anomaly", "ranking", "regression", "language_model"] = (
+        "classification"
+    )
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     target: OwnCode

@@ -23,7 +23,9 @@ class KerasFileModel(Architecture):
     kind: Literal["keras_file"] = "keras_file"
     """The architecture."""
 
-    task: Literal["classification", "multilabel", "anomaly", "regression", "language_model"] = "classification"
+    task: Literal["classification", "multilabel", "anomaly", "ranking", "regression", "language_model"] = (
+        "classification"
+    )
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     path: Annotated[str, NOT_IDENTITY, IsPath(), StringConstraints(pattern=FILES, max_length=4096)]

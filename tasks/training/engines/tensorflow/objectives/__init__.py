@@ -19,6 +19,7 @@ OBJECTIVES = {
     "classification": "tasks.training.engines.tensorflow.objectives.classification",
     "multilabel": "tasks.training.engines.tensorflow.objectives.multilabel",
     "anomaly": "tasks.training.engines.tensorflow.objectives.anomaly",
+    "ranking": "tasks.training.engines.tensorflow.objectives.ranking",
     "regression": "tasks.training.engines.tensorflow.objectives.regression",
     "language_model": "tasks.training.engines.tensorflow.objectives.language_model",
 }
