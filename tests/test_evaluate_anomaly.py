@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
+from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config import (
     CompressConfig,
@@ -140,7 +141,7 @@ def test_from_the_source_to_the_export(tf: Any, tmp_path: Path, workbench_at: An
 
     bench = workbench_at(tmp_path / "variant")
     common = (model, snapshot, made)
-    outcome = compress(bench, "saved_model", *common, report, None, CompressConfig(), EVALUATE)
+    outcome = compress(bench, Form("saved_model"), *common, report, None, None, CompressConfig(), EVALUATE)
     variant = replace(publish(Variant, bench, outcome), name="saved_model")
     assert outcome.statistics["metrics"]["saved_model/test/average_precision_loss"] == pytest.approx(0, abs=1e-6)
     bench = workbench_at(tmp_path / "export")

@@ -14,6 +14,7 @@ from scipy.special import log_softmax, softmax
 from sklearn import metrics as sklearn_metrics
 
 from tasks.artifacts import Export, Report, Variant
+from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, MlpModel, TableSnapshot
 from tasks.data import open_snapshot
@@ -193,7 +194,7 @@ def test_the_export_predicts_with_temperature_and_threshold(
     made, report = evaluated.made, evaluated.report
     bench = workbench_at(tmp_path / "variant")
     common = (made.model, made.snapshot, made.records)
-    outcome = compress(bench, "saved_model", *common, report, None, CompressConfig(), CONFIG)
+    outcome = compress(bench, Form("saved_model"), *common, report, None, None, CompressConfig(), CONFIG)
     variant = replace(publish(Variant, bench, outcome), name="saved_model")
     bench = workbench_at(tmp_path / "export")
     done = publish(Export, bench, export(bench, *common, [variant], ExportConfig(), report))

@@ -16,6 +16,8 @@ class Layer:
     name: str
     """The name of its output, by which ai-edge-quantizer selects it."""
     operation: str
+    weights: str
+    """The name of its weights."""
     shape: tuple[int, ...]
     """Of the weights; of a dense layer [units, inputs]."""
 
@@ -26,8 +28,8 @@ class Layer:
 
     @property
     def said(self) -> str:
-        """Its name for a person: `dense` of `convnet_1/dense_1/MatMul;convnet_1/dense_1/Relu`."""
-        parts = self.name.split(";")[0].split("/")
+        """The name of the layer in Keras: `dense` of weights `convnet_1/dense_1/MatMul`."""
+        parts = self.weights.split(";")[0].split("/")
         return re.sub(r"_\d+$", "", parts[-2] if len(parts) > 1 else parts[0])
 
 
@@ -48,5 +50,6 @@ def layers_of(content: bytes) -> list[Layer]:
             data = model.buffers[weights.buffer].data
             if weights.type == schema.TensorType.FLOAT32 and data is not None and len(data):
                 output = graph.tensors[operator.outputs[0]].name.decode()
-                found.append(Layer(output, name, tuple(int(size) for size in weights.shape)))
+                shape = tuple(int(size) for size in weights.shape)
+                found.append(Layer(output, name, weights.name.decode(), shape))
     return found

@@ -31,7 +31,8 @@ def quantised(content: bytes, configure: Callable[[Quantizer], None], examples: 
     configure(work)
     for end in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
         work.update_quantization_recipe("", end, algorithm_key=AlgorithmName.NO_QUANTIZE)
-    observed = work.calibrate({SIGNATURE: list(examples)}, num_threads=1) if work.need_calibration else None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Input model is already partially quantized")
+        warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all_tensors`")
+        observed = work.calibrate({SIGNATURE: list(examples)}, num_threads=1) if work.need_calibration else None
         return bytes(work.quantize(observed).quantized_model)
