@@ -15,7 +15,7 @@ from tasks.training.engines.tensorflow.step import HALF_SQUARES
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 
 POINTS = 5
-"""Points of the curves for each one at which updates are measured, which needs a copy of the weights."""
+"""Updates are measured at so many points of the curves, then at each fifth: it needs a copy of the weights."""
 MOST, OTHERS = 50, "others"
 """Groups at most; the variables of further ones are in one group of this name."""
 
@@ -40,7 +40,7 @@ class Groups:
 
 
 class Watched:
-    """Measures norms at points of the curves: of gradients at each, of updates at every fifth from the first on."""
+    """Measures norms at points of the curves: of gradients at each, of updates at the first five and each fifth."""
 
     def __init__(self, variables: Sequence[keras.Variable], log_every: int) -> None:
         self._groups, self._every = grouped(each.path for each in variables), log_every
@@ -63,7 +63,7 @@ class Watched:
             returned = run(batches, rates)
             del returned[HALF_SQUARES]
             return returned, {}
-        if until // self._every % POINTS != 1:
+        if (number := until // self._every) > POINTS and number % POINTS:
             returned = run(batches, rates)
             return returned, self._gradients(returned.pop(HALF_SQUARES)[-1])
         last, results = len(rates) - 1, []
