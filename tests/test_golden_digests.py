@@ -82,6 +82,15 @@ def test_evaluations_change_the_digest_where_the_weights_depend_on_them(tmp_path
         assert changed == [stage for stage in GOLDEN if not stage.startswith(("convert", "snapshot"))]
 
 
+def test_an_export_depends_on_the_report_where_something_is_fitted_for_it(tmp_path: Path) -> None:
+    sliced, calibrated = (
+        digests(tmp_path, evaluate__slices="[label]"),
+        digests(tmp_path, evaluate__calibrate="temperature"),
+    )
+    assert [stage for stage in GOLDEN if sliced[stage] != GOLDEN[stage]] == ["evaluate/report"]
+    assert [stage for stage in GOLDEN if calibrated[stage] != GOLDEN[stage]] == ["evaluate/report", "export/export"]
+
+
 def test_the_model_that_is_continued_is_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bases = {None: None, "one": Model("1" * 64, tmp_path, "model"), "two": Model("2" * 64, tmp_path, "model")}
     monkeypatch.setattr("tasks.train.base_model", lambda config, *_: bases[config.continue_from])

@@ -68,6 +68,8 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
     up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
     releases = [run.run_id for run in find_runs(home) if artifact.digest in _used(run) and _released(run)]
     reply.add(manifest=artifact.manifest, parents=up, children=down, releases=releases)
+    if artifact.kind == Report.kind:
+        reply.add(report=json.loads((artifact.path / "report.json").read_bytes()))
     yield from _artifact_lines(artifact, up, down, releases)
     yield from _report_lines(artifact)
     if (seeds := _choice_of(artifact)) is not None:

@@ -48,13 +48,13 @@ class ColumnsSource(Section):
     """The column with the class, of type `category`."""
 
     targets: Annotated[tuple[Text, ...], LISTED] = ()
-    """The columns with the numbers that are predicted; of `multilabel` 0 or 1 for each label."""
+    """The columns with the numbers that are predicted; of `multilabel`, `anomaly` and `ranking` 0 or 1."""
 
     weight: Text | None = None
     """The column with the weight of an example in the loss and in no metric."""
 
     group: Text | None = None
-    """The column whose value keeps examples in one split (a patient, a writer)."""
+    """The column whose value keeps examples in one split (a patient, a writer, the query of a ranking)."""
 
     split: Text | None = None
     """The column, of type `category`, with the split of each example, for `records.splits: official`."""

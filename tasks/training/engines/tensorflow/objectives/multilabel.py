@@ -34,6 +34,6 @@ def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Multilab
     """Create the objective (see `make_objective`)."""
     target = np.asarray(snapshot.arrays("train")["target"])
     if (other := target[(target != 0) & (target != 1)]).size:
-        rule = "the targets of multilabel are 0 or 1"
+        rule = "the targets of this task are 0 or 1"
         raise Failed("model.task", f"a target of {other[0]:g}", rule, "use model.task: regression")
     return Multilabel(loss, config.label_smoothing)
