@@ -40,8 +40,8 @@ FORMATS = {
 class Format(Protocol):
     """A module of `FORMATS`.
 
-    It imports no package outside of its functions, and this project only in `write`: a fresh process that cannot import
-    this project loads the file by its path, to verify an export with it.
+    It imports no package outside of its functions, and this project only in `write` and `check`: a fresh process that
+    cannot import this project loads the file by its path, to verify an export with it.
     """
 
     __file__: str
@@ -73,6 +73,12 @@ class Format(Protocol):
     def write(self, model: keras.Model, preprocess: Preprocess | None, parent: Path | None, target: Path) -> None:
         """Write the float model to `target`, from Keras or from the parent's file, and its preprocessing where it can
         hold that."""
+
+    def check(self, path: Path) -> None:
+        """Raise `Failed` for a file that could do more than compute; called before `load` in this project's processes.
+
+        A file may be of somebody else: `millrace predict` takes any folder, and a registry is filled by others.
+        """
 
     def load(self, path: Path, threads: int) -> tuple[Call, dict[str, Any]]:
         """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`.

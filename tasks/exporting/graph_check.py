@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
+from tasks.exporting.graph_operations import COMPUTE, SAVER, STATEFUL
 
 GRAPH = "saved_model.pb"
 MOST_BYTES = 2 << 30
@@ -21,29 +22,16 @@ MOST_VARIABLES = 8 << 30
 FILES = {GRAPH, "variables/variables.index", "variables/variables.data-00000-of-00001"}
 """What a SavedModel of ours consists of."""
 
-STATEFUL = {
-    *("VarHandleOp", "ReadVariableOp", "AssignVariableOp", "VarIsInitializedOp", "DestroyResourceOp"),
-    *("PartitionedCall", "StatefulPartitionedCall", "If", "While", "Case", "Assert", "ResourceGather"),
-    *("TensorListReserve", "EmptyTensorList", "RandomUniform", "RandomUniformInt", "RandomStandardNormal"),
-}
-"""Operations with a state that is within the process: variables, calls of functions in the graph, random numbers."""
-
-REFUSED = ("Debug", "Xla", "PyFunc", "EagerPyFunc", "ReadFile", "MatchingFiles", "TPU")
-"""Beginnings of the names of operations without a state that do more than compute."""
-
-SAVER = {"SaveV2", "RestoreV2", "MergeV2Checkpoints", "ShardedFilename"}
-"""Operations of the functions that save and restore variables, which loading does not call."""
-
 TRUST = "use an export from a source that you trust"
+OTHERWISE = f"{TRUST}; in a model of your own, replace it"
 
 
 def check(path: Path) -> None:
     """Raise `Failed` for a SavedModel that has operations, files or functions which do more than compute.
 
-    Every operation must be one that TensorFlow registers as without a state, and not of `REFUSED`, or one of
-    `STATEFUL`: an operation that reads or writes files, starts processes, runs Python or opens connections has one.
-    Those of `SAVER` may be in the two functions of the graph's saver, if nothing else calls these. It has no
-    assets, which could be files elsewhere, and no other file or link beside the graph and its variables.
+    Every operation must be one of `COMPUTE` or `STATEFUL`. Those of `SAVER` may be in the two functions of the graph's
+    saver, if nothing else calls these. It has no assets, which could be files elsewhere, and no other file or link
+    beside the graph and its variables.
     """
     _check_files(path)
     meta = _graph_of(path)
@@ -111,14 +99,7 @@ def _calls(node: Any) -> Iterable[str]:
 
 
 def _check_operation(path: Path, where: str, node: Any, saver: dict[str, str]) -> None:
-    from tensorflow.python.framework import op_def_registry
-
-    if node.op in SAVER and where in saver:
+    if node.op in COMPUTE or node.op in STATEFUL or (node.op in SAVER and where in saver):
         return
-    known = op_def_registry.get(node.op)
-    computes = known is not None and not known.is_stateful and not node.op.startswith(REFUSED)
-    if not computes and node.op not in STATEFUL:
-        kind = "unknown operation" if known is None else "operation"
-        saw = f"the {kind} {node.op} ({node.name}{f' in {where}' if where else ''})"
-        rule = "a model's operations compute, and read or write nothing else"
-        raise Failed(str(path), saw, rule, TRUST)
+    saw = f"the operation {node.op} ({node.name}{f' in {where}' if where else ''})"
+    raise Failed(str(path), saw, "a model's operations compute, and read or write nothing else", OTHERWISE)

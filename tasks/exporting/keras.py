@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> Non
     model.save(saved)
     canonicalise(saved, target)
     saved.unlink()
+
+
+def check(path: Path) -> None:
+    """Raise `Failed` for names outside of the archive, and for more than a model has."""
+    from tasks.models.keras_archive import check_archive
+
+    with zipfile.ZipFile(path) as archive:
+        check_archive(archive, str(path), FILE)
 
 
 def load(path: Path, threads: int) -> tuple[OnBatches, dict[str, Any]]:

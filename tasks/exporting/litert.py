@@ -26,6 +26,13 @@ def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> Non
     target.write_bytes(converter.convert())
 
 
+def check(path: Path) -> None:
+    """Raise `Failed` for an invalid flatbuffer, operators that are not built in, and tensors beyond any memory."""
+    from tasks.exporting import litert_check
+
+    litert_check.check(path)
+
+
 def load(path: Path, threads: int) -> tuple[LiteRT, dict[str, Any]]:
     """Load a `.tflite` file, float or quantised, for a number of threads; return the model and its interface."""
     model = LiteRT(path, threads)

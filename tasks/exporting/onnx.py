@@ -18,6 +18,8 @@ SIGNATURE = "serving_default"
 
 OPSET = 18
 """The version of ONNX's operators: the newest that tf2onnx 1.17 writes."""
+DOMAINS = {"", "ai.onnx", "ai.onnx.ml"}
+"""The domains of ONNX's own operators."""
 DTYPES = {"float": "float32", "double": "float64"}
 """NumPy's names of the types that ONNX Runtime names otherwise."""
 
@@ -142,6 +144,40 @@ def _reads(node: Any) -> list[str]:
             names += [name for each in inner.node for name in _reads(each) if name not in own]
             names += [value.name for value in inner.output if value.name not in own]
     return names
+
+
+def check(path: Path) -> None:
+    """Raise `Failed` for weights in other files, which could be anywhere, and for operators that ONNX does not have.
+
+    An operator of another domain is in a library that the process has loaded.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    from tasks.errors import Failed
+
+    trust = "use an export from a source that you trust"
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except DecodeError as error:
+        raise Failed(str(path), str(error), "it is a file of ONNX", trust) from error
+    tensors, domains = list(model.graph.initializer), {each.domain for each in model.opset_import}
+    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        domains.add(node.domain)
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors]
+            for inner in (attribute.g, *attribute.graphs):
+                waiting += inner.node
+                tensors += inner.initializer
+    for tensor in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            where = next((each.value for each in tensor.external_data if each.key == "location"), "nowhere")
+            saw = f"the weight {tensor.name} is in another file, {where}"
+            raise Failed(str(path), saw, "weights are in the file itself", trust)
+    for domain in sorted(domains - DOMAINS):
+        raise Failed(str(path), f"operators of {domain}", "operators are those of ONNX", trust)
 
 
 def load(path: Path, threads: int) -> tuple[Onnx, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,19 @@ def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> Non
     converted = openvino.Core().read_model(str(parent))
     target.mkdir()
     openvino.save_model(converted, target / GRAPH, compress_to_fp16=False)
+
+
+def check(path: Path) -> None:
+    """Raise `Failed` for other files than the graph and its weights, for links, and for definitions in the XML."""
+    from tasks.errors import Failed
+
+    trust = "use an export from a source that you trust"
+    names = sorted(each.name for each in path.iterdir())
+    if names != ["model.bin", GRAPH] or any(each.is_symlink() or not each.is_file() for each in path.iterdir()):
+        raise Failed(str(path), ", ".join(names), f"it holds the files model.bin and {GRAPH}", trust)
+    text = (path / GRAPH).read_bytes()
+    if (found := re.search(rb"<!(DOCTYPE|ENTITY)", text)) is not None:
+        raise Failed(str(path / GRAPH), found[0].decode(), "a graph has no definitions of its own", trust)
 
 
 def load(path: Path, threads: int) -> tuple[OpenVino, dict[str, Any]]:

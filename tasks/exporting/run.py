@@ -9,12 +9,13 @@ from tasks.models.forward import Call
 
 
 def open_variant(folder: Path, format_name: str, threads: int = 1) -> Call:
-    """Load the variant in `folder`; `format_name` is its format.
+    """Load the variant in `folder`, checked; `format_name` is its format.
 
     `threads` applies to a format with threads of its own; others use those of the process
     (`tasks.processes.threads.pin`).
     """
     form = format_of(format_name)
+    form.check(folder / form.FILE)
     call, _ = form.load(folder / form.FILE, threads)
     return call
 

@@ -46,6 +46,20 @@ def canonical(content: bytes) -> bytes:
     return struct.pack("<Q", len(packed)) + packed + content[8 + length :]
 
 
+def check(path: Path) -> None:
+    """Raise `Failed` where the values of the header's tensors are not in the file; such a file runs no code."""
+    from safetensors import SafetensorError, safe_open
+
+    from tasks.errors import Failed
+
+    try:
+        with safe_open(path, "numpy") as file:
+            json.loads(file.metadata()[ARCHITECTURE])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        rule = "its header describes what follows, and the model"
+        raise Failed(str(path), str(error), rule, "use an export from a source that you trust") from error
+
+
 def load(path: Path, threads: int) -> tuple[OnBatches, dict[str, Any]]:
     """Build the model by the metadata's architecture, in Keras' safe mode, with the file's weights."""
     import keras

@@ -73,6 +73,13 @@ def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None
     graph.write_bytes(canonical(graph.read_bytes()))
 
 
+def check(path: Path) -> None:
+    """Raise `Failed` for operations, files and functions that do more than compute."""
+    from tasks.exporting import graph_check
+
+    graph_check.check(path)
+
+
 def load(path: Path, threads: int) -> tuple[SavedModel, dict[str, Any]]:
     """Load a SavedModel, which uses the threads of the process; return the model and its interface."""
     model = SavedModel(path)

@@ -7,6 +7,7 @@ in a process of its own, and JAX exports it. To run it, JAX alone is needed.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ SIGNATURE = "call"
 PLATFORMS = ("cpu", "cuda", "tpu")
 """What the file can run on."""
 OUTPUT = "logits"
+CALLS = {"shape_assertion"}
+"""What an exported function calls besides: JAX's check of free sizes."""
 TIMEOUT = 1800.0
 """Seconds after which the process is ended."""
 
@@ -66,6 +69,23 @@ def convert(source: Path, target: Path) -> None:
         return {OUTPUT: model(batch[names[0]] if len(names) == 1 else batch, training=False)}
 
     target.write_bytes(export.export(jax.jit(call), platforms=PLATFORMS)(inputs).serialize())
+
+
+def check(path: Path) -> None:
+    """Raise `Failed` for calls of what the process has registered, such as functions in Python; nothing is run."""
+    from jax import export
+
+    from tasks.errors import Failed
+
+    trust = "use an export from a source that you trust"
+    try:
+        text = export.deserialize(bytearray(path.read_bytes())).mlir_module()
+    except Exception as error:  # of flatbuffers, MLIR and JAX
+        raise Failed(
+            str(path), f"{type(error).__name__}: {error}", "it is an exported function of JAX", trust
+        ) from error
+    for name in sorted({*re.findall(r"custom_call\s*@(\S+?)\(", text)} - CALLS):
+        raise Failed(str(path), f"a call of {name}", "operations are those of StableHLO", trust)
 
 
 def load(path: Path, threads: int) -> tuple[StableHlo, dict[str, Any]]:
