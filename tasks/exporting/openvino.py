@@ -34,6 +34,9 @@ def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> Non
     import openvino
 
     converted = openvino.Core().read_model(str(parent))
+    for number, operation in enumerate(converted.get_ordered_ops()):
+        if re.fullmatch(r"[A-Za-z]+_\d+", operation.get_friendly_name()):  # a number that counts up in the process
+            operation.set_friendly_name(f"{operation.get_type_name()}_{number}")
     target.mkdir()
     openvino.save_model(converted, target / GRAPH, compress_to_fp16=False)
 
