@@ -15,7 +15,7 @@ from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
 from tests.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
 
-TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate")
+TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate", "compress")
 """The pages whose blocks each are run in a home that has the digits."""
 
 
