@@ -99,6 +99,7 @@ LISTED = {
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
+    "promote.require": "decides in the registry (test_promote_approval)",
     "promote.baseline": "decides in the registry (test_promote_approval)",
     "promote.approval": "decides in the registry (test_promote_approval)",
     "tune.direction": "the metric's own, or refused (test_tune_search)",

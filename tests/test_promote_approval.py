@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tasks.errors import Refused
+from tasks.evaluation import gates
+from tasks.evaluation.intervals import Interval
+from tasks.evaluation.paired import Change
 from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
 from tasks.runs.runs import Run
@@ -275,3 +279,30 @@ def test_rollback_without_a_champion_is_refused(registry_home: RegistryHome, nam
     registry_home.promote(registry_home.run(1), 1, 0.8)
     with pytest.raises(Refused, match=f"{name}: no version is champion"):
         roll_back(registry_home.client, registry_home.home, name, None, NO)
+
+
+@pytest.mark.parametrize(
+    ("require", "score", "low", "high", "passes"),
+    [
+        ("not_worse", 0.91, -0.01, 0.03, True),
+        ("better", 0.91, -0.01, 0.03, False),
+        ("better", 0.93, 0.01, 0.05, True),
+        ("not_worse", 0.89, -0.03, 0.01, True),
+        ("not_worse", 0.85, -0.07, -0.03, False),
+        ("better", 0.89, -0.03, 0.01, False),
+        ("better", 0.85, -0.07, -0.03, False),
+    ],
+)
+def test_the_difference_must_be_what_is_required(
+    require: str, score: float, low: float, high: float, passes: bool
+) -> None:
+    change = Change(Interval(score - 0.9, low, high), not low <= 0 <= high, same=False)
+    champion = gates.Champion("1", "test/accuracy", 0.9, change)
+    for sign in (1, -1):  # a loss is better where it is lower
+        measured = replace(champion, score=sign * 0.9)
+        gate = gates.promotion("test/accuracy", sign * score, measured, -0.1, sign > 0, require=require)
+        assert gate.passed is passes
+        assert f"noise, 95 % interval {low:+.4f} to {high:+.4f})" in gate.text
+    gate = gates.promotion("test/accuracy", 0.99, replace(champion, change=None), 0.0, True, require=require)
+    assert gate.passed is (require == "not_worse")
+    assert ("not compared by example, which promote.require better needs" in gate.text) is (require == "better")

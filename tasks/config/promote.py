@@ -15,6 +15,10 @@ class PromoteConfig(Section):
     margin: Annotated[float, Field(ge=-1, le=1)] = 0.0
     """Minimum improvement of the test score over the champion's; negative: the largest accepted loss."""
 
+    require: Literal["not_worse", "better"] = "not_worse"
+    """What the difference from the champion on the same test examples must be besides: `not_worse`: not worse by more
+    than noise; `better`: better by more than noise (paired bootstrap; McNemar's test of shares)."""
+
     baseline: bool = True
     """Whether the test score must be better than the task's baselines: always predicting the most frequent class, the
     mean or every label; for text, a bigram model, gzip and xz."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.evaluation.paired import Change
 
 PARITY = "parity"
 
@@ -86,6 +89,8 @@ class Champion:
     """The metric of its score, as `test/accuracy`; empty where the registry does not have it."""
     score: float
     """On the test records of the new version; NaN where it has none."""
+    change: Change | None = None
+    """The change from it to the new version by example; None where they were not compared so."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,11 @@ def promotion(
     margin: float,
     higher_is_better: bool,
     baselines: Mapping[str, float] | None = None,
+    require: str = "not_worse",
 ) -> Promotion:
     """Pass where a version's score is better than the champion's by at least `margin`, by the same metric.
+
+    It also must not be worse by more than noise or, where `require` is `better`, be better by more than noise.
 
     It also must be better than each of `baselines`, if any are given, which are by short name. A score by another
     metric, or a NaN, is not comparable and does not pass.
@@ -133,8 +141,24 @@ def promotion(
         return Promotion(False, text, against, before, comparable=False)
     ahead = score - before if higher_is_better else before - score
     by = f"{'ahead' if ahead >= 0 else 'behind'} by {abs(ahead):.4f}, promote.margin {margin:.4f}"
-    text = f"{spoken} against {before:.4f} of champion version {against} ({by})"
-    return Promotion(ahead >= margin, text, against, before)
+    significant, noise = _beyond_noise(champion.change, require)
+    text = f"{spoken} against {before:.4f} of champion version {against} ({by}{noise})"
+    differs = significant and ahead > 0 if require == "better" else not (significant and ahead < 0)
+    return Promotion(ahead >= margin and differs, text, against, before)
+
+
+def _beyond_noise(change: Change | None, require: str) -> tuple[bool, str]:
+    """Return whether a change is more than noise, and that as a part of a sentence."""
+    if change is None:
+        missing = "; not compared by example, which promote.require better needs"
+        return False, missing if require == "better" else ""
+    if change.same:
+        return False, "; no example differs"
+    word = "more than noise" if change.more_than_noise else "within noise"
+    return (
+        change.more_than_noise,
+        f"; {word}, 95 % interval {change.difference.low:+.4f} to {change.difference.high:+.4f}",
+    )
 
 
 def judged_by(version: str, metric: str) -> str:

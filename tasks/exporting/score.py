@@ -39,7 +39,8 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
 
     Returns:
         `{metric: value, metric + "/low": ..., metric + "/high": ..., "examples": n}`; where the primary metric
-        counts examples also `"correct": [bool, ...]` in stored order, for a comparison of two exports by example.
+        has an interval also `"contributions": [[number, ...], ...]` of each example to it, in stored order, for a
+        comparison of two exports by example.
 
     Raises:
         Failed: the split has no examples, an image cannot be decoded, or the export does not know
@@ -54,8 +55,8 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
     scores: dict[str, Any] = {"examples": judge.examples}
     for name, item in intervals(judge.metrics, TASKS[task].metrics, judge.predictions(kept), config.resamples).items():
         scores |= item.flat(name)
-    if (first := judge.metrics[primary_metric(task)[0]]).share:
-        scores["correct"] = (first.contributions(judge.predictions(kept))[:, 0] > 0).tolist()
+    if (first := judge.metrics[primary_metric(task)[0]]).resampled:
+        scores["contributions"] = first.contributions(judge.predictions(kept)).tolist()
     return scores
 
 

@@ -175,23 +175,29 @@ def _by_intervals(before: Facts, after: Facts, name: str) -> Row:
 
 def pair(before: Facts, after: Facts, split: str) -> Pair | None:
     """Return the contributions of both runs by example; None if the examples differ or were deleted."""
-    made = [[facts.one(kind) for kind in ("report", "snapshot", "records")] for facts in (before, after)]
-    task, config = after.config.model.task, after.config.evaluate
-    if before.config.model.task != task or any(artifact is None for row in made for artifact in row):
+    records = [facts.one("records") for facts in (before, after)]
+    if before.config.model.task != after.config.model.task or records[0] is None or records[1] is None:
         return None
-    whole: list[list[Artifact]] = [[artifact for artifact in row if artifact is not None] for row in made]
-    if not _same_examples(whole[0][2], whole[1][2], split):
+    if not _same_examples(records[0], records[1], split):
+        return None
+    first, second = (contributions(facts, split, after.config.evaluate) for facts in (before, after))
+    return None if first is None or second is None else (first, second)
+
+
+def contributions(facts: Facts, split: str, config: EvaluateConfig | None = None) -> paired.Contributions | None:
+    """Return the contributions of a run's model by example; None if what it was evaluated on was deleted.
+
+    `config` counts where it is given, otherwise the run's own.
+    """
+    made = [facts.one(kind) for kind in ("report", "snapshot", "records")]
+    paths = [artifact.path for artifact in made if artifact is not None]
+    if len(paths) < len(made):
         return None
     try:
-        first, second = (_contributions(task, split, row, config) for row in whole)
+        model = paired.EvaluatedModel(*paths)
+        return paired.contributions(facts.config.model.task, split, model, config or facts.config.evaluate)
     except (OSError, Failed):
         return None
-    return first, second
-
-
-def _contributions(task: str, split: str, made: list[Artifact], config: EvaluateConfig) -> paired.Contributions:
-    report, snapshot, records = (artifact.path for artifact in made)
-    return paired.contributions(task, split, paired.EvaluatedModel(report, snapshot, records), config)
 
 
 def _same_examples(before: Artifact, after: Artifact, split: str) -> bool:

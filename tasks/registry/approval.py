@@ -215,11 +215,12 @@ def _waiting(client: MlflowClient, run: Run, decision: Decision) -> Registered:
 
 def _compare(client: MlflowClient, run: Run, registered: Registered, decision: Decision) -> Promotion:
     """Return the result of the gate, for an approval against the present champion."""
-    from tasks.registry import registry
+    from tasks.registry import noise, registry
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
     now, asked = (champion.version if champion else "none"), registered.tags["millrace.against"]
     present: Champion | None = None
+    promote, require = run.config.promote, "not_worse"  # the gate has compared by example with the champion of then
     if now == asked or not decision.accepted:  # a rejection needs no comparison
         if asked != "none":
             present = Champion(asked, registered.metric, float(registered.tags["millrace.against_score"]))
@@ -234,6 +235,7 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
             raise Refused(
                 run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
             )
-        present = Champion(now, champion.metric, champion.score)
+        present = Champion(now, champion.metric, champion.score, noise.since(champion, run))
+        require = promote.require
     _, higher_is_better = primary_metric(run.config.model.task)
-    return promotion(registered.metric, registered.score, present, run.config.promote.margin, higher_is_better)
+    return promotion(registered.metric, registered.score, present, promote.margin, higher_is_better, require=require)

@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Export, Records, Release, Report
 from tasks.config import PromoteConfig
@@ -119,7 +119,7 @@ def _decide(
         assert registered is not None
     current_champion = _champion_on(attempt, client, champion, records, metric) if champion else None
     baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
-    gate = promotion(metric, score, current_champion, config.margin, higher_is_better, baselines)
+    gate = promotion(metric, score, current_champion, config.margin, higher_is_better, baselines, config.require)
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
     assert run.lock is not None
@@ -133,23 +133,28 @@ def _champion_on(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
 ) -> Champion:
     """Return the champion with its score on these records: the registered one, or a new one for other records."""
-    score = champion.score
-    if champion.metric == metric and champion.records != records.digest:
-        score = _score_again(attempt, client, champion, records, metric.removeprefix("test/"))
-    return Champion(champion.version, champion.metric, score)
+    from tasks.registry import noise
+
+    if champion.metric != metric or champion.records == records.digest:
+        change = noise.since(champion, attempt.run) if champion.metric == metric else None
+        return Champion(champion.version, champion.metric, champion.score, change)
+    scores = _score_again(attempt, client, champion, records)
+    change = noise.since_scored(scores["contributions"], attempt.run) if "contributions" in scores else None
+    return Champion(champion.version, champion.metric, scores.get(metric.removeprefix("test/"), math.nan), change)
 
 
-def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str) -> float:
-    """Score the champion's export on these test records; return NaN where that is not possible."""
+def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records) -> dict[str, Any]:
+    """Score the champion's export on these test records; return nothing where that is not possible."""
     from tasks.registry import registry
 
     try:
         attempt.run.use(Export.kind, champion.export)
         export = registry.fetch(client, attempt.store, attempt.config.name, champion)
         arguments = (export.path, records.path, "test", attempt.config.evaluate)
-        return float(attempt.work("promote", "tasks.exporting.score:score", None, arguments)[metric])
+        scores: dict[str, Any] = attempt.work("promote", "tasks.exporting.score:score", None, arguments)
+        return scores
     except (OSError, KeyError, Failed) as error:
         if of_the_machine(error) is not None:  # ours, not the champion's
             raise
         terminal.say(f"warning: champion version {champion.version}: {error}", style="yellow")
-        return math.nan
+        return {}
