@@ -84,6 +84,16 @@ def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
+    [block] = blocks("docs/how-to-export.md")
+    script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n{block}'
+    words = ["bash", "-e", "-c", script]
+    completed = subprocess.run(words, cwd=tmp_path, env=surroundings(), capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "7 variants checked in a fresh process" in completed.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for page in TRAINING for block in blocks(f"docs/how-to-{page}.md")])
 def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandHome, tmp_path: Path) -> None:
     """In a home that has the snapshot of the digits."""

@@ -21,6 +21,7 @@ def with_int8_tables(content: bytes) -> bytes:
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
     builtin = schema.BuiltinOperator
     changed = False
+    made: dict[int, int] = {}  # tables are shared between the subgraphs of several signatures
     for graph in model.subgraphs:
         operators = []
         for operator in graph.operators:
@@ -32,12 +33,15 @@ def with_int8_tables(content: bytes) -> bytes:
             values = _floats(model, table, schema)
             if values is None or values.size < MIN_VALUES:
                 continue
+            source = table.buffer
             scale = float(np.abs(values).max()) / 127 or 1.0
             table = _tensor(schema, table, scale, schema.TensorType.INT8)
-            table.buffer = len(model.buffers)
-            buffer = schema.BufferT()
-            buffer.data = np.rint(values / scale).astype(np.int8).ravel().view(np.uint8)
-            model.buffers.append(buffer)
+            if source not in made:
+                buffer = schema.BufferT()
+                buffer.data = np.rint(values / scale).astype(np.int8).ravel().view(np.uint8)
+                made[source] = len(model.buffers)
+                model.buffers.append(buffer)
+            table.buffer = made[source]
             gathered = _tensor(schema, graph.tensors[operator.outputs[0]], scale, schema.TensorType.INT8)
             graph.tensors += [table, gathered]
             dequantize = schema.OperatorT()

@@ -25,7 +25,7 @@ from tasks.exporting import format_of
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
-from tasks.models.keras_file import architecture, load
+from tasks.models.keras_file import architecture, functions_of, load
 from tasks.store.files import pretty
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class FloatForms:
         form = format_of(name)
         parent = None if form.PARENT is None else self.path(form.PARENT)
         try:
-            form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE)
+            others = functions_of(self._model.path, self.network)
+            form.write(self.network, in_graph(self._snapshot.path), parent, folder / form.FILE, others)
         except Exception as error:  # each library's converter has its own
             if of_the_machine(error) is not None:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import keras
 
     from tasks.exporting.preprocess import Preprocess
+    from tasks.models.decoding import Function
     from tasks.models.forward import Call
 
 EXPORT_VERSION = 7
@@ -70,9 +71,19 @@ class Format(Protocol):
     README: str
     """Code of an export's README that loads a file and defines `predict`, with the fields that `readme` fills."""
 
-    def write(self, model: keras.Model, preprocess: Preprocess | None, parent: Path | None, target: Path) -> None:
-        """Write the float model to `target`, from Keras or from the parent's file, and its preprocessing where it can
-        hold that."""
+    RUN: str
+    """Code that defines `run(signature, inputs)` after that; "" where the format has no further signatures."""
+
+    def write(
+        self,
+        model: keras.Model,
+        preprocess: Preprocess | None,
+        parent: Path | None,
+        target: Path,
+        functions: Sequence[Function] = (),
+    ) -> None:
+        """Write the float model to `target`, from Keras or from the parent's file, and its preprocessing and further
+        functions where it can hold them, as signatures."""
 
     def check(self, path: Path) -> None:
         """Raise `Failed` for a file that could do more than compute; called before `load` in this project's processes.
@@ -83,7 +94,8 @@ class Format(Protocol):
     def load(self, path: Path, threads: int) -> tuple[Call, dict[str, Any]]:
         """Load a file; return the model as a function, and its `signatures`, `inputs` and `outputs`.
 
-        With a signature `raw` the model has the methods `raw` and `preprocess`, which take raw columns. A format that
+        With a signature `raw` the model has the methods `raw` and `preprocess`, which take raw columns, and with
+        `decode` a method `run`, which takes the name of a signature and its inputs by name. A format that
         keeps the weights by their paths also returns their `weights_sha256`, that of the manifest of the model.
         """
         ...

@@ -18,7 +18,7 @@ SHARES_THREADS = True
 SIGNATURE = "call"
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Write the file that the model's artifact has as well, byte for byte; it has no signature for raw columns.
 
     Raises:
@@ -104,3 +104,4 @@ def predict(inputs):
     return np.asarray(model(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False))
 
 """
+RUN = ""

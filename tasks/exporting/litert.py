@@ -15,14 +15,17 @@ SHARES_THREADS = False
 SIGNATURE = "serving_default"
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Convert the SavedModel folder `parent` to a `.tflite` file, which has no signature for raw columns.
 
-    Input and output keep their names, shapes and dtypes; the batch size is 1 until the runtime resizes it.
+    It has the serving signature and those of `functions`. Inputs and outputs keep their names, shapes and dtypes; the
+    batch size is 1 until the runtime resizes it.
     """
     import tensorflow as tf
 
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(parent), signature_keys=[SIGNATURE])
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+        str(parent), signature_keys=[SIGNATURE, *(each.name for each in functions)]
+    )
     target.write_bytes(converter.convert())
 
 
@@ -46,34 +49,31 @@ class LiteRT:
         from ai_edge_litert.interpreter import Interpreter
 
         self._interpreter = Interpreter(str(path), num_threads=threads)
-        runner = self._interpreter.get_signature_runner(SIGNATURE)
-        self._inputs, self._outputs = runner.get_input_details(), runner.get_output_details()
-        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._runners = {SIGNATURE: self._interpreter.get_signature_runner(SIGNATURE)}
 
     @property
     def interface(self) -> dict[str, Any]:
         """The names of the signatures; shape and dtype of inputs and outputs by name."""
+        runner = self._runners[SIGNATURE]
         described = {
             side: {
                 name: [[int(size) for size in details["shape_signature"]], details["dtype"].__name__]
                 for name, details in tensors.items()
             }
-            for side, tensors in (("inputs", self._inputs), ("outputs", self._outputs))
+            for side, tensors in (("inputs", runner.get_input_details()), ("outputs", runner.get_output_details()))
         }
         return {"signatures": sorted(self._interpreter.get_signature_list()), **described}
 
     def __call__(self, batch: Any) -> Any:
-        shapes = {name: array.shape for name, array in batch.items()}
-        if shapes != self._shapes:
-            for name, shape in shapes.items():
-                self._interpreter.resize_tensor_input(self._inputs[name]["index"], shape)
-            self._interpreter.allocate_tensors()
-            self._shapes = shapes
-        for name, array in batch.items():
-            self._interpreter.set_tensor(self._inputs[name]["index"], array)
-        self._interpreter.invoke()
-        (output,) = self._outputs.values()
-        return self._interpreter.get_tensor(output["index"])
+        (output,) = self._runners[SIGNATURE](**batch).values()
+        return output
+
+    def run(self, signature: str, arrays: Any) -> dict[str, Any]:
+        """Return the outputs of a signature by name, for inputs by name."""
+        if signature not in self._runners:
+            self._runners[signature] = self._interpreter.get_signature_runner(signature)
+        results: dict[str, Any] = self._runners[signature](**arrays)
+        return results
 
 
 README = """\
@@ -81,17 +81,15 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 model = Interpreter("$file", num_threads=1)
-details = model.get_signature_runner("serving_default").get_input_details()
-result = model.get_output_details()[0]["index"]
+serving = model.get_signature_runner("serving_default")
 
 
 def predict(inputs):
-    for name, array in inputs.items():
-        model.resize_tensor_input(details[name]["index"], array.shape)
-    model.allocate_tensors()
-    for name, array in inputs.items():
-        model.set_tensor(details[name]["index"], array)
-    model.invoke()
-    return model.get_tensor(result)
+    return serving(**inputs)["$output"]
+
+"""
+RUN = """\
+def run(signature, inputs):
+    return model.get_signature_runner(signature)(**inputs)
 
 """

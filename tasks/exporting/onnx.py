@@ -24,7 +24,7 @@ DTYPES = {"float": "float32", "double": "float64"}
 """NumPy's names of the types that ONNX Runtime names otherwise."""
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Convert the SavedModel folder `parent`; inputs and output keep their names, shapes and dtypes.
 
     Raises:
@@ -231,3 +231,4 @@ def predict(inputs):
     return outputs
 
 """
+RUN = ""

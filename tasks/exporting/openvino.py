@@ -22,7 +22,7 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 """Without it OpenVINO computes in bfloat16 where the processor can, and outputs differ in the third digit."""
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Convert the SavedModel folder `parent` to a folder with `model.xml` and `model.bin`, float32.
 
     Inputs and output keep their names, shapes and dtypes. `openvino.convert_model`, which would do the same, reports
@@ -100,3 +100,4 @@ def predict(inputs):
     return model(inputs)[0].copy()
 
 """
+RUN = ""

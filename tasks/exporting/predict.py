@@ -13,6 +13,7 @@ from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
 from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
+from tasks.exporting.generation import with_cache
 from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
 from tasks.exporting.run import float_model
@@ -142,5 +143,5 @@ def _text(name: str, export: Path, transform: dict[str, Any], run: Call) -> dict
         predictions = predictions_of_texts(TextSplit(export, transform, [name], [content]), run)
         row["bits_per_byte"] = METRICS["bits_per_byte"](predictions)
     block = transform["block"]
-    continuation = sample(run, codec(export), text[-8 * block :], CONTINUATION, TEMPERATURE, block)
+    continuation = sample(with_cache(run), codec(export), text[-8 * block :], CONTINUATION, TEMPERATURE, block)
     return {**row, "continuation": continuation}

@@ -13,7 +13,11 @@ from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
 from tasks.exporting.saved_model import RAW as RAW_SIGNATURE
 from tasks.exporting.transform import KINDS, TASK
+from tasks.models.decoding import DECODE
 from tasks.models.features import Input
+
+GENERATED = 12
+"""Tokens that the README's code generates."""
 
 HEAD = """\
 # Model export
@@ -65,6 +69,33 @@ outputs = predict(columns)
 assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
 
 $answer```
+"""
+
+GENERATE = """\
+## Generation with a cache
+
+The signatures of `$variant`: `prefill` takes `tokens`, int32 [batch, length], and returns `logits` and a cache of keys
+and values. `decode` takes one token more, its `position` [batch] and the cache, whose axis of positions may be longer
+than what is in it, and returns `logits` [batch, 1, $vocabulary] and the cache. Only the new token is computed.
+
+`pip install $packages`
+
+```python
+$code
+golden = np.load("golden.npz")
+tokens = golden["inputs/tokens"][:1, :4]
+cache = run("prefill", {"tokens": tokens})
+logits = cache.pop("logits")
+for name, array in cache.items():  # room for $count positions more
+    axis = array.ndim - (2 if array.ndim > 2 else 1)
+    cache[name] = np.pad(array, [(0, $count if each == axis else 0) for each in range(array.ndim)])
+for position in range(4, 4 + $count):  # the most probable tokens
+    tokens = np.append(tokens, logits[:, -1:].argmax(-1).astype(np.int32), axis=1)
+    cache = run("decode", {"tokens": tokens[:, -1:], "position": np.array([position], np.int32), **cache})
+    logits = cache.pop("logits")
+assert np.abs(logits[:, -1] - predict({"tokens": tokens})[:, -1]).max() <= $tolerance
+print(tokens[0].tolist())
+```
 """
 
 RAW = """\
@@ -137,6 +168,19 @@ def write(
                 code=_code(variant, {**fields, "signature": RAW_SIGNATURE}),
                 tolerance=f"{tolerances[SAVED_MODEL]:.3g}",
                 answer=answer,
+            )
+        )
+    with_cache = [each for each in variants if DECODE in verified[each["name"]].get("signatures", ())]
+    if with_cache:
+        form = format_of(with_cache[-1]["format"])
+        sections.append(
+            Template(GENERATE).substitute(
+                fields,
+                variant=with_cache[-1]["name"],
+                count=GENERATED,
+                packages=_packages(form, versions),
+                code=_code(with_cache[-1], fields) + form.RUN,
+                tolerance=f"{tolerances[with_cache[-1]['name']]:.3g}",
             )
         )
     reasons = [f"{name} ({reason})" for name, reason in without_graph(transform).items()]

@@ -22,7 +22,7 @@ ARCHITECTURE = "keras_config"
 """The key of the metadata with the `config.json` of the `.keras` file."""
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Write the weights of the model and the architecture in the `.keras` file `parent`."""
     import keras
     import numpy as np
@@ -94,3 +94,4 @@ def predict(inputs):
     return np.asarray(model(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False))
 
 """
+RUN = ""

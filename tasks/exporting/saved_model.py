@@ -8,6 +8,7 @@ the graph canonical.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from tasks.exporting.preprocess import Preprocess
+    from tasks.models.decoding import Function
 
 FILE = "saved_model"
 PARENT = None
@@ -33,10 +35,17 @@ FUNCTION = re.compile(r"^(__(?:inference|forward|backward)_.*_)(\d+)$")
 """TensorFlow's names of functions: a prefix, and a number that counts up in the process."""
 
 
-def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None, target: Path) -> None:
+def write(
+    model: keras.Model,
+    preprocess: Preprocess | None,
+    parent: Path | None,
+    target: Path,
+    functions: Sequence[Function] = (),
+) -> None:
     """Write `model` as a SavedModel into the folder `target`.
 
     Both `SIGNATURES` take the model's inputs by name ([B, *shape], any B) and return float32 `logits` [B, classes].
+    Each of `functions` is a signature with the names of its inputs and outputs, over the same variables.
     With `preprocess`, `RAW` takes raw columns and returns the same, and `PREPROCESS` returns the model's inputs.
     """
     import tensorflow as tf
@@ -50,8 +59,11 @@ def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None
         by_name = inputs[0] if len(names) == 1 else dict(zip(names, inputs, strict=True))
         return {OUTPUT: model(by_name, training=False)}
 
-    module.serve = tf.function(serve, specs, autograph=False)
-    signatures = dict.fromkeys(SIGNATURES, module.serve.get_concrete_function())
+    # Not called serve: TensorFlow's converter to LiteRT would then take one signature only.
+    module.model = tf.function(serve, specs, autograph=False)
+    signatures = dict.fromkeys(SIGNATURES, module.model.get_concrete_function())
+    for function in functions:
+        signatures[function.name] = _traced(function)
     if preprocess is not None:
         columns = preprocess.columns
 
@@ -60,7 +72,7 @@ def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None
 
         def answer(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
             arrays = prepared(*raw)
-            return module.serve(*(arrays[name] for name in names))
+            return module.model(*(arrays[name] for name in names))
 
         raw_specs = [preprocess.spec(column) for column in columns]
         prepared = tf.function(prepare, raw_specs, autograph=False)
@@ -71,6 +83,16 @@ def write(model: keras.Model, preprocess: Preprocess | None, parent: Path | None
     (target / "fingerprint.pb").unlink(missing_ok=True)
     graph = target / "saved_model.pb"
     graph.write_bytes(canonical(graph.read_bytes()))
+
+
+def _traced(function: Function) -> Any:
+    """Return a function over the model's variables as one of TensorFlow."""
+    import tensorflow as tf
+
+    names = [source.name for source in function.inputs]
+    specs = [tf.TensorSpec(source.shape, source.dtype, name=source.name) for source in function.inputs]
+    call = tf.function(lambda *tensors: function.call(dict(zip(names, tensors, strict=True))), specs, autograph=False)
+    return call.get_concrete_function()
 
 
 def check(path: Path) -> None:
@@ -119,6 +141,10 @@ class SavedModel:
     def preprocess(self, columns: Any) -> Any:
         """Return the model's inputs by name of raw columns by name; only where there is the signature `RAW`."""
         return self._run(self._loaded.signatures[PREPROCESS], columns)
+
+    def run(self, signature: str, arrays: Any) -> dict[str, Any]:
+        """Return the outputs of a signature by name, for inputs by name."""
+        return self._run(self._loaded.signatures[signature], arrays)
 
     def _run(self, signature: Any, arrays: Any) -> dict[str, Any]:
         results = signature(**{name: self._constant(array) for name, array in arrays.items()})
@@ -186,5 +212,11 @@ model = tf.saved_model.load("$file")  # keep it: its variables live as long as i
 def predict(inputs):
     inputs = {name: tf.constant(array) for name, array in inputs.items()}
     return model.signatures["$signature"](**inputs)["$output"].numpy()
+
+"""
+RUN = """\
+def run(signature, inputs):
+    results = model.signatures[signature](**{name: tf.constant(array) for name, array in inputs.items()})
+    return {name: tensor.numpy() for name, tensor in results.items()}
 
 """

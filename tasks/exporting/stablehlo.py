@@ -31,7 +31,7 @@ TIMEOUT = 1800.0
 """Seconds after which the process is ended."""
 
 
-def write(model: Any, preprocess: Any, parent: Path | None, target: Path) -> None:
+def write(model: Any, preprocess: Any, parent: Path | None, target: Path, functions: Any = ()) -> None:
     """Convert the `.keras` file `parent`; inputs and output keep their names, shapes and dtypes.
 
     Raises:
@@ -138,6 +138,7 @@ def predict(inputs):
     return np.asarray(model(inputs)["$output"])
 
 """
+RUN = ""
 
 if __name__ == "__main__":
     convert(*map(Path, sys.argv[1:]))

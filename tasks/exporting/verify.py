@@ -30,6 +30,8 @@ INPUTS, RAW_INPUTS = "inputs/", "raw/"
 """Prefixes of the names of the golden inputs, and of the raw columns that become them."""
 RAW = "raw"
 """The signature that takes raw columns."""
+PREFILL, DECODE = "prefill", "decode"
+"""The signatures of a language model that hand back keys and values, and take them with one token more."""
 FORMATS = "formats"
 """The package that the formats' files are in here."""
 
@@ -92,6 +94,8 @@ def compared(
     if RAW in interface.get("signatures", ()):
         differing = unequal(run.preprocess(raw), inputs)
         answers.append((run.raw(raw), outputs))
+    if DECODE in interface.get("signatures", ()):
+        answers.append((decoded(run, inputs["tokens"]), outputs))
     for actual, expected in answers:
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), (
             f"outputs {actual.dtype} {actual.shape} for {expected.dtype} {expected.shape}"
@@ -112,6 +116,26 @@ def shapes(outputs: Any) -> list[tuple[int, int | None]]:
     if outputs.ndim == 3:
         sizes += [(len(outputs), outputs.shape[1] // 2), (1, 1)]
     return sizes
+
+
+def decoded(run: Any, tokens: Any) -> Any:
+    """Return the outputs of the first half of the tokens at once, and of each other token with what is kept of those
+    before it."""
+    import numpy as np
+
+    half, length = (tokens.shape[1] + 1) // 2, tokens.shape[1]
+    results = run.run(PREFILL, {"tokens": np.ascontiguousarray(tokens[:, :half])})
+    outputs = [results.pop("logits")]
+    ends = {name: array.ndim - (1 if array.ndim == 2 else 2) for name, array in results.items()}
+    cache = {
+        name: np.pad(array, [(0, length - half if axis == ends[name] else 0) for axis in range(array.ndim)])
+        for name, array in results.items()
+    }
+    for position in range(half, length):
+        token = np.ascontiguousarray(tokens[:, position : position + 1])
+        cache = run.run(DECODE, {"tokens": token, "position": np.full(len(tokens), position, np.int32), **cache})
+        outputs.append(cache.pop("logits"))
+    return np.concatenate(outputs, axis=1)
 
 
 def unequal(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:

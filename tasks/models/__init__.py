@@ -11,6 +11,8 @@ from tasks.config.models.architecture import OwnArchitecture
 if TYPE_CHECKING:
     import keras
 
+    from tasks.models.decoding import Function
+
 ARCHITECTURES = {
     "convnet": "tasks.models.convnet",
     "convnet1d": "tasks.models.convnet1d",
@@ -23,7 +25,8 @@ ARCHITECTURES = {
     "transformer": "tasks.models.transformer",
     "vit": "tasks.models.vit",
 }
-"""The module of each kind, imported on use; each has `build(config, features, seed)`, and may have `added_loss`."""
+"""The module of each kind, imported on use; each has `build(config, features, seed)`, and may have
+`added_loss` and `functions`."""
 
 
 def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Model:
@@ -47,6 +50,12 @@ def build(config: ModelConfig, features: dict[str, Any], seed: int) -> keras.Mod
 
         initialise(model, config.initializer, seed)
     return model
+
+
+def functions(config: ModelConfig, features: dict[str, Any], model: keras.Model) -> list[Function]:
+    """Return further functions of a model that its exports have as signatures; none for most kinds."""
+    make = getattr(import_module(ARCHITECTURES[config.kind]), "functions", None)
+    return [] if make is None else make(config, features, model)
 
 
 def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from tasks.config.models import EncoderModel, TransformerModel, ViTModel
+from tasks.models.decoding import Memory
 from tasks.models.layers import layer_seed
 
 Rotary = EncoderModel | TransformerModel
@@ -28,7 +29,7 @@ def positions_of(tokens: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def rotation_of(positions: keras.KerasTensor, config: Rotary) -> tuple[Any, Any]:
-    """Return cosines and sines of the rotary position embedding, [1, 1, T, width / heads / 2]."""
+    """Return cosines and sines of the rotary position embedding for positions [B, T], [B, 1, T, width / heads / 2]."""
     half = config.width // config.heads // 2
     rates = [config.rope_base ** (-index / half) for index in range(half)]
     angles = ops.expand_dims(ops.expand_dims(positions, 2) * ops.reshape(ops.array(rates, "float32"), (1, 1, half)), 1)
@@ -43,6 +44,7 @@ def attention(
     block: int,
     seed: int,
     kv_heads: int | None = None,
+    memory: Memory | None = None,
 ) -> keras.KerasTensor:
     """Add multi-head self-attention: [B, T, width] to [B, T, width].
 
@@ -51,6 +53,8 @@ def attention(
             [B, heads, T, T]; None: all attend to all.
         rotation: rotary positions (`rotation_of`); None: the inputs have positions of their own.
         kv_heads: heads of keys and values, each shared by several queries (Ainslie et al., arXiv 2305.13245).
+        memory: takes the keys and values, [B, kv_heads, T, size], and returns those that are attended to; None: they
+            are these.
     """
     name, size, shared = f"block{block}_attention", config.width // config.heads, kv_heads or config.heads
     heads = config.heads + 2 * shared
@@ -61,6 +65,8 @@ def attention(
     q, k = norm(f"{name}_query_norm")(q), norm(f"{name}_key_norm")(k)
     if rotation is not None:
         q, k = apply_rotary(q, rotation), apply_rotary(k, rotation)
+    if memory is not None:
+        k, v = memory(k, v)
     if shared != config.heads:
         k, v = (ops.repeat(each, config.heads // shared, axis=1) for each in (k, v))
     scores = as_float32(ops.matmul(q * size**-0.5, ops.transpose(k, (0, 1, 3, 2))))

@@ -20,12 +20,14 @@ from pydantic import TypeAdapter
 
 from tasks.config import ModelConfig
 from tasks.config.task import TASKS
-from tasks.models import brought, build
+from tasks.models import brought, build, functions
 from tasks.store.files import canonical, pretty
 from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
     import keras
+
+    from tasks.models.decoding import Function
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,22 @@ def load(path: Path) -> keras.Model:
     model = build(brought.at(config, path), architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
+
+
+def functions_of(path: Path, model: keras.Model) -> list[Function]:
+    """Return the further functions of the model of an artifact folder, over the variables of `model`.
+
+    There are none of a model whose layers a method of compression has replaced.
+    """
+    from tasks.models.decoding import OtherVariables
+
+    architecture_json = architecture(path)
+    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(architecture_json["model"])
+    try:
+        return functions(config, architecture_json["features"], model)
+    except OtherVariables as error:
+        log.warning("%s: the exports have no cache for generation", error)
+        return []
 
 
 def architecture(path: Path) -> dict[str, Any]:

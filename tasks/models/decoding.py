@@ -1,0 +1,89 @@
+"""Generation with a cache of keys and values: a transformer as two functions, of a prompt and of one token more.
+
+The functions are the model's own arithmetic over its own variables, and further models of Keras only while they are
+traced: so the weights are in an export once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from tasks.models.layers import name_operations
+
+PREFILL, DECODE = "prefill", "decode"
+"""The signatures."""
+TOKENS, POSITION, KEYS, VALUES, DOCUMENTS, LOGITS = "tokens", "position", "keys", "values", "documents", "logits"
+
+
+class OtherVariables(ValueError):
+    """The graph has other variables than the model."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function over a model's variables, to be a signature of an export."""
+
+    name: str
+
+    inputs: list[keras.KerasTensor]
+    """Its symbolic inputs, with names, dtypes and free sizes."""
+
+    call: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """From tensors by name to tensors by name."""
+
+
+class Memory:
+    """The keys and values of all blocks, [B, layers, heads, T, size], while a graph is built.
+
+    Args:
+        past: those of the blocks so far computed, and where the new ones belong: true in [B, 1, T, 1]; None: there are
+            none, and the new ones are all.
+    """
+
+    def __init__(self, past: tuple[list[Any], list[Any], Any] | None = None) -> None:
+        self._past = past
+        self._kept: list[tuple[Any, Any]] = []
+
+    def __call__(self, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Take the new keys and values of the next block; return those that its queries attend to."""
+        if self._past is not None:
+            past_keys, past_values, here = self._past
+            block = len(self._kept)
+            keys, values = ops.where(here, keys, past_keys[block]), ops.where(here, values, past_values[block])
+        self._kept.append((keys, values))
+        return keys, values
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """The keys and the values of all blocks."""
+        keys, values = zip(*self._kept, strict=True)
+        return {KEYS: ops.stack(keys, axis=1), VALUES: ops.stack(values, axis=1)}
+
+
+def function_of(name: str, inputs: list[Any], outputs: dict[str, Any], model: keras.Model) -> Function:
+    """Return a graph of Keras, built of layers with the names of the model's, as a function over the model's variables.
+
+    Raises:
+        OtherVariables: it has other variables than the model.
+    """
+    names = list(outputs)
+    graph = name_operations(keras.Model(inputs, [outputs[each] for each in names], name=name))
+    own = {weight.path: weight for weight in model.weights}
+    wanted = [weight.path for weight in (*graph.trainable_variables, *graph.non_trainable_variables)]
+    if sorted(wanted) != sorted(own):
+        raise OtherVariables(f"{name} has other variables than the model")
+    trained = [own[weight.path] for weight in graph.trainable_variables]
+    others = [own[weight.path] for weight in graph.non_trainable_variables]
+
+    def call(tensors: Mapping[str, Any]) -> dict[str, Any]:
+        given = [tensors[each.name] for each in inputs]
+        values = [weight.value for weight in trained], [weight.value for weight in others]
+        results, _ = graph.stateless_call(*values, given[0] if len(given) == 1 else given, training=False)
+        return dict(zip(names, results, strict=True))
+
+    return Function(name, inputs, call)
