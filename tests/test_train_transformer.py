@@ -90,7 +90,7 @@ def test_saved_model_and_litert_take_any_batch_and_length(model, tmp_path):
     folder.mkdir()
     saved_model.write(model, None, None, folder)
     litert.write(model, None, folder, file)
-    int8_dynamic.write(file, small)
+    small.write_bytes(int8_dynamic.int8(file.read_bytes()))
     runners = {"saved_model": SavedModel(folder), "litert": LiteRT(file, 1), "int8": LiteRT(small, 1)}
     for shape in ((2, 9), (1, 1), (1, 7), (3, 32)):
         expected = predict(model, tokens(*shape))
