@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
+from tasks.config.methods import Chain
 from tasks.stage import identities
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
@@ -20,6 +21,7 @@ def compress(
     """Convert a model to a file for each float format of `export.formats`, and to one for each entry of
     `compress.methods`.
 
+    Methods that change the model make models of their own, which are converted in the same way.
     A format that another format or a method is made from is made as well, and returned only where it is listed.
 
     Size, quality on the test split, and latency relative to the float LiteRT file (interleaved) are measured. A variant
@@ -34,16 +36,30 @@ def compress(
     records = parent_of(examples, "records", Records)
     made: dict[str, Variant] = {}
 
+    def changed(methods: Chain) -> Model:
+        if not methods:
+            return model
+        before = changed(Chain(methods[:-1]))
+        return run_stage(
+            "compress",
+            Model,
+            identities.changed(before, examples, methods[-1]),
+            work="tasks.compression.changed:build",
+            arguments=(methods[-1], before),
+            name=f"{methods.name}-model",
+        )
+
     def variant(form: Form) -> Variant:
         if form.name not in made:
             parent = None if form.parent is None else variant(form.parent)
             reference = variant(FLOAT) if form.methods else None
+            of = changed(form.methods.on_model)
             made[form.name] = run_stage(
                 "compress",
                 Variant,
-                identities.variant(form, model, examples, parent, reference, config, evaluate),
+                identities.variant(form, of, examples, parent, reference, config, evaluate),
                 work="tasks.compression.variants:build",
-                arguments=(form, model, examples, records, report, parent, reference, config, evaluate),
+                arguments=(form, of, examples, records, report, parent, reference, config, evaluate),
                 name=form.name,
             )
         return made[form.name]

@@ -8,22 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from tasks.artifacts import Report, Variant
-from tasks.compression import int8_selective, keep_accepted
+from tasks.artifacts import Model, Report, Variant
+from tasks.compression import int8_selective, keep_accepted, prune
+from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.kernels import kernels
 from tasks.compression.layers import layers_of
 from tasks.compression.methods import Given, evenly
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.methods import Int8Selective, chain_of
+from tasks.config.methods import Int8Selective, Prune, chain_of
 from tasks.data import open_snapshot
+from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
+from tasks.models.keras_file import load
 from tests.conftest import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
@@ -163,3 +169,92 @@ def test_entries_are_names_settings_and_lists() -> None:
     config = CompressConfig.model_validate({"methods": ["float16", {"kind": "int4_dynamic", "block": 64}, ["gptq"]]})
     assert [chain.name for chain in config.chains] == ["float16", "int4_dynamic_64", "gptq"]
     assert chain_of("float16") == config.chains[0]
+
+
+MODELS: dict[str, tuple[Any, float]] = {
+    "prune_30": ({"kind": "prune", "share": 0.3}, 0.85),
+    "prune_2of4": ({"kind": "prune", "pattern": "2:4"}, 0.75),
+    "cluster_16": ("cluster", 0.3),
+}
+"""The entry of `compress.methods`, and the largest share of the float file's gzip bytes that is expected."""
+
+
+@pytest.fixture(scope="module")
+def changed(digits: Digits, workbench_at: Callable, publish: Callable, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Makes the model of an entry of `compress.methods` that changes it."""
+    root = tmp_path_factory.mktemp("changed")
+
+    def one(entry: Any, name: str) -> Model:
+        [method] = of(entry).methods
+        bench = workbench_at(root / name)
+        manifest = {"counts": {"parameters": 1, "steps": 7}, "steps": 7}
+        before = replace(digits.model, planned=manifest)
+        return publish(Model, bench, changed_build(bench, method, before))
+
+    return one
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_changed_model_is_smaller_after_gzip_and_as_good(
+    make: Callable[..., Variant],
+    changed: Any,
+    digits: Digits,
+    workbench_at: Callable,
+    publish: Callable,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    entry, most = MODELS[name]
+    model, whole = changed(entry, name), make(FLOAT)
+    bench = workbench_at(tmp_path / "report")
+    common = (digits.snapshot, digits.records)
+    report = publish(Report, bench, evaluate(bench, digits.model, *common, EVALUATE))
+    bench = workbench_at(tmp_path / "float")
+    outcome = build(bench, of(entry), model, *common, report, None, whole, CONFIG, EVALUATE)
+    variant = replace(publish(Variant, bench, outcome), name=name)
+    assert variant.metrics[f"{name}/gzip_ratio"] < most < 0.95 < variant.metrics[f"{name}/size_ratio"]
+    described = json.loads((variant.path / "variant.json").read_bytes())
+    assert [gate["gate"] for gate in described["gates"]] == ["parity", "size", "gzip size", "quality"]
+    assert 0.8 < described["against_float"]["agreement"] < 1
+    assert described["against_float"]["max_abs_difference"] < 1e-3, "from the changed model, not the one before"
+    chain = of([entry, "int8_dynamic"])
+    bench = workbench_at(tmp_path / "int8")
+    both = publish(Variant, bench, build(bench, chain, model, *common, report, variant, whole, CONFIG, EVALUATE))
+    assert chain.name == f"{name}-int8_dynamic" and chain.parent == of(entry)
+    gzip = [each.manifest["statistics"]["gzip_bytes"] for each in (both, make(of("int8_dynamic")))]
+    assert gzip[0] < 0.9 * gzip[1], "what the model's method saves is saved in the int8 file, too"
+
+
+def test_weights_are_what_the_method_says(changed: Any, digits: Digits) -> None:
+    before, after = (
+        {each.path: np.asarray(each) for each in kernels(load(model.path))}
+        for model in (digits.model, changed({"kind": "prune", "share": 0.25, "scope": "layer"}, "layers"))
+    )
+    for path, kernel in after.items():
+        assert (kernel == 0).sum() == int(0.25 * kernel.size)
+        assert np.abs(before[path][kernel == 0]).max() <= np.abs(kernel[kernel != 0]).min()
+    whole = changed({"kind": "prune", "share": 0.25}, "whole").manifest["counts"]
+    assert whole["zeros"] == int(0.25 * sum(kernel.size for kernel in after.values()))
+    fours = {each.path: np.asarray(each) for each in kernels(load(changed(MODELS["prune_2of4"][0], "fours").path))}
+    for path, kernel in fours.items():
+        if kernel.shape[-2] % 4 == 0:
+            groups = np.moveaxis(kernel, -2, -1).reshape(-1, 4)
+            assert ((groups == 0).sum(axis=-1) == 2).all(), path
+        else:
+            assert np.array_equal(kernel, before[path])
+    few = kernels(load(changed({"kind": "cluster", "clusters": 5}, "few").path))
+    assert all(np.unique(np.asarray(kernel)).size <= 5 for kernel in few)
+
+
+def test_what_cannot_be_applied_is_refused() -> None:
+    for entry, says in (
+        (["int8_dynamic", "prune"], "int8_dynamic changes the finished file, and prune would come after it"),
+        ({"kind": "prune", "pattern": "2:4", "share": 0.7}, "share .*is ignored by pattern 2:4"),
+    ):
+        with pytest.raises(ValidationError, match=says):
+            CompressConfig.model_validate({"methods": [entry]})
+    with pytest.raises(ValidationError, match="make 2 variants called prune_50"):
+        CompressConfig.model_validate({"methods": ["prune", {"kind": "prune", "scope": "layer"}]})
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+    with pytest.raises(Failed, match="prune 2:4: .*kernel.*6, 3.*where its inputs divide by 4"):
+        prune.change(Prune(pattern="2:4"), model)

@@ -13,13 +13,16 @@ from tasks.config.methods import Method
 from tasks.evaluation import gates
 
 if TYPE_CHECKING:
-    from tasks.compression.methods import FileMethod
+    from tasks.compression.methods import FileMethod, ModelMethod
 
 VARIANT_VERSION = 8
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
 """Packages whose versions decide a variant's bytes."""
+
+MODEL_LIBRARIES = ("tensorflow", "keras", "numpy", "scikit-learn")
+"""Packages whose versions decide the bytes of a model that a method has changed."""
 
 METHODS = {
     "float16": "tasks.compression.float16",
@@ -30,18 +33,25 @@ METHODS = {
     "int4_dynamic": "tasks.compression.int4_dynamic",
     "int4_weight_only": "tasks.compression.int4_weight_only",
     "gptq": "tasks.compression.gptq",
+    "prune": "tasks.compression.prune",
+    "cluster": "tasks.compression.cluster",
 }
 """The module of each method, imported on use."""
 
 
-def method_of(kind: str) -> FileMethod:
-    """Return the module of a method."""
+def file_method(kind: str) -> FileMethod:
+    """Return the module of a method that changes a file."""
     return cast("FileMethod", import_module(METHODS[kind]))
+
+
+def model_method(kind: str) -> ModelMethod:
+    """Return the module of a method that changes a model."""
+    return cast("ModelMethod", import_module(METHODS[kind]))
 
 
 def versions(methods: Sequence[Method]) -> dict[str, int]:
     """Return the code versions of methods by kind, for the digest of what they make."""
-    return {method.kind: method_of(method.kind).VERSION for method in methods}
+    return {method.kind: int(import_module(METHODS[method.kind]).VERSION) for method in methods}
 
 
 def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:

@@ -32,8 +32,13 @@ class Form:
 
     @property
     def parent(self) -> Form | None:
-        """The float form of the same model that it is made from; None where it is made from the Keras model."""
+        """The float form of the same model that it is made from; None where it is made from the Keras model.
+
+        Of a model that methods have changed there is one float form, in LiteRT.
+        """
         made_from = format_of(self.format).PARENT if self.on_file is None else self.on_file.made_from
+        if self.methods.on_model:
+            return compressed(self.methods.on_model) if self.on_file is not None and made_from == LITERT else None
         return None if made_from is None else Form(made_from)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from tasks.exporting import LITERT, SAVED_MODEL
 from tasks.exporting.litert import LiteRT
 from tasks.models.features import TOKENS, Arrays, input_arrays
 from tasks.models.forward import Call
+
+if TYPE_CHECKING:
+    import keras
 
 CALIBRATED = "train"
 """The split that activations are observed on."""
@@ -45,6 +48,21 @@ class FileMethod(Protocol):
 
         Raises:
             Failed: the method does not fit the file.
+        """
+        ...
+
+
+class ModelMethod(Protocol):
+    """A module of `METHODS` whose method changes a Keras model."""
+
+    VERSION: int
+    """Incremented when the same model would become another."""
+
+    def change(self, config: Any, model: keras.Model) -> None:
+        """Change the weights of a model.
+
+        Raises:
+            Failed: the method does not fit the model.
         """
         ...
 

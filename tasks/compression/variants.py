@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
-from tasks.compression import method_of
+from tasks.compression import file_method
 from tasks.compression.forms import Form
 from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
@@ -73,7 +73,7 @@ def build(
         forms.write(form.format, scratch)
     else:
         given = Given(forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss)
-        (scratch / file).write_bytes(method_of(method.kind).write(method, given))
+        (scratch / file).write_bytes(file_method(method.kind).write(method, given))
     bench.staging.take(scratch)
 
     judge = make_judge(task, SnapshotSplit(snapshot.path, records.path, SPLIT), evaluate, loss)
@@ -135,7 +135,10 @@ class FloatForms:
 
     def __init__(self, bench: Workbench, model: Model, snapshot: Snapshot, parent: Variant | None) -> None:
         self._bench, self._model, self._snapshot = bench, model, snapshot
-        self._paths = {} if parent is None else {parent.name: parent.path / format_of(parent.name).FILE}
+        self._paths: dict[str, Path] = {}
+        if parent is not None:
+            name = parent.manifest["statistics"]["format"]
+            self._paths[name] = parent.path / format_of(name).FILE
 
     @cached_property
     def network(self) -> Any:
@@ -170,8 +173,8 @@ def size_gates(
     """Return the verdicts on the size, and on that after gzip where a method makes the file smaller only so."""
     of_float = reference.manifest["statistics"]
     verdicts = [gates.size(sizes["bytes"], of_float["bytes"], limit or product(methods, "size_ratio"))]
-    if (after_gzip := product(methods, "gzip_ratio")) < 1:
-        verdicts.append(gates.size(sizes["gzip_bytes"], of_float["gzip_bytes"], after_gzip, "gzip size"))
+    if (after_gzip := product(methods, "gzip_limit")) < 1:
+        verdicts.append(gates.size(sizes["gzip_bytes"], of_float["gzip_bytes"], after_gzip, gzip=True))
     return verdicts
 
 

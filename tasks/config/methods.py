@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
-from tasks.config.base import BY_KIND, LISTED, Section
+from tasks.config.base import BY_KIND, LISTED, Conflict, Section
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -36,6 +36,11 @@ class Method(Section):
     def label(self) -> str:
         """Its name in that of a variant; methods with other settings have others."""
         return self.kind
+
+    @property
+    def gzip_limit(self) -> float:
+        """`gzip_ratio`, or what follows from the settings."""
+        return self.gzip_ratio
 
 
 class Float16(Method):
@@ -138,9 +143,62 @@ class Gptq(Calibrated):
     """The method."""
 
 
-MethodConfig = Annotated[
-    Float16 | Int8Dynamic | Int8WeightOnly | Int4Dynamic | Int4WeightOnly | Int8Static | Int8Selective | Gptq, BY_KIND
-]
+class Prune(Method):
+    """The smallest weights of dense and convolutional layers become 0 (Han et al., arXiv 1506.02626), or two of each
+    four along the inputs (2:4). Smaller after gzip only; put a method that quantises behind it."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+
+    kind: Literal["prune"] = "prune"
+    """The method."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the weights that become 0."""
+    pattern: Literal["any", "2:4"] = "any"
+    """Which weights: those of the smallest magnitude, or the two smallest of each four inputs of an output."""
+    scope: Literal["global", "layer"] = "global"
+    """Whether the share is of all layers together or of each layer."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its pattern or share."""
+        return f"{self.kind}_2of4" if self.pattern == "2:4" else f"{self.kind}_{round(100 * self.share)}"
+
+    @property
+    def gzip_limit(self) -> float:
+        """What gzip leaves of so many zeros, with a margin: half of their share is saved at least."""
+        return 1 - self.share / 2
+
+    @model_validator(mode="after")
+    def a_pattern_has_its_share(self) -> Prune:
+        for name in ("share", "scope"):
+            if self.pattern != "any" and (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise Conflict(name, value, f"is ignored by pattern {self.pattern}", "leave it out, or use pattern any")
+        return self
+
+
+class Cluster(Method):
+    """The weights of each dense and convolutional layer take few values (Han et al., arXiv 1510.00149). Smaller after
+    gzip only."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+    gzip_ratio: ClassVar[float] = 0.5
+
+    kind: Literal["cluster"] = "cluster"
+    """The method."""
+    clusters: Annotated[int, Field(ge=2, le=256)] = 16
+    """Values of a layer."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with the number of values."""
+        return f"{self.kind}_{self.clusters}"
+
+
+OnModel = Prune | Cluster
+OnFile = Float16 | Int8Dynamic | Int8WeightOnly | Int8Static | Int8Selective | Int4Dynamic | Int4WeightOnly | Gptq
+MethodConfig = Annotated[OnFile | OnModel, BY_KIND]
 MethodName = Literal[
     "float16",
     "int8_dynamic",
@@ -150,6 +208,8 @@ MethodName = Literal[
     "int8_static",
     "int8_selective",
     "gptq",
+    "prune",
+    "cluster",
 ]
 
 Methods = tuple[

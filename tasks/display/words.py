@@ -68,7 +68,8 @@ def describe(artifact: Artifact) -> str:
         name = "" if artifact.name == artifact.kind else f"{artifact.name}: "
         choice = choice_of(artifact)
         chosen = "" if choice is None else f", {choice.verdict}"
-        return f"{name}{counts['parameters']:,} weights after {counts['steps']:,} steps{chosen}"
+        zeros = f", {counts['zeros']:,} of them 0," if counts.get("zeros") else ""
+        return f"{name}{counts['parameters']:,} weights{zeros} after {counts['steps']:,} steps{chosen}"
     if artifact.kind == "report":
         beside = baselines(metrics)
         return f"test {score(metrics, f'test/{primary_of(metrics)}')}{f' ({beside})' if beside else ''}"
@@ -131,11 +132,20 @@ def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, A
     """Describe the size and quality of a variant, and the result of its gates."""
     size = manifest["statistics"]["bytes"]
     ratio = metrics.get(f"{name}/size_ratio")
-    share = f" ({ratio:.2f} of float)" if ratio and ratio != 1 else ""
+    share = f" ({size_of_float(name, metrics)})" if ratio and ratio != 1 else ""
     mark = standing(manifest["statistics"].get("gates", []), CompressConfig())
     metric = primary_of(metrics, f"{name}/")
     value = metrics.get(f"{name}/test/{metric}", float("nan"))
     return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}{', ' if mark else ''}{mark}"
+
+
+def size_of_float(variant: str, metrics: Mapping[str, float]) -> str:
+    """Return the size of a variant as a share of the float file's, and after gzip where that makes it much smaller."""
+    ratio, after_gzip = (metrics.get(f"{variant}/{name}") for name in ("size_ratio", "gzip_ratio"))
+    if ratio is None:
+        return ""
+    smaller = f", {after_gzip:.2f} after gzip" if after_gzip is not None and after_gzip < 0.9 * ratio else ""
+    return f"{ratio:.2f} of float{smaller}"
 
 
 def standing(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> str:

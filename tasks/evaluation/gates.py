@@ -36,10 +36,11 @@ class Verdict:
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
-def size(own: int, reference: int, limit: float, gate: str = "size") -> Verdict:
-    """Pass where a compressed file has at most `limit` times the bytes of the float file; `gate`: what is counted."""
+def size(own: int, reference: int, limit: float, *, gzip: bool = False) -> Verdict:
+    """Pass where a compressed file has at most `limit` times the bytes of the float file, or those after gzip."""
     ratio = own / reference
-    return _verdict(gate, ratio, limit, f"{gate} {ratio:.3f} of the float file's {reference:,} bytes")
+    gate, counted = ("gzip size", "bytes after gzip") if gzip else ("size", "bytes")
+    return _verdict(gate, ratio, limit, f"{ratio:.3f} of the float file's {reference:,} {counted}")
 
 
 def quality(

@@ -79,7 +79,7 @@ class Facts:
     def variants(self) -> list[Artifact]:
         """The variants that `compress` made, accepted or rejected, in order."""
         rows = self.stages.get("compress", [])
-        return [self.named[row["digest"]] for row in rows if row["digest"] in self.named]
+        return [self.named[row["digest"]] for row in rows if row["kind"] == "variant" and row["digest"] in self.named]
 
     @cached_property
     def results(self) -> list[StageResult]:

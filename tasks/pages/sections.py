@@ -11,7 +11,7 @@ import yaml
 
 from tasks.artifacts import Artifact
 from tasks.display.numbers import figure, kilobytes, seconds
-from tasks.display.words import span, standing
+from tasks.display.words import size_of_float, span, standing
 from tasks.evaluation import gates
 from tasks.pages import seeds
 from tasks.pages.facts import Facts
@@ -129,14 +129,14 @@ def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[s
     verdicts = list(statistics["gates"])
     limit = facts.config.compress.max_latency_ratio
     ratios = [row["ratios"].get(name) for row in batches.values()]
-    if limit is not None and name in facts.config.compress.methods and None not in ratios and ratios:
+    if limit is not None and statistics["methods"] and None not in ratios and ratios:
         verdicts.append(gates.latency(max(ratios), limit).as_json())
-    ratio, lost = metrics.get(f"{name}/size_ratio"), metrics.get(f"{name}/test/{facts.metric}_loss")
+    lost = metrics.get(f"{name}/test/{facts.metric}_loss")
     bound = metrics.get(f"{name}/test/{facts.metric}_loss/high")
     return {
         "name": name,
         "bytes": kilobytes(statistics["bytes"]),
-        "ratio": "" if ratio is None else f"{ratio:.2f}",
+        "ratio": size_of_float(name, metrics).replace(" of float", ""),
         "score": span(metrics, f"{name}/test/{facts.metric}"),
         "lost": "" if lost is None else figure(lost),
         "bound": "" if bound is None else f"at most {figure(bound)}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.display import seeds
 from tasks.display.numbers import kilobytes, seconds
-from tasks.display.words import raw_input, span, standing
+from tasks.display.words import raw_input, size_of_float, span, standing
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
@@ -68,11 +68,12 @@ def _sample(sample: dict[str, Any], width: int) -> Iterator[str]:
 
 def _variants(facts: Facts) -> Iterator[str]:
     longest = max(len(variant.name) for variant in facts.variants)
+    shares = {variant.name: size_of_float(variant.name, variant.metrics) for variant in facts.variants}
+    width = max(map(len, shares.values()))
     for number, variant in enumerate(facts.variants):
         statistics, metrics, name = variant.manifest["statistics"], variant.metrics, variant.name
         value = span(metrics, f"{name}/test/{facts.metric}")
-        ratio = metrics.get(f"{name}/size_ratio")
-        size = f"{kilobytes(statistics['bytes']):>9}  {'' if ratio is None else f'{ratio:.2f} of float':<13}"
+        size = f"{kilobytes(statistics['bytes']):>9}  {shares[name]:<{width}}"
         mark = standing(statistics.get("gates", []), facts.config.compress)
         score = f"  {facts.metric.replace('_', ' ')} {value[0]}" if value else ""
         yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{'  ' if mark else ''}{mark}"

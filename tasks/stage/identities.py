@@ -22,6 +22,7 @@ from tasks.config import (
     TuneConfig,
     identity,
 )
+from tasks.config.methods import Method
 from tasks.errors import Failed
 
 if TYPE_CHECKING:
@@ -152,6 +153,14 @@ def report(trained: Artifact, examples: Artifact, config: EvaluateConfig) -> Ide
     parents = {"model": trained, "snapshot": examples}
     code = Code(REPORT_VERSION, REPORT_LIBRARIES)
     return Identity({"evaluate": config}, parents, code, sources=lambda: source_files(config))
+
+
+def changed(model: Artifact, examples: Artifact, method: Method) -> Identity:
+    """Return the identity of a model that a method has changed: the model before, and the method."""
+    from tasks.compression import MODEL_LIBRARIES, versions
+
+    code = Code(versions([method])[method.kind], MODEL_LIBRARIES)
+    return Identity({"method": method}, {"changed": model, "snapshot": examples}, code)
 
 
 def variant(
