@@ -24,11 +24,7 @@ TRANSFORMER = ["--model", "{kind: transformer}"]
     ("flags", "field", "says"),
     [
         ([*MLP, "--model.task", "regression"], "model.task", "use model.task classification"),
-        (
-            ["--source.dataset", "digits_traits"],
-            "model.task",
-            "use model.task multilabel or anomaly",
-        ),
+        (["--source.dataset", "digits_traits"], "model.task", "use model.task multilabel or anomaly"),
         (["--source.dataset", "diabetes"], "snapshot.kind", "use snapshot.kind table"),
         (["--snapshot.kind", "tokens", *TRANSFORMER], "snapshot.kind", "use snapshot.kind image or table"),
         (["--train.class_weights", "{'0': 2.0}"], "train.class_weights", "must name every class: 0, 1, 2"),
@@ -113,9 +109,6 @@ def test_a_task_is_checked_by_roles() -> None:
         check_task({"image": {}, "label": {"classes": ["cat", "dog"]}}, "classification", train)
     with pytest.raises(Refused, match="choose a source that has one"):
         check_task({"image": {}}, "regression", TrainConfig(steps=1))
-    with pytest.raises(
-        Refused,
-        match="learns a label, and there are label, price; use model.task multilabel or",
-    ):
+    with pytest.raises(Refused, match="learns a label, and there are label, price; use model.task multilabel or"):
         features = {"label": feature("category"), "price": feature("number", role="target")}
         check_task(features, "classification", TrainConfig(steps=1))
