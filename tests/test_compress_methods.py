@@ -227,6 +227,7 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     described = json.loads((variant.path / "variant.json").read_bytes())
     assert [gate["gate"] for gate in described["gates"]] == ["parity", "size", "gzip size", "quality"]
     assert 0.8 < described["against_float"]["agreement"] < 1
+    assert described["tolerance"] == 1, "of outputs that differ from the model before: an export compares with these"
     assert described["against_float"]["max_abs_difference"] < 1e-3, "from the changed model, not the one before"
     chain = of([entry, "int8_dynamic"])
     bench = workbench_at(tmp_path / "int8")

@@ -111,7 +111,7 @@ def build(
             "largest": outputs.largest,
             "probed": probed,
         },
-        "tolerance": config.max_difference if method is None else method.tolerance,
+        "tolerance": sum(each.tolerance for each in form.methods) or config.max_difference,
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }

@@ -149,6 +149,7 @@ class Prune(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["prune"] = "prune"
     """The method."""
@@ -183,6 +184,7 @@ class Cluster(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
     gzip_ratio: ClassVar[float] = 0.5
 
     kind: Literal["cluster"] = "cluster"
