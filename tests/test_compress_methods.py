@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,7 @@ from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
 from tests.conftest import Digits
+from tests.homes import ROOT
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
 QUARTER, EIGHTH, HALF = (0.2, 0.32), (0.1, 0.22), (0.45, 0.55)
@@ -270,3 +273,14 @@ def test_what_cannot_be_applied_is_refused() -> None:
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
     with pytest.raises(Failed, match="prune 2:4: .*kernel.*6, 3.*where its inputs divide by 4"):
         prune.change(Prune(pattern="2:4"), model)
+
+
+def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
+    """The flow's process computes digests, and does not import TensorFlow."""
+    code = (
+        "import sys; from tasks.compression import METHODS, versions; from tasks.config.methods import chain_of\n"
+        "versions([chain_of(kind)[0] for kind in METHODS])\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'sklearn', 'jax'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

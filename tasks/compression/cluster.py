@@ -5,13 +5,15 @@ The file has the same size and speed.
 
 from __future__ import annotations
 
-import keras
+from typing import TYPE_CHECKING
+
 import numpy as np
-from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from tasks.compression.kernels import kernels
 from tasks.config.methods import Cluster
+
+if TYPE_CHECKING:
+    import keras
 
 VERSION = 1
 
@@ -22,6 +24,9 @@ def change(config: Cluster, model: keras.Model) -> None:
     The values begin evenly spaced from the smallest weight to the largest one, which keeps large weights better than a
     random start (section 3.2 there). One thread, as sums by several would be in another order.
     """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
     for variable in kernels(model):
         weights = np.asarray(variable)
         if np.unique(weights).size <= config.clusters:

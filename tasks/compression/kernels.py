@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import keras
+from typing import TYPE_CHECKING
 
-LAYERS = (
-    keras.layers.Dense,
-    keras.layers.EinsumDense,
-    keras.layers.Conv1D,
-    keras.layers.Conv2D,
-    keras.layers.Conv3D,
-    keras.layers.DepthwiseConv2D,
-)
+if TYPE_CHECKING:
+    import keras
+
+LAYERS = ("Dense", "EinsumDense", "Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2D")
+"""Classes of `keras.layers`."""
 
 
 def kernels(model: keras.Model) -> list[keras.Variable]:
     """Return the kernels with two axes at least, in the order of the model: [.., inputs, outputs]."""
-    layers = [layer for layer in model._flatten_layers() if isinstance(layer, LAYERS)]
+    from keras import layers as classes
+
+    known = tuple(getattr(classes, name) for name in LAYERS)
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, known)]
     return [layer.kernel for layer in layers if len(layer.kernel.shape) > 1]

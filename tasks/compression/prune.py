@@ -6,13 +6,17 @@ By magnitude over the model or in each layer (Han et al., arXiv 1506.02626), or 
 
 from __future__ import annotations
 
-import keras
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from tasks.compression.kernels import kernels
 from tasks.config.methods import Prune
 from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    import keras
 
 VERSION = 1
 GROUP, ZEROS = 4, 2
