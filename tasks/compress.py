@@ -34,20 +34,21 @@ def compress(
     from tasks.compression.forms import FLOAT, Form, compressed
 
     records = parent_of(examples, "records", Records)
+    models: dict[str, Model] = {"": model}
     made: dict[str, Variant] = {}
 
     def changed(methods: Chain) -> Model:
-        if not methods:
-            return model
-        before = changed(Chain(methods[:-1]))
-        return run_stage(
-            "compress",
-            Model,
-            identities.changed(before, examples, methods[-1]),
-            work="tasks.compression.changed:build",
-            arguments=(methods[-1], before),
-            name=f"{methods.name}-model",
-        )
+        if methods.name not in models:
+            before = changed(Chain(methods[:-1]))
+            models[methods.name] = run_stage(
+                "compress",
+                Model,
+                identities.changed(before, examples, methods[-1]),
+                work="tasks.compression.changed:build",
+                arguments=(methods[-1], before),
+                name=f"{methods.name}-model",
+            )
+        return models[methods.name]
 
     def variant(form: Form) -> Variant:
         if form.name not in made:
