@@ -9,8 +9,8 @@ BatchMatMulV3 BatchToSpaceND BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 Bess
 BesselK1e BesselY0 BesselY1 BiasAdd BiasAddV1 Bincount Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastArgs
 BroadcastTo Bucketize CTCGreedyDecoder Cast Ceil Cholesky ClipByValue CombinedNonMaxSuppression Complex ComplexAbs
 Concat ConcatV2 Conj Const Conv Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInputV2 Cos Cosh CropAndResize Cross
-Cumprod Cumsum DecodeBase64 DenseBincount DenseToDenseSetOperation DepthToSpace DepthwiseConv2dNative Diag DiagPart
-Digamma Div DivNoNan DynamicPartition DynamicStitch Eig Einsum Elu EmptyTensorList EncodeBase64 EnsureShape Equal Erf
+Cumprod Cumsum DecodeBase64 DecodePaddedRaw DecodeRaw DenseBincount DenseToDenseSetOperation DepthToSpace DepthwiseConv2dNative Diag
+DiagPart Digamma Div DivNoNan DynamicPartition DynamicStitch Eig Einsum Elu EmptyTensorList EncodeBase64 EnsureShape Equal Erf
 Erfc Erfinv Exp ExpandDims Expm1 ExtractImagePatches FFT FFT2D FFT3D FFTND FakeQuantWithMinMaxArgs
 FakeQuantWithMinMaxVars Fill Floor FloorDiv FloorMod FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 Gather GatherNd
 GatherV2 Greater GreaterEqual HSVToRGB IFFT IFFT2D IFFT3D IFFTND IRFFT IRFFT2D IRFFT3D IRFFTND Identity IdentityN
