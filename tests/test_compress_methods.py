@@ -18,7 +18,7 @@ from ai_edge_litert import schema_py_generated as schema
 from pydantic import ValidationError
 
 from tasks.artifacts import Model, Report, Variant
-from tasks.compression import int8_selective, keep_accepted, prune
+from tasks.compression import int4_dynamic, int8_selective, keep_accepted, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.kernels import kernels
@@ -284,3 +284,12 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_blocks_that_no_layer_divides_into_are_refused(make: Callable[..., Variant]) -> None:
+    content = (make(FLOAT).path / "model.tflite").read_bytes()
+    assert [layer.said for layer in int4_dynamic.divisible(content, 64)] == ["dense", "logits"]
+    assert [layer.said for layer in int4_dynamic.divisible(content, 256)] == ["dense"], "logits have 128 inputs"
+    says = r"int4_dynamic, block 1000; .*divide by 1000, and there are: dense \d+, logits 128; use a smaller block"
+    with pytest.raises(Failed, match=says):
+        int4_dynamic.divisible(content, 1000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tasks.compression.methods import Given
+from tasks.compression.methods import CALIBRATED, Given
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Gptq
@@ -31,4 +31,4 @@ def write(config: Gptq, given: Given) -> bytes:
         work.add_dynamic_config("", dense, num_bits=4, algorithm_key=AlgorithmName.GPTQ)
 
     content = with_int8_tables(given.litert.read_bytes())
-    return quantised(content, configure, given.examples("train", config.examples))
+    return quantised(content, configure, given.examples(CALIBRATED, config.examples))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.compression.methods import Given
+from tasks.compression.methods import CALIBRATED, Given
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.config.methods import Int8Static
 
@@ -14,5 +14,5 @@ def write(config: Int8Static, given: Given) -> bytes:
     return quantised(
         given.litert.read_bytes(),
         lambda work: work.add_static_config(*EVERY, activation_num_bits=8, weight_num_bits=8),
-        given.examples("train", config.examples),
+        given.examples(CALIBRATED, config.examples),
     )
