@@ -149,7 +149,7 @@ class CommandHome:
         return Answer(process.returncode, stdout, stderr)
 
     def kill_when(self, due: Callable[[], bool], *words: str | Path, timeout: float = 400) -> bool:
-        """Run the command and SIGKILL its process group as soon as `due`; False if it ended before."""
+        """Run the command and SIGKILL its process group as soon as `due`; False if it ended well before."""
         process = self.start(*words)
         deadline = time.monotonic() + timeout
         while process.poll() is None and not due() and time.monotonic() < deadline:
@@ -159,6 +159,7 @@ class CommandHome:
             os.killpg(process.pid, signal.SIGKILL)
         _, stderr = process.communicate()
         assert time.monotonic() < deadline, f"{words}: never due in {timeout} s\n{stderr}"
+        assert not ended or process.returncode == 0, f"{words}: ended by itself, {process.returncode}\n{stderr}"
         return not ended
 
     def copied_to(self, root: Path) -> CommandHome:
