@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from infra import automations
+from infra import automations, deployed
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -27,11 +27,13 @@ PATIENCE = 60.0
 """Seconds until the worker must poll, and schedules must have planned runs."""
 
 
-def install(layout: Layout, say: Callable[[str], None]) -> None:
-    """Create or update the work pool, the deployments and the automations."""
+def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> None:
+    """Create or update the work pool, the deployments, whose version is the commit, and the automations."""
     ensure_pool(layout)
-    say("deploying prefect.yaml")
-    deploy(layout)
+    if not deployed.is_deployed(layout, commit):
+        say("deploying prefect.yaml")
+        deploy(layout)
+        deployed.store(layout, commit)
     automations.install(layout)
 
 

@@ -27,7 +27,7 @@ from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
 from tests.homes import CommandHome, finished_home
 from tests.registries import RegistryHome
-from tests.stacks import Up, free_ports
+from tests.stacks import Up, copied_stack, free_ports
 from tests.tiny import write_snapshot
 
 Kind = TypeVar("Kind", bound=Artifact)
@@ -253,7 +253,7 @@ def finished() -> CommandHome:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A home on ports of its own, for `millrace up`; whatever happens, it is taken down."""
     ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
-    home = Up(tmp_path_factory.mktemp("stack"))
+    home = copied_stack(tmp_path_factory.mktemp("home") / "stack")
     os.environ.update(ports)
     try:
         yield home

@@ -153,7 +153,7 @@ class CommandHome:
         process = self.start(*words)
         deadline = time.monotonic() + timeout
         while process.poll() is None and not due() and time.monotonic() < deadline:
-            time.sleep(0.005)
+            time.sleep(0.02)
         ended = process.poll() is not None
         if not ended:
             os.killpg(process.pid, signal.SIGKILL)
@@ -207,16 +207,13 @@ def move_registry(old: Path, new: Path) -> None:
             database.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (str(old), str(new)))
 
 
-def finished_home() -> CommandHome:
-    """A home in which the digits preset, made small, has run once from end to end.
-
-    It is made once for this state of the code, by whichever process comes first, and kept for both suites.
-    """
+def kept_home(name: str, fill: Callable[[CommandHome], None]) -> CommandHome:
+    """A home filled once for this state of the code, by whichever process comes first, and kept for both suites."""
     code = hashlib.sha256()
     for path in sorted([*ROOT.glob("flows/**/*"), *ROOT.glob("tasks/**/*"), *ROOT.glob("infra/**/*")]):
         if path.suffix in (".py", ".yaml", ".j2"):
             code.update(path.read_bytes())
-    kept = ROOT / ".pytest_cache" / "homes"
+    kept = ROOT / ".pytest_cache" / "homes" / name
     kept.mkdir(parents=True, exist_ok=True)
     home = CommandHome(kept / code.hexdigest()[:16], own_processes=True)
     with open(kept / "lock", "w") as lock:
@@ -224,10 +221,19 @@ def finished_home() -> CommandHome:
         if not (home.root / "whole").exists():
             for old in kept.glob("*/"):
                 shutil.rmtree(old)
-            answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
-            assert answer.code == 0, answer.stderr
+            fill(home)
             (home.root / "whole").touch()
     return home
+
+
+def finished_home() -> CommandHome:
+    """A home in which the digits preset, made small, has run once from end to end."""
+
+    def fill(home: CommandHome) -> None:
+        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+        assert answer.code == 0, answer.stderr
+
+    return kept_home("finished", fill)
 
 
 def compute_processes(home: Path) -> list[psutil.Process]:

@@ -76,7 +76,7 @@ def stop(home: CommandHome, due: Callable[[], bool], number: int, *words: str | 
     deadline = time.monotonic() + 400
     while not due():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.002)
+        time.sleep(0.02)
     if number == signal.SIGINT:  # a terminal's Ctrl-C goes to the whole group
         os.killpg(process.pid, number)
     else:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import shutil
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from infra.ports import port_in_use
 from infra.services import call
 from infra.stack import Stack
-from tests.homes import CommandHome
+from tests.homes import CommandHome, kept_home
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -55,6 +60,29 @@ class Up(CommandHome):
                 return run
             assert time.monotonic() < deadline, run["state"]
             time.sleep(0.3)
+
+
+def deployed_home() -> CommandHome:
+    """A home in which the stack was up once: the databases of its servers are made, prefect.yaml is deployed."""
+
+    def fill(home: CommandHome) -> None:
+        ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
+        answer = CommandHome(home.root, given=ports)("up", "--json", timeout=400)
+        assert answer.code == 0, answer.stderr
+        assert home("down").code == 0
+        (home.root / "stack.json").unlink()
+
+    return kept_home("deployed", fill)
+
+
+def copied_stack(root: Path) -> Up:
+    """A copy of that home without the runs that were planned and whose time is past."""
+    deployed_home().copied_to(root)
+    shutil.rmtree(root / "logs")
+    with contextlib.closing(sqlite3.connect(root / "prefect/prefect.db")) as history, history:
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        history.execute("DELETE FROM flow_run WHERE state_type = 'SCHEDULED' AND expected_start_time < ?", (now,))
+    return Up(root)
 
 
 def wait(due: Callable[[], Any], timeout: float = 180) -> Any:

@@ -52,7 +52,8 @@ def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, runnin
     assert {row["name"] for row in running["deployments"]} == ALL
     assert {row["name"] for row in running["deployments"] if row["next"]} == SCHEDULED
     assert all("Europe/Zurich" in row["schedule"] for row in running["deployments"] if row["schedule"])
-    assert stack.up()["pids"] == running["pids"]
+    second = stack("up", "--json")
+    assert second.json["pids"] == running["pids"] and second.stderr == ""
     status = wait(lambda: idle(stack, running))
     assert status.code == 0
     assert status.json["services"] == {"prefect": "up", "mlflow": "up", "worker": "up"}
@@ -60,6 +61,14 @@ def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, runnin
     for page in (running["prefect_url"], running["mlflow_url"]):
         with urllib.request.urlopen(page) as answer:
             assert b"<title>" in answer.read()
+
+
+def test_a_deployment_that_was_changed_by_hand_is_deployed_again(stack: Up, running: dict[str, Any]) -> None:
+    before = stack.ask("deployments/name/release/digits")
+    call("PATCH", f"{running['prefect_url']}/api/deployments/{before['id']}", {"description": "by hand"})
+    answer = stack("up")
+    assert answer.code == 0 and "deploying prefect.yaml" in answer.stderr
+    assert stack.ask("deployments/name/release/digits")["description"] == before["description"]
 
 
 def test_a_deployed_run_says_what_it_did_and_the_next_one_that_nothing_is_new(stack: Up, running) -> None:

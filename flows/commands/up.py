@@ -21,6 +21,7 @@ from tasks.display import terminal
 from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home, find_home, find_project
+from tasks.runs.provenance import git_commit
 from tasks.store.lock import locked
 
 PrefectPort = Annotated[
@@ -73,7 +74,7 @@ def up(
             stack = Stack(home.root)  # read again under the lock
             logs.rotate(home.root / "logs")
             fresh = stack.up(layout, terminal.say)
-            orchestration.install(layout, terminal.say)
+            orchestration.install(layout, git_commit(), terminal.say)
             deployments = orchestration.verify(layout)
         reply.add(**stack.facts(), deployments=orchestration.planned(deployments))
         if not as_json:
