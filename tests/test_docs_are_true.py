@@ -24,6 +24,11 @@ def blocks(document: str, language: str = "sh") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
 
 
+def shared_environment() -> dict[str, str]:
+    """An environment in which runs share a Prefect server and a fork server, as those of other tests do."""
+    return {**surroundings(), "PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers()}
+
+
 def test_the_reference_page_is_what_the_config_classes_say() -> None:
     assert (ROOT / "docs/reference.md").read_text() == page(), "run `make docs`"
 
@@ -57,9 +62,8 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
-    """In one folder with one home; the runs share a Prefect server and a fork server, as those of other tests do."""
-    shared = {"PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers()}
-    environment = {**surroundings(), **shared, "MILLRACE_HOME": str(tmp_path / "home")}
+    """In one folder with one home."""
+    environment = {**shared_environment(), "MILLRACE_HOME": str(tmp_path / "home")}
     (tmp_path / "work").mkdir()
     for block in blocks("docs/how-to-tables.md"):
         words = ["bash", "-e", "-c", f'export PATH="{MILLRACE.parent}:$PATH"\n{block}']
@@ -78,7 +82,9 @@ def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-text.md")
     script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home"\n{block}'
     words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(words, cwd=tmp_path, env=surroundings(), capture_output=True, text=True, check=False)
+    completed = subprocess.run(
+        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
+    )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert "% padding" in completed.stdout + completed.stderr
 
@@ -88,7 +94,9 @@ def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-export.md")
     script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n{block}'
     words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(words, cwd=tmp_path, env=surroundings(), capture_output=True, text=True, check=False)
+    completed = subprocess.run(
+        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
+    )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert "7 variants checked in a fresh process" in completed.stdout
 
@@ -101,7 +109,7 @@ def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandH
         pytest.skip("no g++, which compiles Horovod")
     home = finished.copied_to(tmp_path / "home")
     script = f'export PATH="{MILLRACE.parent}:$PATH"\n{block}'
-    words, environment = ["bash", "-e", "-c", script], {**surroundings(), "MILLRACE_HOME": str(home.root)}
+    words, environment = ["bash", "-e", "-c", script], {**shared_environment(), "MILLRACE_HOME": str(home.root)}
     completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"
 
@@ -111,7 +119,7 @@ def test_the_page_on_data_works_as_it_stands(tmp_path: Path) -> None:
     """In one shell, as it says."""
     script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n' + "".join(blocks("docs/how-to-data.md"))
     words, home = ["bash", "-e", "-c", script], CommandHome(tmp_path / "home")
-    environment = {**surroundings(), "MILLRACE_HOME": str(home.root)}
+    environment = {**shared_environment(), "MILLRACE_HOME": str(home.root)}
     completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert "Traceback" not in completed.stderr

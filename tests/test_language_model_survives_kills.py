@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
-from tests.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
+from tests.kills import Unbroken, disturbed_in_each_stage
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +24,6 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
     return Unbroken(COMMAND, home)
 
 
-def test_stopped_or_interrupted_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    numbers = itertools.cycle([signal.SIGTERM, signal.SIGINT])
+def test_killed_stopped_or_interrupted_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    numbers = itertools.cycle([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
     disturbed_in_each_stage(unbroken, CommandHome(tmp_path), numbers)
-
-
-def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed=7)

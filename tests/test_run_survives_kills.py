@@ -42,6 +42,5 @@ def test_killed_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
     disturbed_in_each_stage(unbroken, CommandHome(tmp_path, own_processes=True), itertools.repeat(signal.SIGKILL))
 
 
-@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(unbroken: Unbroken, seed: int, tmp_path: Path) -> None:
-    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed)
+def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
+    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed=7)
