@@ -36,7 +36,9 @@ from tasks.training.plan import make_plan
 from tasks.training.speed import Speed
 from tests.benchmarks.pairs import compare
 
-STEPS, CALL, ROWS = 100, 20, 2000
+STEPS, CALL, ROWS = 1000, 20, 2000
+"""Steps of a training: its updates are measured at the first five calls, and then at each fifth."""
+
 CONFIG = TrainConfig(steps=STEPS, optimizer=Adam(), schedule=Constant(), log_every=CALL)
 LABEL = {"dtype": "int64", "shape": [], "classes": list("0123456789")}
 

@@ -1,0 +1,133 @@
+"""The latency of a quantised language model against its float file, and the time of compress against its bare tools.
+
+    python -m tests.benchmarks.compressing
+
+The language model has the shape of `flows/presets/stdlib_lm.yaml` and is not trained. The bare tools make the default
+variants of the digits' model: Keras' export, TensorFlow's converter, ai-edge-quantizer, a pass of the test split
+through each file, and SciPy's bootstrap of its accuracy.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from ai_edge_quantizer import quantizer, recipe
+from scipy import stats
+
+from tasks.artifacts import Model, Records, Report, Snapshot, Variant
+from tasks.compression import variants
+from tasks.compression.forms import Form, compressed
+from tasks.compression.int8_dynamic import int8
+from tasks.config import CompressConfig, EvaluateConfig, TransformerModel
+from tasks.data import open_snapshot
+from tasks.exporting import format_of
+from tasks.exporting.litert import LiteRT
+from tasks.models import build, functions
+from tasks.models.keras_file import load
+from tasks.processes import threads
+from tests.benchmarks.pairs import compare
+from tests.conftest import published, workbench
+from tests.homes import finished_home
+
+POSITIONS, CALLS = 128, 10
+FEATURES = {"tokens": {"shape": [256], "dtype": "int32", "vocabulary": 4096, "bos": 4095}}
+
+
+def latency(folder: Path) -> None:
+    """Compare the int8 file of a language model with the float one: one row of 128 tokens, one thread."""
+    config = TransformerModel(task="language_model", width=256, layers=2, heads=4, hidden=1024)
+    network, paths = build(config, FEATURES, seed=1), dict[str, Path]()
+    for name in ("saved_model", "litert"):
+        form = format_of(name)
+        paths[name] = folder / form.FILE
+        form.write(network, None, paths.get(form.PARENT or ""), paths[name], functions(config, FEATURES, network))
+    paths["int8"] = folder / "int8.tflite"
+    paths["int8"].write_bytes(int8(paths["litert"].read_bytes()))
+    tokens = {"tokens": np.random.default_rng(0).integers(0, 4095, (1, POSITIONS)).astype(np.int32)}
+
+    def run(path: Path) -> Callable[[], None]:
+        model = LiteRT(path, 1)
+
+        def calls() -> None:
+            for _ in range(CALLS):
+                model(tokens)
+
+        return calls
+
+    title = f"a language model in LiteRT, batch 1 of {POSITIONS} tokens, 1 thread"
+    compare(title, {"float": run(paths["litert"]), "int8_dynamic": run(paths["int8"])}, rounds=9)
+
+
+def stage(folder: Path) -> None:
+    """Compare making and judging the default variants of the digits' model with the bare tools."""
+    home = finished_home()
+    stages = home.newest_run()["stages"]
+
+    def artifact(kind: Any, name: str) -> Any:
+        [row] = stages[name]
+        return kind(row["digest"], Path(row["path"]), row["digest"])
+
+    model, report = artifact(Model, "train"), artifact(Report, "evaluate")
+    snapshot, records = artifact(Snapshot, "snapshot"), artifact(Records, "convert")
+    config, evaluate, number = CompressConfig(), EvaluateConfig(), iter(range(1000))
+
+    def ours() -> None:
+        made: dict[str, Variant] = {}
+        for form in (Form("saved_model"), Form("litert"), *map(compressed, config.chains)):
+            parent = None if form.parent is None else made[form.parent.name]
+            reference = made["litert"] if form.methods else None
+            bench = workbench(folder / f"ours{next(number)}")
+            given = (form, model, snapshot, records, report, parent, reference, config, evaluate)
+            made[form.name] = published(Variant, bench, variants.build(bench, *given))
+
+    arrays = open_snapshot(snapshot.path).arrays("test")
+    images, labels = np.asarray(arrays["image"]), np.asarray(arrays["label"])
+
+    def bare() -> None:
+        network, place = load(model.path), folder / f"bare{next(number)}"
+        archive = keras.export.ExportArchive()
+        spec = [tf.TensorSpec((None, *each.shape[1:]), each.dtype, each.name) for each in network.inputs]
+        archive.add_endpoint("serve", lambda *given: network(given[0], training=False), input_signature=spec)
+        archive.write_out(str(place), verbose=False)
+        float_file = tf.lite.TFLiteConverter.from_saved_model(str(place)).convert()
+        work = quantizer.Quantizer(bytearray(float_file))
+        work.load_quantization_recipe(recipe.dynamic_wi8_afp32())
+        served = tf.saved_model.load(str(place))
+        inputs = images.astype(network.inputs[0].dtype)
+        outputs = [np.asarray(served.serve(tf.constant(inputs)))]
+        outputs += [invoked(bytes(file), inputs) for file in (float_file, work.quantize().quantized_model)]
+        for each in outputs:
+            right = (each.argmax(-1) == labels).astype(float)
+            stats.bootstrap((right,), np.mean, n_resamples=evaluate.resamples, method="BCa")
+
+    compare("the default variants of the digits' model", {"bare tools": bare, "compress": ours}, rounds=5)
+
+
+def invoked(content: bytes, inputs: np.ndarray) -> np.ndarray:
+    """Return the outputs of a LiteRT file."""
+    interpreter = Interpreter(model_content=content, num_threads=2)
+    [given], [answer] = interpreter.get_input_details(), interpreter.get_output_details()
+    interpreter.resize_tensor_input(given["index"], inputs.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(given["index"], inputs)
+    interpreter.invoke()
+    return np.asarray(interpreter.get_tensor(answer["index"]))
+
+
+def main() -> None:
+    """Measure both."""
+    threads.pin(2)
+    with tempfile.TemporaryDirectory() as folder:
+        latency(Path(folder))
+        stage(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
