@@ -45,16 +45,16 @@ def copied(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> C
     return home
 
 
-KINDS = ["records", "snapshot", "model", "report", "variant", "export"]
+HARMS = ("flip", "truncate", "remove", "manifest")
+CASES = [
+    *(("model", harm) for harm in HARMS),
+    *zip(("records", "snapshot", "variant", "export", "report"), (*HARMS, "flip"), strict=True),
+]
 
 
 @pytest.mark.parametrize(
     ("kind", "harm"),
-    [
-        pytest.param(kind, harm, marks=() if (kind, harm) == ("report", "flip") else pytest.mark.slow)
-        for kind in KINDS
-        for harm in ("flip", "truncate", "remove", "manifest")
-    ],
+    [pytest.param(*case, marks=() if case == ("report", "flip") else pytest.mark.slow) for case in CASES],
 )
 def test_damage_is_named_moved_away_and_remade(
     copied: CommandHome, finished: CommandHome, kind: str, harm: str

@@ -9,7 +9,12 @@ through each file, and SciPy's bootstrap of its accuracy.
 
 from __future__ import annotations
 
+import shutil
+import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +39,7 @@ from tasks.models.keras_file import load
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
 from tests.conftest import published, workbench
-from tests.homes import finished_home
+from tests.homes import DIGITS, ROOT, SMALL, finished_home
 
 POSITIONS, CALLS = 128, 10
 FEATURES = {"tokens": {"shape": [256], "dtype": "int32", "vocabulary": 4096, "bos": 4095}}
@@ -66,12 +71,15 @@ def latency(folder: Path) -> None:
 
 
 def stage(folder: Path) -> None:
-    """Compare making and judging the default variants of the digits' model with the bare tools."""
+    """Compare the stage that makes and judges the default variants of the digits' model with the bare tools.
+
+    In one process that has done it before, and as it is in a run against a program of its own.
+    """
     home = finished_home()
-    stages = home.newest_run()["stages"]
+    rows = home.newest_run()["stages"]
 
     def artifact(kind: Any, name: str) -> Any:
-        [row] = stages[name]
+        [row] = rows[name]
         return kind(row["digest"], Path(row["path"]), row["digest"])
 
     model, report = artifact(Model, "train"), artifact(Report, "evaluate")
@@ -87,27 +95,44 @@ def stage(folder: Path) -> None:
             given = (form, model, snapshot, records, report, parent, reference, config, evaluate)
             made[form.name] = published(Variant, bench, variants.build(bench, *given))
 
-    arrays = open_snapshot(snapshot.path).arrays("test")
-    images, labels = np.asarray(arrays["image"]), np.asarray(arrays["label"])
-
     def bare() -> None:
-        network, place = load(model.path), folder / f"bare{next(number)}"
-        archive = keras.export.ExportArchive()
-        spec = [tf.TensorSpec((None, *each.shape[1:]), each.dtype, each.name) for each in network.inputs]
-        archive.add_endpoint("serve", lambda *given: network(given[0], training=False), input_signature=spec)
-        archive.write_out(str(place), verbose=False)
-        float_file = tf.lite.TFLiteConverter.from_saved_model(str(place)).convert()
-        work = quantizer.Quantizer(bytearray(float_file))
-        work.load_quantization_recipe(recipe.dynamic_wi8_afp32())
-        served = tf.saved_model.load(str(place))
-        inputs = images.astype(network.inputs[0].dtype)
-        outputs = [np.asarray(served.serve(tf.constant(inputs)))]
-        outputs += [invoked(bytes(file), inputs) for file in (float_file, work.quantize().quantized_model)]
-        for each in outputs:
-            right = (each.argmax(-1) == labels).astype(float)
-            stats.bootstrap((right,), np.mean, n_resamples=evaluate.resamples, method="BCa")
+        bare_tools(model.path, snapshot.path, folder / f"bare{next(number)}")
 
     compare("the default variants of the digits' model", {"bare tools": bare, "compress": ours}, rounds=5)
+
+    program = [sys.executable, "-m", "tests.benchmarks.compressing", str(model.path), str(snapshot.path)]
+    ratios = []
+    for each in range(5):
+        copy = home.copied_to(folder / f"home{each}")
+        for published_variant in copy.root.glob("store/variant/*"):
+            shutil.rmtree(published_variant)
+        started = time.perf_counter()
+        subprocess.run([*program, str(folder / f"program{each}")], check=True, capture_output=True, cwd=ROOT)
+        taken = time.perf_counter() - started
+        answer = copy("run", "pipeline", DIGITS, *SMALL)
+        assert answer.code == 0, answer.stderr
+        ratios.append(sum(row["seconds"] for row in copy.newest_run()["stages"]["compress"]) / taken)
+    print(f"\nthe stage in a run, in times of a program of the bare tools: {statistics.median(ratios):.2f}x {ratios}")
+
+
+def bare_tools(model: Path, snapshot: Path, place: Path) -> None:
+    """Make the default variants of a model, and the interval of each one's accuracy on the test split."""
+    network = load(model)
+    archive = keras.export.ExportArchive()
+    spec = [tf.TensorSpec((None, *each.shape[1:]), each.dtype, each.name) for each in network.inputs]
+    archive.add_endpoint("serve", lambda *given: network(given[0], training=False), input_signature=spec)
+    archive.write_out(str(place), verbose=False)
+    float_file = tf.lite.TFLiteConverter.from_saved_model(str(place)).convert()
+    work = quantizer.Quantizer(bytearray(float_file))
+    work.load_quantization_recipe(recipe.dynamic_wi8_afp32())
+    served = tf.saved_model.load(str(place))
+    arrays = open_snapshot(snapshot).arrays("test")
+    inputs, labels = np.asarray(arrays["image"]).astype(network.inputs[0].dtype), np.asarray(arrays["label"])
+    outputs = [np.asarray(served.serve(tf.constant(inputs)))]
+    outputs += [invoked(bytes(file), inputs) for file in (float_file, work.quantize().quantized_model)]
+    for each in outputs:
+        right = (each.argmax(-1) == labels).astype(float)
+        stats.bootstrap((right,), np.mean, n_resamples=EvaluateConfig().resamples, method="BCa")
 
 
 def invoked(content: bytes, inputs: np.ndarray) -> np.ndarray:
@@ -121,13 +146,16 @@ def invoked(content: bytes, inputs: np.ndarray) -> np.ndarray:
     return np.asarray(interpreter.get_tensor(answer["index"]))
 
 
-def main() -> None:
-    """Measure both."""
+def main(paths: list[str]) -> None:
+    """Measure both; with the paths of a model, a snapshot and an empty place, use the bare tools once."""
     threads.pin(2)
+    if paths:
+        bare_tools(*map(Path, paths))
+        return
     with tempfile.TemporaryDirectory() as folder:
         latency(Path(folder))
         stage(Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
