@@ -26,7 +26,8 @@ from tasks.compression.layers import layers_of
 from tasks.compression.methods import Given, evenly
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.methods import Int8Selective, Prune, chain_of
+from tasks.config.methods import Int8Selective, chain_of
+from tasks.config.model_methods import Prune
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate

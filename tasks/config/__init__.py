@@ -110,6 +110,7 @@ class Config(Section):
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
+        self.compress.fit(self.train)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:

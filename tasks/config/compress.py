@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
 from tasks.config.methods import Chain, Methods, chain_of
+from tasks.config.train import TrainConfig
 
 
 class CompressConfig(Section):
@@ -41,6 +42,13 @@ class CompressConfig(Section):
     def chains(self) -> tuple[Chain, ...]:
         """The methods of each entry, in their order."""
         return tuple(chain_of(entry) for entry in self.methods)
+
+    def fit(self, train: TrainConfig) -> None:
+        """Raise `Conflict` where a method trains, and the strategy has no whole model in a process."""
+        for method in (method for chain in self.chains for method in chain):
+            if method.training is not None and not train.strategy.alone:
+                rule = f"trains a whole model in each process, and {train.strategy.kind} has none"
+                raise Conflict("compress.methods", method.kind, rule, "choose another train.strategy, or leave it out")
 
     @model_validator(mode="after")
     def chains_can_be_applied(self) -> CompressConfig:

@@ -1,0 +1,240 @@
+"""Methods of compression that train: exact, resumable, and better than what they begin with."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from tasks.artifacts import Model, Outcome
+from tasks.compression import changed, prune
+from tasks.compression.kernels import kernels
+from tasks.config import CompressConfig, Config, TrainConfig
+from tasks.config.fine_tune import ModelInit
+from tasks.config.method import FineTune, Method
+from tasks.config.model_methods import Prune
+from tasks.config.train import CheckpointConfig
+from tasks.data import open_snapshot
+from tasks.errors import Lost, Stopped
+from tasks.models.features import input_arrays
+from tasks.models.forward import predict
+from tasks.models.keras_file import architecture, load
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tests.conftest import Digits
+from tests.tiny import FILES, stopping_after
+from tests.training import TWO, send
+
+TRAIN = TrainConfig(steps=100, batch_size=32, learning_rate=1e-3)
+
+
+def of(entry: Any) -> Method:
+    [[method]] = CompressConfig.model_validate({"methods": [entry]}).chains
+    return method
+
+
+class Training:
+    """A method's stages on a model, each on a workbench of its own."""
+
+    def __init__(self, digits: Digits, workbench_at: Callable, publish: Callable, root: Path) -> None:
+        self.digits, self.workbench_at, self.publish, self.root = digits, workbench_at, publish, root
+        manifest = {"counts": {"parameters": 1, "steps": 7}, "steps": 7}
+        self.before = replace(digits.model, planned=manifest)
+
+    def prepared(self, method: Method, name: str) -> Model:
+        bench = self.workbench_at(self.root / name / "prepared")
+        return self._model(bench, changed.prepare(bench, method, self.before, 0))
+
+    def trained(
+        self, method: Method, name: str, prepared: Model, train: TrainConfig = TRAIN, bench: Workbench | None = None
+    ) -> Model:
+        bench = bench or self.workbench_at(self.root / name / "trained")
+        outcome = changed.train(bench, *self.arguments(method, name, prepared, train))
+        assert outcome is not None
+        return self._model(bench, outcome)
+
+    def arguments(self, method: Method, name: str, prepared: Model, train: TrainConfig) -> tuple[Any, ...]:
+        assert method.training is not None
+        config = method.training.of(train).model_copy(update={"init": ModelInit(model=prepared.digest)})
+        teacher = None if method.teacher_model is None else self.before
+        return name, self.digits.snapshot, prepared, teacher, config, 0
+
+    def in_processes(
+        self,
+        method: Method,
+        name: str,
+        prepared: Model,
+        train: TrainConfig,
+        at: Callable[[int, list[int]], None] = lambda step, processes: None,
+    ) -> Path:
+        """Train in compute processes, as a run does; `at` is called with each step reported, and the processes' ids."""
+        bench, crew = self.workbench_at(self.root / name / "trained"), Crew(self.root / name / "logs", 2)
+        with crew.gang("compress", train.roles) as gang:
+
+            def on_report(kind: str, *values: Any) -> None:
+                if kind == "progress":
+                    at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
+
+            gang.call(
+                "tasks.compression.changed:train",
+                bench.staging,
+                self.root / name / "journal.jsonl",
+                self.arguments(method, name, prepared, train),
+                limits=Limits("resources.timeout", 120),
+                on_report=on_report,
+            )
+        root: Path = bench.staging.root
+        return root
+
+    def __call__(self, entry: Any, name: str) -> Model:
+        method = of(entry)
+        return self.finished(method, name, self.trained(method, name, self.prepared(method, name)))
+
+    def finished(self, method: Method, name: str, trained: Model) -> Model:
+        bench = self.workbench_at(self.root / name / "finished")
+        return self._model(bench, changed.finish(bench, method, trained))
+
+    def _model(self, bench: Any, outcome: Outcome) -> Model:
+        made = self.publish(Model, bench, outcome)
+        return replace(made, planned={**made.manifest, **outcome.also})
+
+    def accuracy(self, model: Model) -> float:
+        arrays = open_snapshot(self.digits.snapshot.path).arrays("test")
+        rows = input_arrays(self.digits.snapshot.manifest["features"], arrays)
+        return float((predict(load(model.path), rows).argmax(-1) == arrays["label"][:]).mean())
+
+
+@pytest.fixture(scope="module")
+def training(
+    digits: Digits, workbench_at: Callable, publish: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Training:
+    return Training(digits, workbench_at, publish, tmp_path_factory.mktemp("trains"))
+
+
+def at_once(training: Training, entry: Any) -> Model:
+    bench = training.workbench_at(training.root / of(entry).label / "at_once")
+    made: Model = training.publish(Model, bench, changed.build(bench, of(entry), training.before))
+    return made
+
+
+FINE_TUNE = {"steps": 100, "learning_rate": 2e-3}
+
+
+def zeros_of(model: Model) -> list[int]:
+    return [int((np.asarray(each) == 0).sum()) for each in kernels(load(model.path))]
+
+
+def test_pruning_in_a_training_loses_less_than_at_once(training: Training) -> None:
+    """By masks: the model that was trained has the zeros, before the method makes it plain again."""
+    entry = {"kind": "prune", "share": 0.8}
+    method = of({**entry, "fine_tune": FINE_TUNE})
+    trained, plain = training.trained(method, "prune", training.prepared(method, "prune")), at_once(training, entry)
+    finished = training.finished(method, "prune", trained)
+    size = sum(math.prod(each.shape) for each in kernels(load(plain.path)))
+    assert sum(zeros_of(trained)) == sum(zeros_of(plain)) == int(0.8 * size)
+    assert zeros_of(trained) == zeros_of(finished)
+    before, loses, after = (training.accuracy(model) for model in (training.before, plain, finished))
+    print(before, loses, after)
+    assert loses < after - 0.1 and after > before - 0.05
+    assert architecture(finished.path)["model"] == architecture(training.before.path)["model"]
+    assert {each.path for each in load(finished.path).variables} == {each.path for each in load(plain.path).variables}
+
+
+@pytest.mark.parametrize("settings", [{"pattern": "2:4"}, {"share": 0.6, "scope": "layer", "ramp": 1.0}])
+def test_zeros_are_where_the_settings_say(training: Training, settings: dict[str, Any]) -> None:
+    method = of({"kind": "prune", **settings, "fine_tune": {"steps": 12}})
+    name = method.label
+    trained = training.trained(method, name, training.prepared(method, name))
+    for kernel in kernels(load(trained.path)):
+        zeros = np.asarray(kernel) == 0
+        if settings.get("scope") == "layer":
+            assert zeros.sum() == int(0.6 * zeros.size), kernel.path
+        elif kernel.shape[-2] % 4 == 0:
+            assert (np.moveaxis(zeros, -2, -1).reshape(-1, 4).sum(axis=-1) == 2).all(), kernel.path
+        else:
+            assert not zeros.any()
+
+
+def test_the_zeros_become_more_by_a_cubic_schedule() -> None:
+    """As many as 1 - (1 - t)^3 of all; a weight that is masked stays so."""
+    model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(10, use_bias=False, name="a")], name="net")
+    prune.attach(Prune(share=0.8, fine_tune=FineTune(steps=20)), model)
+    kernel, before = model.get_layer("a").kernel, np.zeros((10, 10), bool)
+    random = np.random.default_rng(0)
+    for step in range(1, 21):
+        kernel.assign(np.asarray(kernel) + random.normal(0, 0.1, (10, 10)))
+        kernel.assign(kernel.constraint(kernel))
+        masked = np.asarray(kernel) == 0
+        assert masked.sum() == int(80 * (1 - (1 - min(step / 10, 1)) ** 3) + 1e-4), step
+        assert masked[before].all()
+        before = masked
+
+
+ONES = [{"kind": "prune", "share": 0.5, "fine_tune": {"steps": 12}}]
+
+
+@pytest.mark.parametrize("entry", ONES, ids=lambda entry: entry["kind"])
+def test_a_training_that_was_stopped_goes_on_exactly(training: Training, entry: dict[str, Any]) -> None:
+    method, name = of(entry), f"{entry['kind']}_stopped"
+    prepared, whole = training.prepared(method, name), f"{name}_whole"
+    bench = training.workbench_at(training.root / name)
+    train = TRAIN.model_copy(update={"log_every": 2, "checkpoint": CheckpointConfig(every=4)})
+    training.trained(method, whole, prepared, train)
+    with pytest.raises(Stopped, match="step [1-9]"):
+        training.trained(method, name, prepared, train, replace(bench, stopping=stopping_after(3)))
+    training.trained(method, name, prepared, train, bench)
+    unbroken = training.root / whole / "trained"
+    for file in FILES:
+        assert (bench.staging.root / file).read_bytes() == (unbroken / file).read_bytes(), file
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_goes_on_exactly_and_two_workers_equal_one(training: Training) -> None:
+    method, train = of(ONES[0]), TRAIN.model_copy(update={"log_every": 2, "checkpoint": CheckpointConfig(every=4)})
+    prepared = training.prepared(method, "killed")
+    unbroken = training.in_processes(method, "unbroken", prepared, train)
+    with pytest.raises(Lost):
+        training.in_processes(method, "killed", prepared, train, send(signal.SIGKILL, 0, 6))
+    killed = training.in_processes(method, "killed", prepared, train)
+    for file in FILES:
+        assert (killed / file).read_bytes() == (unbroken / file).read_bytes(), file
+    two = training.in_processes(method, "two", prepared, train.model_copy(update={"strategy": TWO}))
+    for one, other in zip(load(unbroken).variables, load(two).variables, strict=True):
+        assert np.abs(np.asarray(one) - np.asarray(other)).max() < 1e-3, one.path
+
+
+def test_a_training_has_the_settings_of_the_section_but_its_own() -> None:
+    section = {
+        "epochs": 3,
+        "batch_size": 16,
+        "learning_rate": 0.5,
+        "schedule": {"kind": "cosine", "warmup": 2},
+        "freeze": ["dense"],
+        "ema": 0.9,
+        "select": "best",
+        "early_stopping": {},
+    }
+    config = FineTune(steps=7).of(TrainConfig.model_validate(section))
+    assert config == TrainConfig(steps=7, batch_size=16, learning_rate=0.5, ema=0.9)
+    assert FineTune(steps=7, learning_rate=0.1).of(config).learning_rate == 0.1
+
+
+REFUSED = [
+    ({"kind": "prune", "ramp": 0.2}, {}, "share of the steps of a fine_tune that is not there; leave it out"),
+    (ONES[0], {"strategy": {"kind": "pipeline"}}, r"compress.methods \(prune\) trains a whole model in each process"),
+]
+
+
+@pytest.mark.parametrize(("entry", "train", "says"), REFUSED)
+def test_what_cannot_be_trained_is_refused(entry: Any, train: dict[str, Any], says: str) -> None:
+    values = {"name": "a", "train": {"steps": 9, **train}, "compress": {"methods": [entry]}}
+    with pytest.raises(ValidationError, match=says):
+        Config.model_validate(values)
