@@ -19,7 +19,7 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
-TRAINED = ("prune",)
+TRAINED = ("prune", "qat")
 """Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
@@ -49,7 +49,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train.init[file]": {"path": "model.keras"},
     "train.init[keras_hub]": {"preset": "presets/bert"},
     "evaluate.threshold": {"maximize": "f1"},
-    "compress.methods.NUMBER[prune]": {"fine_tune": {"steps": 9}},
+    **{f"compress.methods.NUMBER[{kind}]": {"fine_tune": {"steps": 9}} for kind in TRAINED},
     **{f"compress.methods.NUMBER[{kind}].fine_tune": {"steps": 9} for kind in TRAINED},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},

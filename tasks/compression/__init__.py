@@ -35,6 +35,7 @@ METHODS = {
     "gptq": "tasks.compression.gptq",
     "prune": "tasks.compression.prune",
     "cluster": "tasks.compression.cluster",
+    "qat": "tasks.compression.qat",
 }
 """The module of each method, imported on use."""
 

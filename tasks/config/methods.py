@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from tasks.config.base import BY_KIND, LISTED
 from tasks.config.method import Method
-from tasks.config.model_methods import Cluster, Prune
+from tasks.config.model_methods import Cluster, Prune, Qat
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -113,7 +113,7 @@ class Gptq(Calibrated):
     """The method."""
 
 
-OnModel = Prune | Cluster
+OnModel = Prune | Cluster | Qat
 OnFile = Float16 | Int8Dynamic | Int8WeightOnly | Int8Static | Int8Selective | Int4Dynamic | Int4WeightOnly | Gptq
 MethodConfig = Annotated[OnFile | OnModel, BY_KIND]
 MethodName = Literal[

@@ -81,3 +81,29 @@ class Cluster(Method):
     def label(self) -> str:
         """The name of the method with the number of values."""
         return f"{self.kind}_{self.clusters}"
+
+
+class Qat(Method):
+    """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the model is trained with weights rounded as methods
+    that quantise round them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["qat"] = "qat"
+    """The method."""
+    bits: Literal[4, 8] = 4
+    """Bits of a weight of dense and convolutional layers, with a scale for each channel; of a table of embeddings 8."""
+    fine_tune: FineTune
+    """The training."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its bits."""
+        return f"{self.kind}{self.bits}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training with rounded weights."""
+        return self.fine_tune
