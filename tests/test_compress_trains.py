@@ -13,9 +13,13 @@ import keras
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.spatial.distance import cosine
+from scipy.special import expit, softmax
+from scipy.stats import entropy
 
-from tasks.artifacts import Model, Outcome
-from tasks.compression import changed, prune, qat
+from tasks.artifacts import Model, Outcome, Snapshot
+from tasks.compression import changed, distill, prune, qat
+from tasks.compression.frozen import Frozen
 from tasks.compression.kernels import kernels
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.config import CompressConfig, Config, MlpModel, TrainConfig
@@ -25,14 +29,16 @@ from tasks.config.model_methods import Prune, Qat
 from tasks.config.stored import PreparedModel
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
-from tasks.errors import Lost, Stopped
+from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
+from tasks.models import build as build_model
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
+from tasks.stage import identities
 from tests.conftest import Digits
 from tests.tiny import FILES, stopping_after
 from tests.training import TWO, send
@@ -251,7 +257,100 @@ def test_every_layer_computes_with_rounded_weights_and_the_gradient_passes(tf: A
         assert np.abs(gradient - other).max() < 1e-4
 
 
-ONES = [{"kind": "prune", "share": 0.5, "fine_tune": {"steps": 12}}, {"kind": "qat", "fine_tune": {"steps": 12}}]
+def outputs_of(training: Training, model: Model) -> np.ndarray:
+    features = training.digits.snapshot.manifest["features"]
+    return predict(
+        load(model.path), input_arrays(features, open_snapshot(training.digits.snapshot.path).arrays("test"))
+    )
+
+
+def softmax_of(outputs: np.ndarray) -> np.ndarray:
+    probabilities: np.ndarray = softmax(outputs, axis=-1)
+    return probabilities
+
+
+STUDENT = {"kind": "mlp", "units": [16, 128]}
+HIDDEN = {"hidden": {"dense1": "dense"}, "hidden_weight": 20.0}
+
+
+def test_a_student_answers_as_its_teacher(training: Training) -> None:
+    """More than one that learns from the labels alone, and its hidden state is nearer to the teacher's."""
+    entry = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 200, "learning_rate": 5e-3}}
+    images = open_snapshot(training.digits.snapshot.path).arrays("test")["image"][:]
+    reference = softmax_of(outputs_of(training, training.before))
+    divergence, distance = {}, {}
+
+    def state_of(model: Model, layer: str) -> np.ndarray:
+        network = load(model.path)
+        state: np.ndarray = keras.Model(network.input, network.get_layer(layer).output).predict(images, verbose=0)
+        return state
+
+    settings: dict[str, dict[str, Any]] = {"taught": {}, "hidden": HIDDEN, "alone": {"weight": 0.0}}
+    for name, changed_settings in settings.items():
+        student = training({**entry, **changed_settings}, name)
+        assert architecture(student.path)["model"]["units"] == [16, 128]
+        divergence[name] = entropy(reference, softmax_of(outputs_of(training, student)), axis=-1).mean()
+        pairs = zip(state_of(training.before, "dense"), state_of(student, "dense1"), strict=True)
+        distance[name] = float(np.mean([cosine(*pair) for pair in pairs]))
+    print(divergence, distance)
+    assert divergence["taught"] < 0.8 * divergence["alone"]
+    assert distance["hidden"] < 0.8 * distance["taught"]
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 3, 7)])
+def test_divergences_are_those_of_the_distributions(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    student, teacher = random.normal(0, 3, shape), random.normal(0, 3, shape)
+    axes = tuple(range(1, len(shape) - 1))
+    expected = 9 * entropy(softmax_of(teacher / 3), softmax_of(student / 3), axis=-1).mean(axis=axes)
+    assert np.allclose(distill.softmax_divergence(student, teacher, 3.0), expected, rtol=1e-4)
+    own, other = expit(student / 3), expit(teacher / 3)
+    both = other * np.log(other / own) + (1 - other) * np.log((1 - other) / (1 - own))
+    assert np.allclose(distill.sigmoid_divergence(student, teacher, 3.0), 9 * both.mean(axis=(*axes, -1)), rtol=1e-4)
+    assert np.allclose(distill.softmax_divergence(teacher, teacher, 3.0), 0, atol=1e-5)
+
+
+def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training) -> None:
+    inputs = keras.Input((4,), name="image")
+    teacher = keras.Model(inputs, [keras.layers.Dropout(0.5)(keras.layers.Dense(3)(inputs))], name="teacher")
+    model = keras.Model(inputs, Frozen(teacher)(inputs))
+    given = np.ones((2, 4), np.float32)
+    assert np.array_equal(model(given, training=True)[0], teacher(given, training=False)[0])
+    assert model.trainable_variables == []
+    for settings, says in (
+        ({"hidden": {"dense1": "dens"}}, "hidden: dens; is no layer of the teacher; use one of"),
+        ({"hidden": {"dense0": "dense"}}, r"dense0 \[None, 16\] of the student, \[None, 128\] of the teacher"),
+    ):
+        config = of({"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 1}, **settings})
+        student = build_model(MlpModel(units=(16, 128)), training.digits.snapshot.manifest["features"], 0)
+        with pytest.raises(Failed, match=says):
+            distill.added_loss(config, student, training.before.path)  # type: ignore[arg-type]
+
+
+def test_the_teacher_is_a_parent_and_a_registered_one_is_a_model_of_the_store() -> None:
+    model, teacher, snapshot = (
+        Model("m", Path(), "model"),
+        Model("t", Path(), "model"),
+        Snapshot("s", Path(), "snapshot"),
+    )
+    taught = [identities.retrained(model, snapshot, TRAIN, 0, each).inputs(Model) for each in (teacher, model)]
+    assert [each["parents"]["teacher"] for each in taught] == ["t", "m"]
+    student = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 9}}
+    config = CompressConfig.model_validate(
+        {"methods": ["float16", [{**student, "teacher": "big@champion"}, "float16"]]}
+    )
+    pinned = config.taught_by({"big@champion": "0123"}.__getitem__)
+    assert [method.teacher_model for chain in pinned.chains for method in chain] == [None, "0123", None]
+    assert [chain.name for chain in pinned.chains] == [chain.name for chain in config.chains]
+    plain = CompressConfig.model_validate({"methods": [{**student, "teacher": "0123"}, "float16"]})
+    assert plain.taught_by(lambda reference: reference) is plain
+
+
+ONES: list[dict[str, Any]] = [
+    {"kind": "prune", "share": 0.5, "fine_tune": {"steps": 12}},
+    {"kind": "qat", "fine_tune": {"steps": 12}},
+    {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 12}},
+]
 
 
 @pytest.mark.parametrize("entry", ONES, ids=lambda entry: entry["kind"])
@@ -301,8 +400,14 @@ def test_a_training_has_the_settings_of_the_section_but_its_own() -> None:
 
 
 REFUSED = [
+    ("qat", {}, r"methods \(qat\) is a name alone, and needs fine_tune; write {kind: qat, fine_tune: ...}"),
     ({"kind": "prune", "ramp": 0.2}, {}, "share of the steps of a fine_tune that is not there; leave it out"),
     (ONES[0], {"strategy": {"kind": "pipeline"}}, r"compress.methods \(prune\) trains a whole model in each process"),
+    (ONES[2], {"remat": True}, r"\(distill\) has a loss besides .* which train.remat does not compute"),
+    ({**ONES[2], "hidden_weight": 2.0}, {}, "factor of layers that are not named"),
+    ({**ONES[2], "student": {**STUDENT, "task": "regression"}}, {}, "no logits of probabilities"),
+    ({**ONES[2], "student": {**STUDENT, "task": "multilabel"}}, {}, "the student of distill has another task"),
+    ({**ONES[2], "student": {"kind": "encoder"}}, {}, "compress.methods.kind .* reads snapshots of kind table"),
 ]
 
 

@@ -19,7 +19,7 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
-TRAINED = ("prune", "qat")
+TRAINED = ("prune", "qat", "distill")
 """Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
@@ -51,6 +51,12 @@ NEEDED: dict[str, dict[str, Any]] = {
     "evaluate.threshold": {"maximize": "f1"},
     **{f"compress.methods.NUMBER[{kind}]": {"fine_tune": {"steps": 9}} for kind in TRAINED},
     **{f"compress.methods.NUMBER[{kind}].fine_tune": {"steps": 9} for kind in TRAINED},
+    "compress.methods.NUMBER[distill]": {
+        "student": {"kind": "mlp"},
+        "hidden": {"dense0": "dense0"},
+        "fine_tune": {"steps": 9},
+    },
+    "compress.methods.NUMBER[distill].student[transformer]": {"experts": 4},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
@@ -100,6 +106,7 @@ LISTED = {
     "train.init[file].path": "the content is in the digest (test_train_init)",
     "train.init[keras_hub].download": "what is downloaded is named by the preset",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
+    "compress.methods.NUMBER[distill].teacher": "enters as a parent (test_compress_trains)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
@@ -162,6 +169,7 @@ OF_FIELD: dict[str, list[Any]] = {
     "ratio": [[0.5, 2.0]],
     "prompt": ["question"],
     "path": ["other.keras"],
+    "hidden": [{"dense1": "dense1"}],
     "slices": [["a > 1"]],
     "robustness": [["noise"]],
     "groups": ["c"],

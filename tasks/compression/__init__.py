@@ -36,6 +36,7 @@ METHODS = {
     "prune": "tasks.compression.prune",
     "cluster": "tasks.compression.cluster",
     "qat": "tasks.compression.qat",
+    "distill": "tasks.compression.distill",
 }
 """The module of each method, imported on use."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tasks.config.base import Section
+from tasks.config.models import OwnModel
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
 
@@ -28,12 +29,24 @@ class Method(Section):
     gzip_ratio: ClassVar[float] = 1.0
     """The same of the size after gzip, for methods whose files are smaller only as a download."""
 
+    adds_loss: ClassVar[bool] = False
+    """Whether its training has a loss besides that of the outputs."""
+
     kind: str
+
+    @property
+    def student_model(self) -> OwnModel | None:
+        """The model that it trains in place of the one before it."""
+        return None
 
     @property
     def teacher_model(self) -> str | None:
         """The model that it learns from: empty for the model before it, None where it learns from none."""
         return None
+
+    def with_teacher(self, digest: str) -> Method:
+        """Return the same with a model in the store as the one that it learns from."""
+        return self.model_copy(update={"teacher": digest})
 
     @property
     def label(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
 from tasks.config.base import BY_KIND, LISTED
 from tasks.config.method import Method
-from tasks.config.model_methods import Cluster, Prune, Qat
+from tasks.config.model_methods import Cluster, Distill, Prune, Qat
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -113,7 +113,7 @@ class Gptq(Calibrated):
     """The method."""
 
 
-OnModel = Prune | Cluster | Qat
+OnModel = Prune | Cluster | Qat | Distill
 OnFile = Float16 | Int8Dynamic | Int8WeightOnly | Int8Static | Int8Selective | Int4Dynamic | Int4WeightOnly | Gptq
 MethodConfig = Annotated[OnFile | OnModel, BY_KIND]
 MethodName = Literal[
@@ -127,6 +127,8 @@ MethodName = Literal[
     "gptq",
     "prune",
     "cluster",
+    "qat",
+    "distill",
 ]
 
 Methods = tuple[
@@ -135,6 +137,12 @@ Methods = tuple[
 """The entries of `compress.methods`."""
 
 _ADAPTER: TypeAdapter[Method] = TypeAdapter(MethodConfig)
+
+
+def settings_needed(kind: str) -> list[str]:
+    """Return the settings without which there is no method of a kind."""
+    [section] = [each for each in get_args(OnModel | OnFile) if each.model_fields["kind"].default == kind]
+    return [name for name, field in section.model_fields.items() if field.is_required()]
 
 
 class Chain(tuple[Method, ...]):

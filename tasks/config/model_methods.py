@@ -6,8 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import LATER, Conflict
+from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Name
+from tasks.config.fine_tune import Text
 from tasks.config.method import FineTune, Method
+from tasks.config.models import OwnModel
+from tasks.config.task import TASKS
 
 
 class Prune(Method):
@@ -57,7 +60,7 @@ class Prune(Method):
 
     @model_validator(mode="after")
     def a_ramp_has_steps(self) -> Prune:
-        if self.fine_tune is None and "ramp" in self.model_fields_set:
+        if self.fine_tune is None and self.ramp != type(self).model_fields["ramp"].default:
             remedy = "leave it out, or add fine_tune: {steps: ...}"
             raise Conflict("ramp", self.ramp, "is the share of the steps of a fine_tune that is not there", remedy)
         return self
@@ -84,8 +87,8 @@ class Cluster(Method):
 
 
 class Qat(Method):
-    """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the model is trained with weights rounded as methods
-    that quantise round them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
+    """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the weights are rounded in the training as a method
+    that quantises rounds them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
@@ -107,3 +110,68 @@ class Qat(Method):
     def training(self) -> FineTune | None:
         """The training with rounded weights."""
         return self.fine_tune
+
+
+class Distill(Method):
+    """Distillation (Hinton et al., arXiv 1503.02531): another model, the student, is trained on the labels and on the
+    outputs of a teacher."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 4.0
+    adds_loss: ClassVar[bool] = True
+
+    kind: Literal["distill"] = "distill"
+    """The method."""
+    name: Annotated[Name | None, NOT_IDENTITY] = None
+    """The student in the name of the variant; default: its kind."""
+    student: Annotated[OwnModel, BY_KIND]
+    """The model that is trained, from new weights; of the same task, and an architecture of Millrace."""
+    teacher: Annotated[Text | None, NOT_IDENTITY] = None
+    """A model in the store, by its digest, or that of a registered version, NAME@ALIAS; its digest is a parent.
+    Default: the model that the methods before this one have made, or that of the run."""
+    temperature: Annotated[float, Field(ge=1, le=100)] = 4.0
+    """Divides the logits of both, so that the teacher's small probabilities count."""
+    weight: Annotated[float, Field(ge=0, le=1000)] = 1.0
+    """Factor of the divergence of the outputs, which is also multiplied by the square of the temperature; the loss of
+    the labels has 1."""
+    hidden: dict[str, str] = {}
+    """Layers of the student, and layers of the teacher whose outputs they should have: `{dense1: dense3}`. They have
+    the same shape."""
+    hidden_weight: Annotated[float, Field(ge=0, le=1000)] = 1.0
+    """Factor of the mean cosine distance of these outputs."""
+    fine_tune: FineTune
+    """The training of the student."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with that of the student."""
+        return f"{self.kind}_{self.name or self.student.kind}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of the student."""
+        return self.fine_tune
+
+    @property
+    def teacher_model(self) -> str | None:
+        """The model that the student learns from; empty for the one before the method."""
+        return self.teacher or ""
+
+    @property
+    def student_model(self) -> OwnModel | None:
+        """The student."""
+        return self.student
+
+    @model_validator(mode="after")
+    def layers_are_weighed(self) -> Distill:
+        if not self.hidden and self.hidden_weight != type(self).model_fields["hidden_weight"].default:
+            remedy = "leave it out, or name layers in hidden"
+            raise Conflict("hidden_weight", self.hidden_weight, "is the factor of layers that are not named", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def outputs_have_a_divergence(self) -> Distill:
+        if (loss := TASKS[self.student.task].losses[0]) not in ("cross_entropy", "binary_cross_entropy"):
+            rule = f"its outputs are no logits of probabilities, as {loss} is its loss"
+            raise Conflict("student.task", self.student.task, rule, "leave distill out")
+        return self
