@@ -24,6 +24,8 @@ def pipeline(config: Config) -> Release:
     examples = snapshot(records, config.snapshot)
     model = train(examples, config.model, config.train, config.seed)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
+    variants = compress(
+        model, examples, report, config.compress, config.evaluate, config.export, config.train, config.seed
+    )
     exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

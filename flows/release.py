@@ -21,6 +21,8 @@ def release(config: Config) -> Release:
     model = chosen_model(config.release)
     examples = parent_of(model, "snapshot", Snapshot)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
+    variants = compress(
+        model, examples, report, config.compress, config.evaluate, config.export, config.train, config.seed
+    )
     exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

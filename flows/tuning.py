@@ -25,6 +25,8 @@ def tuning(config: Config) -> Release:
     examples = snapshot(records, config.snapshot)
     model = tune(examples, config, train)
     report = evaluate(model, examples, config.evaluate)
-    variants = compress(model, examples, report, config.compress, config.evaluate, config.export)
+    variants = compress(
+        model, examples, report, config.compress, config.evaluate, config.export, config.train, config.seed
+    )
     exported = export(model, variants, report, config.export, config.evaluate)
     return promote(exported, report, config.promote)

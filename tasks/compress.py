@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
-from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
+from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, TrainConfig
 from tasks.config.methods import Chain
-from tasks.stage import identities
+from tasks.stage import identities, methods
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
@@ -17,11 +17,14 @@ def compress(
     config: CompressConfig,
     evaluate: EvaluateConfig,
     export: ExportConfig,
+    train: TrainConfig,
+    seed: int,
 ) -> list[Variant]:
     """Convert a model to a file for each float format of `export.formats`, and to one for each entry of
     `compress.methods`.
 
-    Methods that change the model make models of their own, which are converted in the same way.
+    Methods that change the model make models of their own, which are converted in the same way. Those that train do so
+    as `train` says, but for their own steps and learning rate: exactly, from the last checkpoint of an earlier attempt.
     A format that another format or a method is made from is made as well, and returned only where it is listed.
 
     Size, quality on the test split, and latency relative to the float LiteRT file (interleaved) are measured. A variant
@@ -37,18 +40,11 @@ def compress(
     models: dict[str, Model] = {"": model}
     made: dict[str, Variant] = {}
 
-    def changed(methods: Chain) -> Model:
-        if methods.name not in models:
-            before = changed(Chain(methods[:-1]))
-            models[methods.name] = run_stage(
-                "compress",
-                Model,
-                identities.changed(before, examples, methods[-1]),
-                work="tasks.compression.changed:build",
-                arguments=(methods[-1], before),
-                name=f"{methods.name}-model",
-            )
-        return models[methods.name]
+    def changed(chain: Chain) -> Model:
+        if chain.name not in models:
+            before = changed(Chain(chain[:-1]))
+            models[chain.name] = methods.changed(chain[-1], before, examples, chain.name, train, seed)
+        return models[chain.name]
 
     def variant(form: Form) -> Variant:
         if form.name not in made:

@@ -26,7 +26,8 @@ from tasks.compression.layers import layers_of
 from tasks.compression.methods import Given, evenly
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.methods import Int8Selective, Prune, chain_of
+from tasks.config.methods import Int8Selective, chain_of
+from tasks.config.model_methods import Prune
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
@@ -278,8 +279,11 @@ def test_what_cannot_be_applied_is_refused() -> None:
 def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     """The flow's process computes digests, and does not import TensorFlow."""
     code = (
-        "import sys; from tasks.compression import METHODS, versions; from tasks.config.methods import chain_of\n"
-        "versions([chain_of(kind)[0] for kind in METHODS])\n"
+        "import sys; from tasks.compression import METHODS, versions; from tasks.config import CompressConfig\n"
+        "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
+        "needed['distill'] = {'student': {'kind': 'mlp'}, **needed['qat']}\n"
+        "methods = [{'kind': kind, **needed.get(kind, {})} for kind in METHODS]\n"
+        "versions([chain[0] for chain in CompressConfig(methods=methods).chains])\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'sklearn', 'jax'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

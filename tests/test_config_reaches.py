@@ -19,6 +19,8 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
+TRAINED = ("prune", "qat", "distill")
+"""Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
 NEEDED: dict[str, dict[str, Any]] = {
@@ -47,6 +49,14 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train.init[file]": {"path": "model.keras"},
     "train.init[keras_hub]": {"preset": "presets/bert"},
     "evaluate.threshold": {"maximize": "f1"},
+    **{f"compress.methods.NUMBER[{kind}]": {"fine_tune": {"steps": 9}} for kind in TRAINED},
+    **{f"compress.methods.NUMBER[{kind}].fine_tune": {"steps": 9} for kind in TRAINED},
+    "compress.methods.NUMBER[distill]": {
+        "student": {"kind": "mlp"},
+        "hidden": {"dense0": "dense0"},
+        "fine_tune": {"steps": 9},
+    },
+    "compress.methods.NUMBER[distill].student[transformer]": {"experts": 4},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
@@ -96,6 +106,7 @@ LISTED = {
     "train.init[file].path": "the content is in the digest (test_train_init)",
     "train.init[keras_hub].download": "what is downloaded is named by the preset",
     "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
+    "compress.methods.NUMBER[distill].teacher": "enters as a parent (test_compress_trains)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
@@ -158,6 +169,7 @@ OF_FIELD: dict[str, list[Any]] = {
     "ratio": [[0.5, 2.0]],
     "prompt": ["question"],
     "path": ["other.keras"],
+    "hidden": [{"dense1": "dense1"}],
     "slices": [["a > 1"]],
     "robustness": [["noise"]],
     "groups": ["c"],
@@ -181,6 +193,7 @@ WITH_IT: dict[str, dict[str, Any]] = {
     "recall_at_false_positive_rate": {"maximize": None},
     "positive": {"groups": "c"},
     "steps": {"epochs": None},
+    **{f"compress.methods.NUMBER[{kind}].fine_tune.steps": {} for kind in TRAINED},
     "epochs": {"steps": None},
     "mail_to": {"mail_server": "env:SERVER"},
     "mail_server": {"mail_to": ["a@b.c"]},
@@ -203,9 +216,10 @@ class Leaf:
     def changed(self) -> Iterator[dict[str, Any]]:
         """The sections with each other value that the setting takes, by itself or beside what must change with it."""
         values = self.owner.model_dump(exclude_unset=True)
+        with_it = WITH_IT.get(self.path, WITH_IT.get(self.name, {}))
         for candidate in [*_literals(self.field.annotation), *OF_FIELD.get(self.name, []), *CANDIDATES]:
             try:
-                other = type(self.owner).model_validate({**values, self.name: candidate, **WITH_IT.get(self.name, {})})
+                other = type(self.owner).model_validate({**values, self.name: candidate, **with_it})
             except ValidationError:
                 continue
             if getattr(other, self.name) != getattr(self.owner, self.name):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tasks.artifacts import Variant
 from tasks.config import CompressConfig
-from tasks.config.methods import Method
+from tasks.config.method import Method
 from tasks.evaluation import gates
 
 if TYPE_CHECKING:
-    from tasks.compression.methods import FileMethod, ModelMethod
+    from tasks.compression.methods import FileMethod, ModelMethod, TrainedMethod
 
 VARIANT_VERSION = 8
 """Incremented when the same model and snapshot would give another variant."""
@@ -35,6 +35,8 @@ METHODS = {
     "gptq": "tasks.compression.gptq",
     "prune": "tasks.compression.prune",
     "cluster": "tasks.compression.cluster",
+    "qat": "tasks.compression.qat",
+    "distill": "tasks.compression.distill",
 }
 """The module of each method, imported on use."""
 
@@ -47,6 +49,11 @@ def file_method(kind: str) -> FileMethod:
 def model_method(kind: str) -> ModelMethod:
     """Return the module of a method that changes a model."""
     return cast("ModelMethod", import_module(METHODS[kind]))
+
+
+def trained_method(kind: str) -> TrainedMethod:
+    """Return the module of a method that trains a model."""
+    return cast("TrainedMethod", import_module(METHODS[kind]))
 
 
 def versions(methods: Sequence[Method]) -> dict[str, int]:

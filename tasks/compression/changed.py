@@ -1,21 +1,29 @@
-"""A model that a method has changed, as a model in the store: it is exported and compressed like any other."""
+"""Models that methods change, as models in the store: they are exported and compressed like any other.
+
+A method changes weights at once (`build`), or trains: the model is prepared, trained as any other, and finished.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from tasks.artifacts import Model, Outcome
-from tasks.compression import model_method
+from tasks.artifacts import Model, Outcome, Snapshot
+from tasks.compression import model_method, trained_method
 from tasks.compression.kernels import kernels
-from tasks.config import ModelConfig
-from tasks.config.methods import Method
+from tasks.config import TrainConfig
+from tasks.config.method import Method
+from tasks.config.stored import STORED
 from tasks.models import brought
+from tasks.models import build as build_model
+from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
 
 if TYPE_CHECKING:
+    import keras
+
     from tasks.processes.workbench import Workbench
 
 
@@ -26,12 +34,82 @@ def build(bench: Workbench, method: Method, model: Model) -> Outcome:
     Raises:
         Failed: the method does not fit the model.
     """
-    network, plan = load(model.path), architecture(model.path)
+    network = load(model.path)
     model_method(method.kind).change(method, network)
-    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plan["model"])
-    saved = save(
-        network, bench.staging, brought.at(config, model.path), plan["features"], plan["seed"], plan.get("loss")
-    )
-    zeros = sum(int((np.asarray(kernel) == 0).sum()) for kernel in kernels(network))
-    counts = {**model.manifest["counts"], "zeros": zeros}
-    return Outcome(counts=counts, features=plan["features"], also={**saved, "steps": model.manifest["steps"]})
+    return saved(bench, model, network, config_of(model))
+
+
+def prepare(bench: Workbench, method: Method, model: Model, seed: int) -> Outcome:
+    """Make the model that a method trains; writes what `build` writes.
+
+    Raises:
+        Failed: the method does not fit the model.
+    """
+    prepared, weights = trained_method(method.kind).prepare(method, config_of(model), load(model.path))
+    features = architecture(model.path)["features"]
+    network = with_weights(build_model(prepared, features, seed), weights)
+    return saved(bench, model, network, prepared, seed)
+
+
+def train(
+    bench: Workbench,
+    name: str,
+    examples: Snapshot,
+    prepared: Model,
+    teacher: Model | None,
+    config: TrainConfig,
+    seed: int,
+) -> Outcome | None:
+    """Train a model that a method has prepared, as `tasks.training.fit` does; points and measurements have its name.
+
+    Args:
+        config: its `init` is the prepared model.
+        teacher: the model that it learns from, where the method has one.
+    """
+    from tasks.training.fit import fit
+
+    def measure(figure: str, value: Any) -> None:
+        bench.measure(f"{name}/{figure}", value)
+
+    described = config_of(prepared)
+    if teacher is not None:
+        described = described.model_copy(update={"teacher": str(teacher.path)})
+    own = replace(bench, journal=bench.journal.of(name), measure=measure)
+    return fit(own, examples, described, config, seed, start=prepared)
+
+
+def finish(bench: Workbench, method: Method, trained: Model) -> Outcome:
+    """Make the result of a method of the model that it has trained; writes what `build` writes."""
+    finished, weights = trained_method(method.kind).finish(method, config_of(trained), load(trained.path))
+    plan = architecture(trained.path)
+    finished = brought.at(finished, trained.path)
+    network = build_model(finished, plan["features"], plan["seed"])
+    missing = {variable.path for variable in network.weights} - weights.keys()
+    assert not missing, f"{method.kind} gives no weights for {sorted(missing)}"
+    return saved(bench, trained, with_weights(network, weights), finished)
+
+
+def config_of(model: Model) -> Any:
+    """Return the config of a model in the store, with the artifact's copies of the user's files."""
+    return brought.at(STORED.validate_python(architecture(model.path)["model"]), model.path)
+
+
+def with_weights(network: keras.Model, weights: Arrays) -> keras.Model:
+    """Return a model with weights by path; variables of other paths stay as they are."""
+    for variable in network.variables:
+        if variable.path in weights:
+            variable.assign(weights[variable.path])
+    return network
+
+
+def saved(bench: Workbench, before: Model, network: keras.Model, config: Any, seed: int | None = None) -> Outcome:
+    """Write the files of a model, with features, loss and counts of the one before, and with its seed or another."""
+    plan = architecture(before.path)
+    seed = plan["seed"] if seed is None else seed
+    files = save(network, bench.staging, config, plan["features"], seed, plan.get("loss"))
+    counts = {
+        **before.manifest["counts"],
+        "parameters": int(network.count_params()),
+        "zeros": sum(int((np.asarray(kernel) == 0).sum()) for kernel in kernels(network)),
+    }
+    return Outcome(counts=counts, features=plan["features"], also={**files, "steps": before.manifest["steps"]})

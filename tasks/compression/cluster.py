@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tasks.compression.kernels import kernels
-from tasks.config.methods import Cluster
+from tasks.config.model_methods import Cluster
 
 if TYPE_CHECKING:
     import keras

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tasks.compression import VARIANT_LIBRARIES
-from tasks.config.methods import Chain, Method
+from tasks.config.method import Method
+from tasks.config.methods import Chain
 from tasks.exporting import FORMATS, LITERT, format_of
 
 NONE = Chain()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.artifacts import Records, Snapshot
-from tasks.config import EvaluateConfig
+from tasks.config import EvaluateConfig, ModelConfig
 from tasks.data import open_snapshot
 from tasks.evaluation import primary_metric
 from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, compare, limit, make_judge, run_model
@@ -64,6 +64,31 @@ class ModelMethod(Protocol):
         Raises:
             Failed: the method does not fit the model.
         """
+        ...
+
+
+class TrainedMethod(Protocol):
+    """A module of `METHODS` whose method trains a Keras model: it is prepared, trained as any model, and finished."""
+
+    VERSION: int
+    """Incremented when the same model would become another."""
+
+    def prepare(self, config: Any, architecture: ModelConfig, model: keras.Model) -> tuple[Any, Arrays]:
+        """Return the architecture that is trained (`tasks.config.stored`), and weights that it begins with by path.
+
+        Variables of other paths begin as they are built.
+
+        Raises:
+            Failed: the method does not fit the model.
+        """
+        ...
+
+    def attach(self, config: Any, model: keras.Model) -> None:
+        """Add to a model that was built what the method needs in training."""
+        ...
+
+    def finish(self, config: Any, architecture: Any, model: keras.Model) -> tuple[Any, Arrays]:
+        """Return the architecture of the result, and its weights by path, of the model that was trained."""
         ...
 
 

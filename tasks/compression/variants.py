@@ -13,7 +13,7 @@ from tasks.compression import file_method
 from tasks.compression.forms import Form
 from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.methods import Method
+from tasks.config.method import Method
 from tasks.config.task import TASKS
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import gates

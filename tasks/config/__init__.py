@@ -110,6 +110,7 @@ class Config(Section):
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
+        self.compress.fit(self.train, self.model.task)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:
@@ -123,16 +124,18 @@ class Config(Section):
 
     @model_validator(mode="after")
     def model_fits_the_snapshot(self) -> Config:
-        kind, fitting = self.snapshot.kind, models_for(self.snapshot.kind)
-        if self.model.kind not in fitting:
-            rule = f"reads snapshots of kind {' or '.join(self.model.reads)}"
-            remedy = f"use one of {', '.join(fitting)} with snapshot.kind {kind}"
-            raise Conflict("model.kind", self.model.kind, rule, remedy)
-        if isinstance(self.snapshot, ImageSnapshot):
-            try:
-                self.model.fit_image(self.snapshot.height, self.snapshot.width)
-            except Conflict as misfit:
-                raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        fitting = models_for(self.snapshot.kind)
+        students = [method.student_model for method in self.compress.on_models]
+        for field, model in [("model", self.model), *(("compress.methods", each) for each in students if each)]:
+            if model.kind not in fitting:
+                rule = f"reads snapshots of kind {' or '.join(model.reads)}"
+                remedy = f"use one of {', '.join(fitting)} with snapshot.kind {self.snapshot.kind}"
+                raise Conflict(f"{field}.kind", model.kind, rule, remedy)
+            if isinstance(self.snapshot, ImageSnapshot):
+                try:
+                    model.fit_image(self.snapshot.height, self.snapshot.width)
+                except Conflict as misfit:
+                    raise Conflict(f"{field}.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         return self
 
     @model_validator(mode="after")

@@ -1,46 +1,16 @@
-"""Methods of compression: those that change a model, and those that change the numbers in its LiteRT file."""
+"""Methods of compression: those that change the numbers in a LiteRT file, and the entries of `compress.methods`."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter
 
-from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+from tasks.config.base import BY_KIND, LISTED
+from tasks.config.method import Method
+from tasks.config.model_methods import Cluster, Distill, Prune, Qat
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
-
-
-class Method(Section):
-    """What all methods have. A compressed file is made by several, one after the other."""
-
-    on_file: ClassVar[bool] = True
-    """Whether it changes the LiteRT file; otherwise the Keras model."""
-
-    size_ratio: ClassVar[float] = 1.0
-    """Largest size of the file, as a share of the float LiteRT file, where `compress.max_size_ratio` is not set."""
-
-    made_from: ClassVar[str] = "litert"
-    """The format of the float form that it changes."""
-
-    tolerance: ClassVar[float] = 0.25
-    """Largest difference of an export's golden outputs from Keras' in a fresh process, as a share of the largest one
-    (or of 1, if that is smaller). It finds files that answer something else; quality is judged on the test split."""
-
-    gzip_ratio: ClassVar[float] = 1.0
-    """The same of the size after gzip, for methods whose files are smaller only as a download."""
-
-    kind: str
-
-    @property
-    def label(self) -> str:
-        """Its name in that of a variant; methods with other settings have others."""
-        return self.kind
-
-    @property
-    def gzip_limit(self) -> float:
-        """`gzip_ratio`, or what follows from the settings."""
-        return self.gzip_ratio
 
 
 class Float16(Method):
@@ -143,62 +113,7 @@ class Gptq(Calibrated):
     """The method."""
 
 
-class Prune(Method):
-    """The smallest weights of dense and convolutional layers become 0 (Han et al., arXiv 1506.02626), or two of each
-    four along the inputs (2:4). Smaller after gzip only; put a method that quantises behind it."""
-
-    on_file: ClassVar[bool] = False
-    size_ratio: ClassVar[float] = 1.05
-    tolerance: ClassVar[float] = 1.0
-
-    kind: Literal["prune"] = "prune"
-    """The method."""
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the weights that become 0."""
-    pattern: Literal["any", "2:4"] = "any"
-    """Which weights: those of the smallest magnitude, or the two smallest of each four inputs of an output."""
-    scope: Literal["global", "layer"] = "global"
-    """Whether the share is of all layers together or of each layer."""
-
-    @property
-    def label(self) -> str:
-        """The name of the method with its pattern or share."""
-        return f"{self.kind}_2of4" if self.pattern == "2:4" else f"{self.kind}_{round(100 * self.share)}"
-
-    @property
-    def gzip_limit(self) -> float:
-        """What gzip leaves of so many zeros, with a margin: half of their share is saved at least."""
-        return 1 - self.share / 2
-
-    @model_validator(mode="after")
-    def a_pattern_has_its_share(self) -> Prune:
-        for name in ("share", "scope"):
-            if self.pattern != "any" and (value := getattr(self, name)) != type(self).model_fields[name].default:
-                raise Conflict(name, value, f"is ignored by pattern {self.pattern}", "leave it out, or use pattern any")
-        return self
-
-
-class Cluster(Method):
-    """The weights of each dense and convolutional layer take few values (Han et al., arXiv 1510.00149). Smaller after
-    gzip only."""
-
-    on_file: ClassVar[bool] = False
-    size_ratio: ClassVar[float] = 1.05
-    tolerance: ClassVar[float] = 1.0
-    gzip_ratio: ClassVar[float] = 0.5
-
-    kind: Literal["cluster"] = "cluster"
-    """The method."""
-    clusters: Annotated[int, Field(ge=2, le=256)] = 16
-    """Values of a layer."""
-
-    @property
-    def label(self) -> str:
-        """The name of the method with the number of values."""
-        return f"{self.kind}_{self.clusters}"
-
-
-OnModel = Prune | Cluster
+OnModel = Prune | Cluster | Qat | Distill
 OnFile = Float16 | Int8Dynamic | Int8WeightOnly | Int8Static | Int8Selective | Int4Dynamic | Int4WeightOnly | Gptq
 MethodConfig = Annotated[OnFile | OnModel, BY_KIND]
 MethodName = Literal[
@@ -212,6 +127,8 @@ MethodName = Literal[
     "gptq",
     "prune",
     "cluster",
+    "qat",
+    "distill",
 ]
 
 Methods = tuple[
@@ -220,6 +137,12 @@ Methods = tuple[
 """The entries of `compress.methods`."""
 
 _ADAPTER: TypeAdapter[Method] = TypeAdapter(MethodConfig)
+
+
+def settings_needed(kind: str) -> list[str]:
+    """Return the settings without which there is no method of a kind."""
+    [section] = [each for each in get_args(OnModel | OnFile) if each.model_fields["kind"].default == kind]
+    return [name for name, field in section.model_fields.items() if field.is_required()]
 
 
 class Chain(tuple[Method, ...]):

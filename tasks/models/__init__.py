@@ -21,6 +21,7 @@ ARCHITECTURES = {
     "import": "tasks.models.imported",
     "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
+    "prepared": "tasks.compression.prepared",
     "resnet": "tasks.models.resnet",
     "transformer": "tasks.models.transformer",
     "vit": "tasks.models.vit",

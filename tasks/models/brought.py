@@ -74,5 +74,6 @@ def module_files(config: ImportedModel) -> dict[str, bytes]:
 BROUGHT: dict[str, Brought] = {
     "import": Brought(module_files, "folder", FOLDER, lambda config, files: packages_of(files, Path(config.folder))),
     "keras_file": Brought(lambda config: {CONFIG: architecture_of(Path(config.path))}, "path", f"{FOLDER}/{CONFIG}"),
+    "prepared": Brought(lambda config: own_files(config.model), "folder", "."),
 }
-"""The kinds that a user brings."""
+"""The kinds that a user brings, and those that are made from others."""

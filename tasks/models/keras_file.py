@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from tasks.config import ModelConfig
+from tasks.config.stored import STORED
 from tasks.config.task import TASKS
 from tasks.models import brought, build, functions
 from tasks.store.files import canonical, pretty
@@ -91,7 +91,7 @@ def load(path: Path) -> keras.Model:
         The trained model, not compiled.
     """
     architecture_json = architecture(path)
-    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(architecture_json["model"])
+    config: ModelConfig = STORED.validate_python(architecture_json["model"])
     model = build(brought.at(config, path), architecture_json["features"], architecture_json["seed"])
     model.load_weights(path / WEIGHTS)
     return model
@@ -105,7 +105,7 @@ def functions_of(path: Path, model: keras.Model) -> list[Function]:
     from tasks.models.decoding import OtherVariables
 
     architecture_json = architecture(path)
-    config: ModelConfig = TypeAdapter(ModelConfig).validate_python(architecture_json["model"])
+    config: ModelConfig = STORED.validate_python(architecture_json["model"])
     try:
         return functions(config, architecture_json["features"], model)
     except OtherVariables as error:

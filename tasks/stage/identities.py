@@ -22,7 +22,7 @@ from tasks.config import (
     TuneConfig,
     identity,
 )
-from tasks.config.methods import Method
+from tasks.config.method import Method
 from tasks.errors import Failed
 
 if TYPE_CHECKING:
@@ -161,6 +161,28 @@ def changed(model: Artifact, examples: Artifact, method: Method) -> Identity:
 
     code = Code(versions([method])[method.kind], MODEL_LIBRARIES)
     return Identity({"method": method}, {"changed": model, "snapshot": examples}, code)
+
+
+def prepared(model: Artifact, examples: Artifact, method: Method, seed: int) -> Identity:
+    """Return the identity of a model that a method will train: the model before, the method, and the seed of what is
+    new in it."""
+    from tasks.compression import MODEL_LIBRARIES, versions
+
+    code = Code(versions([method])[method.kind], MODEL_LIBRARIES)
+    return Identity({"prepared": method, "seed": seed}, {"changed": model, "snapshot": examples}, code)
+
+
+def retrained(
+    prepared: Artifact, examples: Artifact, train: TrainConfig, seed: int, teacher: Artifact | None = None
+) -> Identity:
+    """Return the identity of a model that a method has trained: the prepared one, which has architecture and method,
+    and the model that it learns from."""
+    from tasks.training import MODEL_VERSION, libraries_of
+    from tasks.training.own_files import loss_files
+
+    parents = {"prepared": prepared, "snapshot": examples, **({} if teacher is None else {"teacher": teacher})}
+    code = Code(MODEL_VERSION, libraries_of(train))
+    return Identity({"train": train, "seed": seed}, parents, code, sources=lambda: loss_files(train))
 
 
 def variant(

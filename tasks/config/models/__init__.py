@@ -17,18 +17,10 @@ from tasks.config.models.resnet import ResNetModel
 from tasks.config.models.transformer import TransformerModel
 from tasks.config.models.vit import ViTModel
 
-AnyModel = (
-    ConvnetModel
-    | MlpModel
-    | EncoderModel
-    | TransformerModel
-    | ResNetModel
-    | ViTModel
-    | DlrmModel
-    | Convnet1dModel
-    | ImportedModel
-    | KerasFileModel
+OwnModel = (
+    ConvnetModel | MlpModel | EncoderModel | TransformerModel | ResNetModel | ViTModel | DlrmModel | Convnet1dModel
 )
+AnyModel = OwnModel | ImportedModel | KerasFileModel
 ModelConfig = Annotated[AnyModel, BY_KIND]
 
 MODELS: dict[str, type[AnyModel]] = {section.model_fields["kind"].default: section for section in get_args(AnyModel)}
@@ -52,6 +44,7 @@ __all__ = [
     "KerasFileModel",
     "MlpModel",
     "ModelConfig",
+    "OwnModel",
     "ResNetModel",
     "TransformerModel",
     "ViTModel",

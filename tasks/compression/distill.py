@@ -1,0 +1,130 @@
+"""Distillation (Hinton et al., arXiv 1503.02531): a smaller model, the student, learns from the outputs of a teacher.
+
+The loss of an example is that of its labels, plus weight x T^2 x KL(teacher || student) of the distributions at a
+temperature T, and the mean cosine distance of hidden states (DistilBERT: Sanh et al., arXiv 1910.01108). The teacher is
+no part of the model that is trained: its outputs are computed beside it, as what an architecture adds to the loss.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.config import ModelConfig
+from tasks.config.model_methods import Distill
+from tasks.config.task import TASKS
+from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.config.stored import PreparedModel
+    from tasks.models.features import Arrays
+
+VERSION = 1
+EPSILON = 1e-6
+
+
+def prepare(config: Distill, architecture: ModelConfig, model: keras.Model) -> tuple[PreparedModel, Arrays]:
+    """Return the student, which begins with new weights."""
+    from tasks.config.stored import PreparedModel
+
+    return PreparedModel(model=config.student, method=config), {}
+
+
+def attach(config: Distill, model: keras.Model) -> None:
+    """Leave the student as it was built."""
+
+
+def finish(config: Distill, architecture: PreparedModel, model: keras.Model) -> tuple[Any, Arrays]:
+    """Return the student and its weights."""
+    from tasks.training.starting import by_path
+
+    return architecture.model, by_path(model)
+
+
+def added_loss(config: Distill, model: keras.Model, teacher: Path) -> keras.KerasTensor:
+    """Return what the teacher adds to the loss of each example, a symbolic float32 [B].
+
+    Args:
+        model: the student.
+        teacher: the folder of the teacher's artifact.
+
+    Raises:
+        Failed: outputs or hidden states of student and teacher have other shapes, or there is no such layer.
+    """
+    import keras
+
+    from tasks.compression.frozen import Frozen
+    from tasks.models.forward import arguments
+    from tasks.models.keras_file import architecture, load
+
+    network = load(teacher)
+    states = [hidden(network, name, "teacher") for name in config.hidden.values()]
+    inputs = network.inputs[0] if len(network.inputs) == 1 else {each.name: each for each in network.inputs}
+    taught = Frozen(keras.Model(inputs, [network.output, *states], name="teacher"))(
+        arguments(network, {each.name: each for each in model.inputs})
+    )
+    check_shapes("outputs", model.output, taught[0])
+    loss = TASKS[architecture(teacher)["model"]["task"]].losses[0]
+    added = config.weight * DIVERGENCES[loss](model.output, taught[0], config.temperature)
+    for name, state in zip(config.hidden, taught[1:], strict=True):
+        own = hidden(model, name, "student")
+        check_shapes(name, own, state)
+        added = added + config.hidden_weight * cosine_distance(own, state)
+    return added
+
+
+def softmax_divergence(student: Any, teacher: Any, temperature: float) -> Any:
+    """Return T^2 KL(teacher || student) of logits [B, ..., classes] at a temperature T, [B]: a mean over positions."""
+    from keras import ops
+
+    own = ops.log_softmax(ops.cast(student, "float32") / temperature, axis=-1)
+    other = ops.log_softmax(ops.cast(teacher, "float32") / temperature, axis=-1)
+    return temperature**2 * of_example(ops.sum(ops.exp(other) * (other - own), axis=-1))
+
+
+def sigmoid_divergence(student: Any, teacher: Any, temperature: float) -> Any:
+    """Return T^2 KL(teacher || student) of the logits of independent labels [B, labels], [B]: the mean over labels."""
+    from keras import ops
+
+    own, other = (ops.cast(each, "float32") / temperature for each in (student, teacher))
+    share = ops.sigmoid(other)
+    positive = share * (ops.log_sigmoid(other) - ops.log_sigmoid(own))
+    negative = (1.0 - share) * (ops.log_sigmoid(-other) - ops.log_sigmoid(-own))
+    return temperature**2 * of_example(positive + negative)
+
+
+DIVERGENCES = {"cross_entropy": softmax_divergence, "binary_cross_entropy": sigmoid_divergence}
+"""The divergence of outputs by the default loss of a task."""
+
+
+def cosine_distance(student: Any, teacher: Any) -> Any:
+    """Return 1 - cosine of hidden states [B, ..., size], [B]: the mean over positions."""
+    from keras import ops
+
+    own, other = (ops.normalize(ops.cast(each, "float32"), axis=-1, epsilon=EPSILON) for each in (student, teacher))
+    return of_example(1.0 - ops.sum(own * other, axis=-1))
+
+
+def of_example(values: Any) -> Any:
+    """Return the mean of [B, ...] over all axes but the first, [B]."""
+    from keras import ops
+
+    return values if len(values.shape) == 1 else ops.mean(values, axis=tuple(range(1, len(values.shape))))
+
+
+def hidden(network: keras.Model, name: str, who: str) -> Any:
+    """Return the output of a layer; raises `Failed` where a model has none of this name."""
+    layers = {layer.name: layer for layer in network.layers}
+    if name not in layers:
+        remedy = f"use one of {', '.join(list(layers)[1:9])}"
+        raise Failed("compress.methods", f"distill, hidden: {name}", f"is no layer of the {who}", remedy)
+    return layers[name].output
+
+
+def check_shapes(what: str, student: Any, teacher: Any) -> None:
+    """Raise `Failed` where a tensor of the student has another shape than that of the teacher."""
+    if tuple(student.shape) != tuple(teacher.shape):
+        saw = f"distill: {what} {list(student.shape)} of the student, {list(teacher.shape)} of the teacher"
+        raise Failed("compress.methods", saw, "they must have one shape", "choose another student, teacher or layer")

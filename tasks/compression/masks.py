@@ -1,0 +1,119 @@
+"""Masks of weights whose zeros become more while a model is trained, by a cubic schedule (Zhu and Gupta, arXiv
+1710.01878).
+
+A mask is applied after each update, as a constraint of its variable: once for a global step, in however many
+micro-batches and replicas its gradient was computed. Masks and the number of the step are variables of the model that
+are not trained, so that they are part of every checkpoint; in a layer that nothing calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import keras
+from keras import ops
+
+UPDATES = 50
+"""How often masks change, at most."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Kernels whose smallest weights, of all together, are masked."""
+
+    layers: Sequence[keras.Layer]
+    zeros: int
+    """How many weights are masked at the end."""
+    eligible: Callable[[Any], Any] | None = None
+    """Returns of magnitudes, in the shape of the kernel, which may be masked; None: all."""
+
+
+def attach(model: keras.Model, groups: Sequence[Group], steps: int) -> None:
+    """Add masks to a model, which are complete after `steps` updates."""
+    state = keras.layers.Layer(name="pruning", dtype="float32")
+    state.built = True
+    step = variable(state, (), "zeros", "step", "int64")
+    pruned = [layer for group in groups for layer in group.layers]
+    masks = {
+        id(layer): variable(state, layer.kernel.shape, "ones", f"mask{number:03d}")
+        for number, layer in enumerate(pruned)
+    }
+    model.pruning = state
+
+    def advance() -> None:
+        step.assign(step + 1)
+        interval = max(1, steps // UPDATES)
+        now = ops.logical_or(ops.equal(step % interval, 0), ops.equal(step, steps))
+        due = ops.logical_and(now, ops.less_equal(step, steps))
+        left = 1.0 - ops.minimum(ops.cast(step, "float32") / steps, 1.0)
+        for group in groups:
+            own = [masks[id(layer)] for layer in group.layers]
+            zeros = ops.cast(ops.floor((1.0 - left**3) * group.zeros), "int32")
+            # Assigned outside of the condition: replicas agree on an assignment, which a condition cannot contain.
+            new = ops.cond(
+                due,
+                lambda group=group, own=own, zeros=zeros: smallest_masked(group, own, zeros),
+                lambda own=own: [ops.convert_to_tensor(mask) for mask in own],
+            )
+            for mask, value in zip(own, new, strict=True):
+                mask.assign(value)
+
+    trained = [layer for layer in pruned if layer.kernel.trainable]
+    for layer in trained:
+        layer.kernel.constraint = Constraint(
+            layer.kernel.constraint, masks[id(layer)], advance if layer is trained[0] else None
+        )
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Multiplies a kernel by its mask."""
+
+    before: Callable[[Any], Any] | None
+    """The constraint that the model has itself."""
+    mask: keras.Variable
+    advance: Callable[[], None] | None
+    """Called first, by that of the first kernel: changes all masks."""
+
+    def __call__(self, kernel: Any) -> Any:
+        """Return the values of a kernel after an update."""
+        if self.advance is not None:
+            self.advance()
+        values = ops.convert_to_tensor(kernel)
+        return (values if self.before is None else self.before(values)) * self.mask
+
+
+def smallest_masked(group: Group, masks: Sequence[keras.Variable], zeros: Any) -> list[Any]:
+    """Return the masks in which the smallest weights of a group are 0, those that were first; of equal ones the first.
+
+    Args:
+        zeros: how many, of all kernels together.
+    """
+    scores = [ops.abs(layer.kernel * mask) for layer, mask in zip(group.layers, masks, strict=True)]
+    if group.eligible is not None:
+        scores = [ops.where(group.eligible(score), score, float("inf")) for score in scores]
+    flat = ops.concatenate([ops.reshape(score, (-1,)) for score in scores])
+    ranks = ops.argsort(ops.argsort(flat))  # stable in TensorFlow
+    kept = ops.cast(ops.greater_equal(ranks, zeros), "float32")
+    ends = list(accumulate(math.prod(layer.kernel.shape) for layer in group.layers))
+    parts = ops.split(kept, ends[:-1]) if len(ends) > 1 else [kept]
+    return [ops.reshape(part, layer.kernel.shape) for part, layer in zip(parts, group.layers, strict=True)]
+
+
+def variable(
+    layer: keras.Layer, shape: Sequence[int], initializer: str, name: str, dtype: str = "float32"
+) -> keras.Variable:
+    """Add a variable that is not trained, and that replicas assign alike, to a layer."""
+    return layer.add_weight(
+        shape=shape,
+        initializer=initializer,
+        dtype=dtype,
+        trainable=False,
+        autocast=False,
+        aggregation="only_first_replica",
+        name=name,
+    )

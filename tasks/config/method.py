@@ -1,0 +1,84 @@
+"""What all methods of compression have, and the training that some of them need."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tasks.config.base import Section
+from tasks.config.models import OwnModel
+from tasks.config.schedule import Cosine
+from tasks.config.train import Rate, Steps, TrainConfig
+
+
+class Method(Section):
+    """What all methods have. A compressed file is made by several, one after the other."""
+
+    on_file: ClassVar[bool] = True
+    """Whether it changes the LiteRT file; otherwise the Keras model."""
+
+    size_ratio: ClassVar[float] = 1.0
+    """Largest size of the file, as a share of the float LiteRT file, where `compress.max_size_ratio` is not set."""
+
+    made_from: ClassVar[str] = "litert"
+    """The format of the float form that it changes."""
+
+    tolerance: ClassVar[float] = 0.25
+    """Largest difference of an export's golden outputs from Keras' in a fresh process, as a share of the largest one
+    (or of 1, if that is smaller). It finds files that answer something else; quality is judged on the test split."""
+
+    gzip_ratio: ClassVar[float] = 1.0
+    """The same of the size after gzip, for methods whose files are smaller only as a download."""
+
+    adds_loss: ClassVar[bool] = False
+    """Whether its training has a loss besides that of the outputs."""
+
+    kind: str
+
+    @property
+    def student_model(self) -> OwnModel | None:
+        """The model that it trains in place of the one before it."""
+        return None
+
+    @property
+    def teacher_model(self) -> str | None:
+        """The model that it learns from: empty for the model before it, None where it learns from none."""
+        return None
+
+    def with_teacher(self, digest: str) -> Method:
+        """Return the same with a model in the store as the one that it learns from."""
+        return self.model_copy(update={"teacher": digest})
+
+    @property
+    def label(self) -> str:
+        """Its name in that of a variant; methods with other settings have others."""
+        return self.kind
+
+    @property
+    def gzip_limit(self) -> float:
+        """`gzip_ratio`, or what follows from the settings."""
+        return self.gzip_ratio
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training that it needs; None where it changes weights at once."""
+        return None
+
+
+class FineTune(Section):
+    """A training of the model that a method has prepared: with the settings of `train` (batch, optimizer, precision,
+    strategy, ...) but these, and a learning rate that falls by a cosine from the first step on. All layers are trained,
+    and the last weights are taken; `init`, `freeze`, `lora`, `layer_rates`, `seeds`, `select`, `early_stopping`,
+    `continue_from` and `tensorboard` are those of the training before."""
+
+    steps: Steps
+    """Global steps."""
+    learning_rate: Rate | None = None
+    """The peak learning rate; default: that of `train`."""
+
+    def of(self, train: TrainConfig) -> TrainConfig:
+        """Return the config of this training, for the section `train` of the run."""
+        fresh = TrainConfig(steps=self.steps)
+        own = ("init", "freeze", "lora", "layer_rates", "seeds", "select", "early_stopping", "continue_from")
+        values: dict[str, Any] = {name: getattr(fresh, name) for name in (*own, "epochs", "tensorboard")}
+        rate = train.learning_rate if self.learning_rate is None else self.learning_rate
+        return train.model_copy(update={**values, "steps": self.steps, "learning_rate": rate, "schedule": Cosine()})

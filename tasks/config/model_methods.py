@@ -1,0 +1,177 @@
+"""Methods of compression that change a Keras model."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from tasks.config.base import BY_KIND, LATER, NOT_IDENTITY, Conflict, Name
+from tasks.config.fine_tune import Text
+from tasks.config.method import FineTune, Method
+from tasks.config.models import OwnModel
+from tasks.config.task import TASKS
+
+
+class Prune(Method):
+    """The smallest weights of dense and convolutional layers become 0 (Han et al., arXiv 1506.02626), or two of each
+    four along the inputs (2:4); at once, or little by little while the model is trained (Zhu and Gupta, arXiv
+    1710.01878). Smaller after gzip only; put a method that quantises behind it."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["prune"] = "prune"
+    """The method."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the weights that become 0."""
+    pattern: Literal["any", "2:4"] = "any"
+    """Which weights: those of the smallest magnitude, or the two smallest of each four inputs of an output."""
+    scope: Literal["global", "layer"] = "global"
+    """Whether the share is of all layers together or of each layer."""
+    fine_tune: Annotated[FineTune | None, LATER] = None
+    """A training in which the zeros become more; default: none, and all weights become 0 at once."""
+    ramp: Annotated[float, LATER, Field(gt=0, le=1)] = 0.5
+    """Share of the steps of `fine_tune` in which the zeros become more, by a cubic schedule; then they are fixed."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its pattern or share."""
+        trained = "" if self.fine_tune is None else "_trained"
+        return f"{self.kind}{trained}_{'2of4' if self.pattern == '2:4' else round(100 * self.share)}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training in which the zeros become more."""
+        return self.fine_tune
+
+    @property
+    def gzip_limit(self) -> float:
+        """What gzip leaves of so many zeros, with a margin: half of their share is saved at least."""
+        return 1 - self.share / 2
+
+    @model_validator(mode="after")
+    def a_pattern_has_its_share(self) -> Prune:
+        for name in ("share", "scope"):
+            if self.pattern != "any" and (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise Conflict(name, value, f"is ignored by pattern {self.pattern}", "leave it out, or use pattern any")
+        return self
+
+    @model_validator(mode="after")
+    def a_ramp_has_steps(self) -> Prune:
+        if self.fine_tune is None and self.ramp != type(self).model_fields["ramp"].default:
+            remedy = "leave it out, or add fine_tune: {steps: ...}"
+            raise Conflict("ramp", self.ramp, "is the share of the steps of a fine_tune that is not there", remedy)
+        return self
+
+
+class Cluster(Method):
+    """The weights of each dense and convolutional layer take few values (Han et al., arXiv 1510.00149). Smaller after
+    gzip only."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
+    gzip_ratio: ClassVar[float] = 0.5
+
+    kind: Literal["cluster"] = "cluster"
+    """The method."""
+    clusters: Annotated[int, Field(ge=2, le=256)] = 16
+    """Values of a layer."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with the number of values."""
+        return f"{self.kind}_{self.clusters}"
+
+
+class Qat(Method):
+    """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the weights are rounded in the training as a method
+    that quantises rounds them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
+
+    on_file: ClassVar[bool] = False
+    size_ratio: ClassVar[float] = 1.05
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["qat"] = "qat"
+    """The method."""
+    bits: Literal[4, 8] = 4
+    """Bits of a weight of dense and convolutional layers, with a scale for each channel; of a table of embeddings 8."""
+    fine_tune: FineTune
+    """The training."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its bits."""
+        return f"{self.kind}{self.bits}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training with rounded weights."""
+        return self.fine_tune
+
+
+class Distill(Method):
+    """Distillation (Hinton et al., arXiv 1503.02531): another model, the student, is trained on the labels and on the
+    outputs of a teacher."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 4.0
+    adds_loss: ClassVar[bool] = True
+
+    kind: Literal["distill"] = "distill"
+    """The method."""
+    name: Annotated[Name | None, NOT_IDENTITY] = None
+    """The student in the name of the variant; default: its kind."""
+    student: Annotated[OwnModel, BY_KIND]
+    """The model that is trained, from new weights; of the same task, and an architecture of Millrace."""
+    teacher: Annotated[Text | None, NOT_IDENTITY] = None
+    """A model in the store, by its digest, or that of a registered version, NAME@ALIAS; its digest is a parent.
+    Default: the model that the methods before this one have made, or that of the run."""
+    temperature: Annotated[float, Field(ge=1, le=100)] = 4.0
+    """Divides the logits of both, so that the teacher's small probabilities count."""
+    weight: Annotated[float, Field(ge=0, le=1000)] = 1.0
+    """Factor of the divergence of the outputs, which is also multiplied by the square of the temperature; the loss of
+    the labels has 1."""
+    hidden: dict[str, str] = {}
+    """Layers of the student, and layers of the teacher whose outputs they should have: `{dense1: dense3}`. They have
+    the same shape."""
+    hidden_weight: Annotated[float, Field(ge=0, le=1000)] = 1.0
+    """Factor of the mean cosine distance of these outputs."""
+    fine_tune: FineTune
+    """The training of the student."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with that of the student."""
+        return f"{self.kind}_{self.name or self.student.kind}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of the student."""
+        return self.fine_tune
+
+    @property
+    def teacher_model(self) -> str | None:
+        """The model that the student learns from; empty for the one before the method."""
+        return self.teacher or ""
+
+    @property
+    def student_model(self) -> OwnModel | None:
+        """The student."""
+        return self.student
+
+    @model_validator(mode="after")
+    def layers_are_weighed(self) -> Distill:
+        if not self.hidden and self.hidden_weight != type(self).model_fields["hidden_weight"].default:
+            remedy = "leave it out, or name layers in hidden"
+            raise Conflict("hidden_weight", self.hidden_weight, "is the factor of layers that are not named", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def outputs_have_a_divergence(self) -> Distill:
+        if (loss := TASKS[self.student.task].losses[0]) not in ("cross_entropy", "binary_cross_entropy"):
+            rule = f"its outputs are no logits of probabilities, as {loss} is its loss"
+            raise Conflict("student.task", self.student.task, rule, "leave distill out")
+        return self

@@ -1,0 +1,50 @@
+"""Models that a method of compression makes, as `architecture.json` describes them; no preset has them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter
+
+from tasks.config.base import BY_KIND, NOT_IDENTITY
+from tasks.config.methods import MethodConfig
+from tasks.config.models import AnyModel
+from tasks.config.models.architecture import Architecture
+
+
+class Derived(Architecture):
+    """A model that is made from another one."""
+
+    noun: ClassVar[str] = "model"
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    model: StoredModel
+    """The other one."""
+    folder: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
+    """The folder of the artifact, where files of the user's are; empty where `model` names their place."""
+
+    @property
+    def task(self) -> str:
+        """The task of the model."""
+        task: str = self.model.task
+        return task
+
+
+class PreparedModel(Derived):
+    """A model as it is while a method trains it."""
+
+    kind: Literal["prepared"] = "prepared"
+    """The architecture."""
+    method: MethodConfig
+    """The method."""
+    teacher: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
+    """The folder of the artifact that the model learns from, where the method has one."""
+
+
+StoredModel = Annotated[AnyModel | PreparedModel, BY_KIND]
+
+for each in (Derived, PreparedModel):
+    each.model_rebuild()
+
+STORED: TypeAdapter[Any] = TypeAdapter(StoredModel)
+"""Reads the `model` of an `architecture.json`."""

@@ -1,0 +1,418 @@
+"""Methods of compression that train: exact, resumable, and better than what they begin with."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.spatial.distance import cosine
+from scipy.special import expit, softmax
+from scipy.stats import entropy
+
+from tasks.artifacts import Model, Outcome, Snapshot
+from tasks.compression import changed, distill, prune, qat
+from tasks.compression.frozen import Frozen
+from tasks.compression.kernels import kernels
+from tasks.compression.quantizing import EVERY, quantised
+from tasks.config import CompressConfig, Config, MlpModel, TrainConfig
+from tasks.config.fine_tune import ModelInit
+from tasks.config.method import FineTune, Method
+from tasks.config.model_methods import Prune, Qat
+from tasks.config.stored import PreparedModel
+from tasks.config.train import CheckpointConfig
+from tasks.data import open_snapshot
+from tasks.errors import Failed, Lost, Stopped
+from tasks.exporting import litert, saved_model
+from tasks.exporting.litert import LiteRT
+from tasks.models import build as build_model
+from tasks.models.features import input_arrays
+from tasks.models.forward import predict
+from tasks.models.keras_file import architecture, load
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
+from tasks.stage import identities
+from tests.conftest import Digits
+from tests.tiny import FILES, stopping_after
+from tests.training import TWO, send
+
+TRAIN = TrainConfig(steps=100, batch_size=32, learning_rate=1e-3)
+
+
+def of(entry: Any) -> Method:
+    [[method]] = CompressConfig.model_validate({"methods": [entry]}).chains
+    return method
+
+
+class Training:
+    """A method's stages on a model, each on a workbench of its own."""
+
+    def __init__(self, digits: Digits, workbench_at: Callable, publish: Callable, root: Path) -> None:
+        self.digits, self.workbench_at, self.publish, self.root = digits, workbench_at, publish, root
+        manifest = {"counts": {"parameters": 1, "steps": 7}, "steps": 7}
+        self.before = replace(digits.model, planned=manifest)
+
+    def prepared(self, method: Method, name: str) -> Model:
+        bench = self.workbench_at(self.root / name / "prepared")
+        return self._model(bench, changed.prepare(bench, method, self.before, 0))
+
+    def trained(
+        self, method: Method, name: str, prepared: Model, train: TrainConfig = TRAIN, bench: Workbench | None = None
+    ) -> Model:
+        bench = bench or self.workbench_at(self.root / name / "trained")
+        outcome = changed.train(bench, *self.arguments(method, name, prepared, train))
+        assert outcome is not None
+        return self._model(bench, outcome)
+
+    def arguments(self, method: Method, name: str, prepared: Model, train: TrainConfig) -> tuple[Any, ...]:
+        assert method.training is not None
+        config = method.training.of(train).model_copy(update={"init": ModelInit(model=prepared.digest)})
+        teacher = None if method.teacher_model is None else self.before
+        return name, self.digits.snapshot, prepared, teacher, config, 0
+
+    def in_processes(
+        self,
+        method: Method,
+        name: str,
+        prepared: Model,
+        train: TrainConfig,
+        at: Callable[[int, list[int]], None] = lambda step, processes: None,
+    ) -> Path:
+        """Train in compute processes, as a run does; `at` is called with each step reported, and the processes' ids."""
+        bench, crew = self.workbench_at(self.root / name / "trained"), Crew(self.root / name / "logs", 2)
+        with crew.gang("compress", train.roles) as gang:
+
+            def on_report(kind: str, *values: Any) -> None:
+                if kind == "progress":
+                    at(values[0], [process.process.begun() or 0 for process in gang.processes])  # type: ignore[attr-defined]
+
+            gang.call(
+                "tasks.compression.changed:train",
+                bench.staging,
+                self.root / name / "journal.jsonl",
+                self.arguments(method, name, prepared, train),
+                limits=Limits("resources.timeout", 120),
+                on_report=on_report,
+            )
+        root: Path = bench.staging.root
+        return root
+
+    def __call__(self, entry: Any, name: str) -> Model:
+        method = of(entry)
+        return self.finished(method, name, self.trained(method, name, self.prepared(method, name)))
+
+    def finished(self, method: Method, name: str, trained: Model) -> Model:
+        bench = self.workbench_at(self.root / name / "finished")
+        return self._model(bench, changed.finish(bench, method, trained))
+
+    def _model(self, bench: Any, outcome: Outcome) -> Model:
+        made = self.publish(Model, bench, outcome)
+        return replace(made, planned={**made.manifest, **outcome.also})
+
+    def litert(self, model: Model, folder: Path) -> Path:
+        (folder / "saved_model").mkdir(parents=True)
+        network = load(model.path)
+        saved_model.write(network, None, None, folder / "saved_model", [])
+        litert.write(network, None, folder / "saved_model", folder / "model.tflite", [])
+        return folder / "model.tflite"
+
+    def accuracy(self, model: Model) -> float:
+        arrays = open_snapshot(self.digits.snapshot.path).arrays("test")
+        rows = input_arrays(self.digits.snapshot.manifest["features"], arrays)
+        return float((predict(load(model.path), rows).argmax(-1) == arrays["label"][:]).mean())
+
+
+@pytest.fixture(scope="module")
+def training(
+    digits: Digits, workbench_at: Callable, publish: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Training:
+    return Training(digits, workbench_at, publish, tmp_path_factory.mktemp("trains"))
+
+
+def at_once(training: Training, entry: Any) -> Model:
+    bench = training.workbench_at(training.root / of(entry).label / "at_once")
+    made: Model = training.publish(Model, bench, changed.build(bench, of(entry), training.before))
+    return made
+
+
+FINE_TUNE = {"steps": 100, "learning_rate": 2e-3}
+
+
+def zeros_of(model: Model) -> list[int]:
+    return [int((np.asarray(each) == 0).sum()) for each in kernels(load(model.path))]
+
+
+def test_pruning_in_a_training_loses_less_than_at_once(training: Training) -> None:
+    """By masks: the model that was trained has the zeros, before the method makes it plain again."""
+    entry = {"kind": "prune", "share": 0.8}
+    method = of({**entry, "fine_tune": FINE_TUNE})
+    trained, plain = training.trained(method, "prune", training.prepared(method, "prune")), at_once(training, entry)
+    finished = training.finished(method, "prune", trained)
+    size = sum(math.prod(each.shape) for each in kernels(load(plain.path)))
+    assert sum(zeros_of(trained)) == sum(zeros_of(plain)) == int(0.8 * size)
+    assert zeros_of(trained) == zeros_of(finished)
+    before, loses, after = (training.accuracy(model) for model in (training.before, plain, finished))
+    print(before, loses, after)
+    assert loses < after - 0.1 and after > before - 0.05
+    assert architecture(finished.path)["model"] == architecture(training.before.path)["model"]
+    assert {each.path for each in load(finished.path).variables} == {each.path for each in load(plain.path).variables}
+
+
+@pytest.mark.parametrize("settings", [{"pattern": "2:4"}, {"share": 0.6, "scope": "layer", "ramp": 1.0}])
+def test_zeros_are_where_the_settings_say(training: Training, settings: dict[str, Any]) -> None:
+    method = of({"kind": "prune", **settings, "fine_tune": {"steps": 12}})
+    name = method.label
+    trained = training.trained(method, name, training.prepared(method, name))
+    for kernel in kernels(load(trained.path)):
+        zeros = np.asarray(kernel) == 0
+        if settings.get("scope") == "layer":
+            assert zeros.sum() == int(0.6 * zeros.size), kernel.path
+        elif kernel.shape[-2] % 4 == 0:
+            assert (np.moveaxis(zeros, -2, -1).reshape(-1, 4).sum(axis=-1) == 2).all(), kernel.path
+        else:
+            assert not zeros.any()
+
+
+def test_the_zeros_become_more_by_a_cubic_schedule() -> None:
+    """As many as 1 - (1 - t)^3 of all; a weight that is masked stays so."""
+    model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(10, use_bias=False, name="a")], name="net")
+    prune.attach(Prune(share=0.8, fine_tune=FineTune(steps=20)), model)
+    kernel, before = model.get_layer("a").kernel, np.zeros((10, 10), bool)
+    random = np.random.default_rng(0)
+    for step in range(1, 21):
+        kernel.assign(np.asarray(kernel) + random.normal(0, 0.1, (10, 10)))
+        kernel.assign(kernel.constraint(kernel))
+        masked = np.asarray(kernel) == 0
+        assert masked.sum() == int(80 * (1 - (1 - min(step / 10, 1)) ** 3) + 1e-4), step
+        assert masked[before].all()
+        before = masked
+
+
+def test_weights_after_a_training_with_rounded_ones_are_on_the_grid_of_the_file(
+    training: Training, tmp_path: Path
+) -> None:
+    """Rounded to int4 by ai-edge-quantizer they answer the same, and those of the model before do not."""
+    trained = training({"kind": "qat", "bits": 4, "fine_tune": {"steps": 30, "learning_rate": 5e-4}}, "qat4")
+    features = training.digits.snapshot.manifest["features"]
+    batch = input_arrays(features, open_snapshot(training.digits.snapshot.path).arrays("test"))[:200]
+    differs = {}
+    for name, model in (("before", training.before), ("after", trained)):
+        float_file = training.litert(model, tmp_path / name)
+        int4 = tmp_path / name / "int4.tflite"
+        content = float_file.read_bytes()
+        int4.write_bytes(quantised(content, lambda work: work.add_weight_only_config(*EVERY, num_bits=4)))
+        whole, small = (LiteRT(path, 1)(batch) for path in (float_file, int4))
+        differs[name] = float(np.abs(whole - small).max())
+    print(differs)
+    assert differs["after"] < 1e-4 < 0.1 < differs["before"]
+    assert training.accuracy(trained) > training.accuracy(training.before) - 0.02
+    for kernel in kernels(load(trained.path)):
+        channels = np.asarray(kernel).reshape(-1, kernel.shape[-1])
+        assert max(np.unique(channel).size for channel in channels.T) <= 15, kernel.path
+
+
+def every_layer() -> keras.Model:
+    """A model with each kind of layer that is quantised, also within attention."""
+    keras.utils.set_random_seed(1)
+    tokens = keras.Input((16,), dtype="int32", name="tokens")
+    x = keras.layers.Embedding(64, 16, name="table")(tokens)
+    x = keras.layers.MultiHeadAttention(2, 8, name="attention")(x, x)
+    x = keras.layers.Conv1D(8, 3, name="conv1d")(x)
+    x = keras.layers.Reshape((14, 1, 8), name="image")(x)
+    x = keras.layers.DepthwiseConv2D((3, 1), name="depthwise")(x)
+    x = keras.layers.Conv2D(4, 1, name="conv2d")(x)
+    x = keras.layers.Dense(3, name="dense")(keras.layers.Flatten(name="flat")(x))
+    return keras.Model(tokens, x, name="net")
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_every_layer_computes_with_rounded_weights_and_the_gradient_passes(tf: Any, bits: int) -> None:
+    """It answers and is differentiated as a plain model with the rounded weights."""
+    config, tokens = Qat(bits=bits, fine_tune=FineTune(steps=1)), np.arange(32).reshape(2, 16) % 64  # type: ignore[arg-type]
+    plain, model = every_layer(), every_layer()
+    unrounded = model(tokens)
+    qat.attach(config, model)
+    _, weights = qat.finish(config, PreparedModel(model=MlpModel(), method=config), model)
+    changed.with_weights(plain, weights)
+    names = [each.variable.path for each in qat.rounded_of(config, model)]
+    assert len(names) == 9 and sum("attention" in name for name in names) == 4
+
+    def of(network: keras.Model) -> tuple[np.ndarray, list[np.ndarray]]:
+        with tf.GradientTape() as tape:
+            outputs = network(tokens, training=True)
+            loss = tf.reduce_sum(outputs**2)
+        variables = [variable.value for variable in network.trainable_variables]
+        return outputs.numpy(), [tf.convert_to_tensor(each).numpy() for each in tape.gradient(loss, variables)]
+
+    (outputs, gradients), (expected, of_plain) = of(model), of(plain)
+    assert np.abs(outputs - expected).max() < 1e-5 < np.abs(unrounded - expected).max()
+    for gradient, other in zip(gradients, of_plain, strict=True):
+        assert np.abs(gradient - other).max() < 1e-4
+
+
+def outputs_of(training: Training, model: Model) -> np.ndarray:
+    features = training.digits.snapshot.manifest["features"]
+    return predict(
+        load(model.path), input_arrays(features, open_snapshot(training.digits.snapshot.path).arrays("test"))
+    )
+
+
+def softmax_of(outputs: np.ndarray) -> np.ndarray:
+    probabilities: np.ndarray = softmax(outputs, axis=-1)
+    return probabilities
+
+
+STUDENT = {"kind": "mlp", "units": [16, 128]}
+HIDDEN = {"hidden": {"dense1": "dense"}, "hidden_weight": 20.0}
+
+
+def test_a_student_answers_as_its_teacher(training: Training) -> None:
+    """More than one that learns from the labels alone, and its hidden state is nearer to the teacher's."""
+    entry = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 200, "learning_rate": 5e-3}}
+    images = open_snapshot(training.digits.snapshot.path).arrays("test")["image"][:]
+    reference = softmax_of(outputs_of(training, training.before))
+    divergence, distance = {}, {}
+
+    def state_of(model: Model, layer: str) -> np.ndarray:
+        network = load(model.path)
+        state: np.ndarray = keras.Model(network.input, network.get_layer(layer).output).predict(images, verbose=0)
+        return state
+
+    settings: dict[str, dict[str, Any]] = {"taught": {}, "hidden": HIDDEN, "alone": {"weight": 0.0}}
+    for name, changed_settings in settings.items():
+        student = training({**entry, **changed_settings}, name)
+        assert architecture(student.path)["model"]["units"] == [16, 128]
+        divergence[name] = entropy(reference, softmax_of(outputs_of(training, student)), axis=-1).mean()
+        pairs = zip(state_of(training.before, "dense"), state_of(student, "dense1"), strict=True)
+        distance[name] = float(np.mean([cosine(*pair) for pair in pairs]))
+    print(divergence, distance)
+    assert divergence["taught"] < 0.8 * divergence["alone"]
+    assert distance["hidden"] < 0.8 * distance["taught"]
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 3, 7)])
+def test_divergences_are_those_of_the_distributions(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    student, teacher = random.normal(0, 3, shape), random.normal(0, 3, shape)
+    axes = tuple(range(1, len(shape) - 1))
+    expected = 9 * entropy(softmax_of(teacher / 3), softmax_of(student / 3), axis=-1).mean(axis=axes)
+    assert np.allclose(distill.softmax_divergence(student, teacher, 3.0), expected, rtol=1e-4)
+    own, other = expit(student / 3), expit(teacher / 3)
+    both = other * np.log(other / own) + (1 - other) * np.log((1 - other) / (1 - own))
+    assert np.allclose(distill.sigmoid_divergence(student, teacher, 3.0), 9 * both.mean(axis=(*axes, -1)), rtol=1e-4)
+    assert np.allclose(distill.softmax_divergence(teacher, teacher, 3.0), 0, atol=1e-5)
+
+
+def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training) -> None:
+    inputs = keras.Input((4,), name="image")
+    teacher = keras.Model(inputs, [keras.layers.Dropout(0.5)(keras.layers.Dense(3)(inputs))], name="teacher")
+    model = keras.Model(inputs, Frozen(teacher)(inputs))
+    given = np.ones((2, 4), np.float32)
+    assert np.array_equal(model(given, training=True)[0], teacher(given, training=False)[0])
+    assert model.trainable_variables == []
+    for settings, says in (
+        ({"hidden": {"dense1": "dens"}}, "hidden: dens; is no layer of the teacher; use one of"),
+        ({"hidden": {"dense0": "dense"}}, r"dense0 \[None, 16\] of the student, \[None, 128\] of the teacher"),
+    ):
+        config = of({"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 1}, **settings})
+        student = build_model(MlpModel(units=(16, 128)), training.digits.snapshot.manifest["features"], 0)
+        with pytest.raises(Failed, match=says):
+            distill.added_loss(config, student, training.before.path)  # type: ignore[arg-type]
+
+
+def test_the_teacher_is_a_parent_and_a_registered_one_is_a_model_of_the_store() -> None:
+    model, teacher, snapshot = (
+        Model("m", Path(), "model"),
+        Model("t", Path(), "model"),
+        Snapshot("s", Path(), "snapshot"),
+    )
+    taught = [identities.retrained(model, snapshot, TRAIN, 0, each).inputs(Model) for each in (teacher, model)]
+    assert [each["parents"]["teacher"] for each in taught] == ["t", "m"]
+    student = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 9}}
+    config = CompressConfig.model_validate(
+        {"methods": ["float16", [{**student, "teacher": "big@champion"}, "float16"]]}
+    )
+    pinned = config.taught_by({"big@champion": "0123"}.__getitem__)
+    assert [method.teacher_model for chain in pinned.chains for method in chain] == [None, "0123", None]
+    assert [chain.name for chain in pinned.chains] == [chain.name for chain in config.chains]
+    plain = CompressConfig.model_validate({"methods": [{**student, "teacher": "0123"}, "float16"]})
+    assert plain.taught_by(lambda reference: reference) is plain
+
+
+ONES: list[dict[str, Any]] = [
+    {"kind": "prune", "share": 0.5, "fine_tune": {"steps": 12}},
+    {"kind": "qat", "fine_tune": {"steps": 12}},
+    {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 12}},
+]
+
+
+@pytest.mark.parametrize("entry", ONES, ids=lambda entry: entry["kind"])
+def test_a_training_that_was_stopped_goes_on_exactly(training: Training, entry: dict[str, Any]) -> None:
+    method, name = of(entry), f"{entry['kind']}_stopped"
+    prepared, whole = training.prepared(method, name), f"{name}_whole"
+    bench = training.workbench_at(training.root / name)
+    train = TRAIN.model_copy(update={"log_every": 2, "checkpoint": CheckpointConfig(every=4)})
+    training.trained(method, whole, prepared, train)
+    with pytest.raises(Stopped, match="step [1-9]"):
+        training.trained(method, name, prepared, train, replace(bench, stopping=stopping_after(3)))
+    training.trained(method, name, prepared, train, bench)
+    unbroken = training.root / whole / "trained"
+    for file in FILES:
+        assert (bench.staging.root / file).read_bytes() == (unbroken / file).read_bytes(), file
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_goes_on_exactly_and_two_workers_equal_one(training: Training) -> None:
+    method, train = of(ONES[0]), TRAIN.model_copy(update={"log_every": 2, "checkpoint": CheckpointConfig(every=4)})
+    prepared = training.prepared(method, "killed")
+    unbroken = training.in_processes(method, "unbroken", prepared, train)
+    with pytest.raises(Lost):
+        training.in_processes(method, "killed", prepared, train, send(signal.SIGKILL, 0, 6))
+    killed = training.in_processes(method, "killed", prepared, train)
+    for file in FILES:
+        assert (killed / file).read_bytes() == (unbroken / file).read_bytes(), file
+    two = training.in_processes(method, "two", prepared, train.model_copy(update={"strategy": TWO}))
+    for one, other in zip(load(unbroken).variables, load(two).variables, strict=True):
+        assert np.abs(np.asarray(one) - np.asarray(other)).max() < 1e-3, one.path
+
+
+def test_a_training_has_the_settings_of_the_section_but_its_own() -> None:
+    section = {
+        "epochs": 3,
+        "batch_size": 16,
+        "learning_rate": 0.5,
+        "schedule": {"kind": "cosine", "warmup": 2},
+        "freeze": ["dense"],
+        "ema": 0.9,
+        "select": "best",
+        "early_stopping": {},
+    }
+    config = FineTune(steps=7).of(TrainConfig.model_validate(section))
+    assert config == TrainConfig(steps=7, batch_size=16, learning_rate=0.5, ema=0.9)
+    assert FineTune(steps=7, learning_rate=0.1).of(config).learning_rate == 0.1
+
+
+REFUSED = [
+    ("qat", {}, r"methods \(qat\) is a name alone, and needs fine_tune; write {kind: qat, fine_tune: ...}"),
+    ({"kind": "prune", "ramp": 0.2}, {}, "share of the steps of a fine_tune that is not there; leave it out"),
+    (ONES[0], {"strategy": {"kind": "pipeline"}}, r"compress.methods \(prune\) trains a whole model in each process"),
+    (ONES[2], {"remat": True}, r"\(distill\) has a loss besides .* which train.remat does not compute"),
+    ({**ONES[2], "hidden_weight": 2.0}, {}, "factor of layers that are not named"),
+    ({**ONES[2], "student": {**STUDENT, "task": "regression"}}, {}, "no logits of probabilities"),
+    ({**ONES[2], "student": {**STUDENT, "task": "multilabel"}}, {}, "the student of distill has another task"),
+    ({**ONES[2], "student": {"kind": "encoder"}}, {}, "compress.methods.kind .* reads snapshots of kind table"),
+]
+
+
+@pytest.mark.parametrize(("entry", "train", "says"), REFUSED)
+def test_what_cannot_be_trained_is_refused(entry: Any, train: dict[str, Any], says: str) -> None:
+    values = {"name": "a", "train": {"steps": 9, **train}, "compress": {"methods": [entry]}}
+    with pytest.raises(ValidationError, match=says):
+        Config.model_validate(values)
