@@ -37,6 +37,7 @@ METHODS = {
     "cluster": "tasks.compression.cluster",
     "qat": "tasks.compression.qat",
     "distill": "tasks.compression.distill",
+    "low_rank": "tasks.compression.low_rank",
 }
 """The module of each method, imported on use."""
 

@@ -175,3 +175,37 @@ class Distill(Method):
             rule = f"its outputs are no logits of probabilities, as {loss} is its loss"
             raise Conflict("student.task", self.student.task, rule, "leave distill out")
         return self
+
+
+class LowRank(Method):
+    """The kernel of a dense or convolutional layer becomes the product of two smaller ones (Zhang et al., arXiv
+    1505.06798), by a singular value decomposition, and the model is trained again. Smaller and faster by itself."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["low_rank"] = "low_rank"
+    """The method."""
+    rank: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Values between the two layers; either this or `energy`."""
+    energy: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of a kernel's squared singular values that is kept, from which the rank of each layer follows; either this
+    or `rank`."""
+    fine_tune: FineTune
+    """The training of all layers."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its rank or share."""
+        return f"{self.kind}_{self.rank if self.energy is None else f'e{round(100 * self.energy)}'}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of all layers."""
+        return self.fine_tune
+
+    @model_validator(mode="after")
+    def rank_or_energy(self) -> LowRank:
+        if (self.rank is None) == (self.energy is None):
+            raise ValueError("needs exactly one of rank and energy; set one and leave the other out")
+        return self

@@ -41,9 +41,18 @@ class PreparedModel(Derived):
     """The folder of the artifact that the model learns from, where the method has one."""
 
 
-StoredModel = Annotated[AnyModel | PreparedModel, BY_KIND]
+class FactoredModel(Derived):
+    """A model some of whose layers are two, with fewer values between them."""
 
-for each in (Derived, PreparedModel):
+    kind: Literal["factored"] = "factored"
+    """The architecture."""
+    ranks: dict[str, int]
+    """Values between the two, by the name of the layer."""
+
+
+StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
+
+for each in (Derived, PreparedModel, FactoredModel):
     each.model_rebuild()
 
 STORED: TypeAdapter[Any] = TypeAdapter(StoredModel)
