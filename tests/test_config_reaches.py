@@ -19,7 +19,7 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
-TRAINED = ("prune", "qat", "distill", "low_rank")
+TRAINED = ("prune", "qat", "distill", "low_rank", "prune_structured")
 """Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}

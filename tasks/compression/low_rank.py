@@ -49,7 +49,7 @@ def prepare(config: LowRank, architecture: ModelConfig, model: keras.Model) -> t
         saw = f"low_rank, {'energy' if config.rank is None else 'rank'} {config.rank or config.energy}"
         rule = "no dense or convolutional layer of the model becomes smaller by it"
         raise Failed("compress.methods", saw, rule, "use a smaller one, or leave low_rank out")
-    return FactoredModel(model=architecture, ranks=ranks), weights
+    return FactoredModel(task=architecture.task, model=architecture, ranks=ranks), weights
 
 
 def attach(config: LowRank, model: keras.Model) -> None:

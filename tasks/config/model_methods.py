@@ -209,3 +209,31 @@ class LowRank(Method):
         if (self.rank is None) == (self.energy is None):
             raise ValueError("needs exactly one of rank and energy; set one and leave the other out")
         return self
+
+
+class PruneStructured(Method):
+    """Whole filters and hidden units of the smallest norm are left out (Li et al., arXiv 1608.08710), and the model is
+    trained again: the same architecture, smaller and faster. For `mlp`, `convnet`, `convnet1d`, and the feed-forward
+    layers of `encoder`, `transformer` and `vit`."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["prune_structured"] = "prune_structured"
+    """The method."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the units of each layer that is left out."""
+    norm: Literal["l1", "l2"] = "l1"
+    """Norm of the weights of a unit."""
+    fine_tune: FineTune
+    """The training of what is left."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its share."""
+        return f"{self.kind}_{round(100 * self.share)}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of what is left."""
+        return self.fine_tune

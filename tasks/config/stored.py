@@ -18,16 +18,12 @@ class Derived(Architecture):
     noun: ClassVar[str] = "model"
     reads: ClassVar[tuple[str, ...]] = ()
 
+    task: str
+    """That of the other one."""
     model: StoredModel
     """The other one."""
     folder: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
     """The folder of the artifact, where files of the user's are; empty where `model` names their place."""
-
-    @property
-    def task(self) -> str:
-        """The task of the model."""
-        task: str = self.model.task
-        return task
 
 
 class PreparedModel(Derived):
