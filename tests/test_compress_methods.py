@@ -281,6 +281,8 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
     code = (
         "import sys; from tasks.compression import METHODS, versions; from tasks.config import CompressConfig\n"
         "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
+        "needed['prune_structured'] = needed['qat']\n"
+        "needed['low_rank'] = {'rank': 1, **needed['qat']}\n"
         "needed['distill'] = {'student': {'kind': 'mlp'}, **needed['qat']}\n"
         "methods = [{'kind': kind, **needed.get(kind, {})} for kind in METHODS]\n"
         "versions([chain[0] for chain in CompressConfig(methods=methods).chains])\n"

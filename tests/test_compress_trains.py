@@ -18,27 +18,39 @@ from scipy.special import expit, softmax
 from scipy.stats import entropy
 
 from tasks.artifacts import Model, Outcome, Snapshot
-from tasks.compression import changed, distill, prune, qat
+from tasks.compression import changed, distill, low_rank, prune, prune_structured, qat, units
 from tasks.compression.frozen import Frozen
 from tasks.compression.kernels import kernels
 from tasks.compression.quantizing import EVERY, quantised
-from tasks.config import CompressConfig, Config, MlpModel, TrainConfig
+from tasks.config import (
+    CompressConfig,
+    Config,
+    Convnet1dModel,
+    ConvnetModel,
+    MlpModel,
+    ResNetModel,
+    TrainConfig,
+    TransformerModel,
+    ViTModel,
+)
 from tasks.config.fine_tune import ModelInit
 from tasks.config.method import FineTune, Method
 from tasks.config.model_methods import Prune, Qat
-from tasks.config.stored import PreparedModel
+from tasks.config.stored import STORED, PreparedModel
 from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
 from tasks.models import build as build_model
+from tasks.models.factored import factored
 from tasks.models.features import input_arrays
 from tasks.models.forward import predict
 from tasks.models.keras_file import architecture, load
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
+from tasks.training.starting import by_path
 from tests.conftest import Digits
 from tests.tiny import FILES, stopping_after
 from tests.training import TWO, send
@@ -239,7 +251,7 @@ def test_every_layer_computes_with_rounded_weights_and_the_gradient_passes(tf: A
     plain, model = every_layer(), every_layer()
     unrounded = model(tokens)
     qat.attach(config, model)
-    _, weights = qat.finish(config, PreparedModel(model=MlpModel(), method=config), model)
+    _, weights = qat.finish(config, PreparedModel(task="classification", model=MlpModel(), method=config), model)
     changed.with_weights(plain, weights)
     names = [each.variable.path for each in qat.rounded_of(config, model)]
     assert len(names) == 9 and sum("attention" in name for name in names) == 4
@@ -327,6 +339,131 @@ def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training
             distill.added_loss(config, student, training.before.path)  # type: ignore[arg-type]
 
 
+def test_factors_make_a_smaller_model_that_is_trained_again(training: Training, tmp_path: Path) -> None:
+    method = of({"kind": "low_rank", "energy": 0.65, "fine_tune": {"steps": 120, "learning_rate": 2e-3}})
+    prepared = training.prepared(method, "low_rank")
+    made = training.finished(method, "low_rank", training.trained(method, "low_rank", prepared))
+    parameters = [load(model.path).count_params() for model in (training.before, made)]
+    assert parameters[1] < 0.7 * parameters[0]
+    models = {"before": training.before, "made": made}
+    sizes = [training.litert(model, tmp_path / name).stat().st_size for name, model in models.items()]
+    assert sizes[1] < 0.75 * sizes[0]
+    before, begun, after = (training.accuracy(model) for model in (training.before, prepared, made))
+    print(parameters, sizes, before, begun, after)
+    assert after > before - 0.04 and after > begun + 0.1
+    plain = keras.models.load_model(made.path / "model.keras")
+    images = open_snapshot(training.digits.snapshot.path).arrays("test")["image"][:10]
+    assert np.allclose(plain(images), load(made.path)(images), atol=1e-5)
+    again = of({"kind": "qat", "fine_tune": {"steps": 2}})
+    described = qat.prepare(again, changed.config_of(made), load(made.path))[0]  # type: ignore[arg-type]
+    assert STORED.validate_python(described.model_dump(mode="json")).model.ranks == changed.config_of(made).ranks
+
+
+@pytest.mark.parametrize("settings", [{"rank": 6}, {"energy": 0.9}])
+def test_factors_are_the_nearest_of_their_rank(settings: dict[str, Any]) -> None:
+    kernel = np.random.default_rng(0).normal(size=(20, 12)).astype(np.float32)
+    config = of({"kind": "low_rank", "fine_tune": {"steps": 1}, **settings})
+    first, second = low_rank.factors(kernel, config)  # type: ignore[arg-type]
+    values = np.linalg.svd(kernel, compute_uv=False) ** 2
+    rank = len(second)
+    if "rank" in settings:
+        assert rank == 6
+    else:
+        assert values[:rank].sum() >= 0.9 * values.sum() > values[: rank - 1].sum()
+    assert np.isclose(np.square(kernel - first @ second).sum(), values[rank:].sum(), rtol=1e-4)
+
+
+def test_every_layer_that_is_factored_has_the_product_as_its_kernel() -> None:
+    """A dense layer, convolutions with strides, dilation and padding, and one layer that is called twice."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((12, 12, 3), name="image")
+    x = keras.layers.Conv2D(16, 3, strides=2, padding="same", activation="relu", name="strided")(inputs)
+    x = keras.layers.Conv2D(16, 3, dilation_rate=2, name="dilated")(x)
+    x = keras.layers.Reshape((4, 16), name="rows")(x)
+    x = keras.layers.Conv1D(16, 2, padding="causal", name="causal")(x)
+    twice = keras.layers.Dense(16, activation="gelu", name="twice")
+    x = keras.layers.Flatten(name="flat")(twice(twice(x)))
+    model = keras.Model(inputs, keras.layers.Dense(9, name="logits")(x), name="net")
+    config = of({"kind": "low_rank", "rank": 3, "fine_tune": {"steps": 1}})
+    described, weights = low_rank.prepare(config, MlpModel(), model)  # type: ignore[arg-type]
+    assert set(described.ranks) == {"strided", "dilated", "causal", "twice", "logits"}
+    made = changed.with_weights(factored(model, described.ranks), weights)
+    for name in described.ranks:
+        first, second = (np.asarray(made.get_layer(each).kernel) for each in (f"{name}_factor", name))
+        kernel = model.get_layer(name).kernel
+        kernel.assign(np.tensordot(first, second.reshape(second.shape[-2:]), 1).reshape(kernel.shape))
+    images = np.random.default_rng(0).normal(size=(2, 12, 12, 3)).astype(np.float32)
+    assert np.allclose(made(images), model(images), atol=1e-4)
+    with pytest.raises(Failed, match="low_rank, rank 99; no dense or convolutional layer of the model becomes smaller"):
+        low_rank.prepare(config.model_copy(update={"rank": 99}), MlpModel(), model)  # type: ignore[arg-type]
+
+
+def test_fewer_units_are_a_smaller_model_of_the_same_kind(training: Training, tmp_path: Path) -> None:
+    method = of({"kind": "prune_structured", "share": 0.5, "fine_tune": {"steps": 100, "learning_rate": 2e-3}})
+    prepared = training.prepared(method, "structured")
+    made = training.finished(method, "structured", training.trained(method, "structured", prepared))
+    config = ConvnetModel(filters=(16, 32), dense=64, dropout=0.0)
+    assert changed.config_of(made) == config
+    models = {"before": training.before, "structured": made}
+    sizes = [training.litert(model, tmp_path / name).stat().st_size for name, model in models.items()]
+    assert sizes[1] < 0.35 * sizes[0]
+    before, begun, after = (training.accuracy(model) for model in (training.before, prepared, made))
+    print(sizes, before, begun, after)
+    assert after > before - 0.04 and after > begun + 0.05
+
+
+WITHOUT: dict[str, tuple[Any, dict[str, Any]]] = {
+    "mlp": (MlpModel(units=(12, 8)), {"image": {"shape": [4, 4, 1], "dtype": "uint8"}}),
+    "convnet": (ConvnetModel(filters=(6, 4), dense=8), {"image": {"shape": [8, 8, 1], "dtype": "uint8"}}),
+    "convnet1d": (Convnet1dModel(filters=(6, 4), dense=8), {"sound": {"shape": [32, 3], "dtype": "float32"}}),
+    "vit": (ViTModel(width=8, layers=2, heads=2, hidden=10), {"image": {"shape": [8, 8, 1], "dtype": "uint8"}}),
+    "transformer": (
+        TransformerModel(width=8, layers=2, heads=2, hidden=10),
+        {"tokens": {"shape": [16], "dtype": "int32", "vocabulary": 32, "bos": 31}},
+    ),
+}
+LABEL = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b", "c"]}}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_units_without_weights_are_left_out_and_no_output_changes(name: str) -> None:
+    """Half of the units of each layer write and read nothing: the model without them is the same function."""
+    config, features = WITHOUT[name]
+    features = features | ({} if "tokens" in features else LABEL)
+    model = build_model(config, features, 0)
+    random = np.random.default_rng(0)
+    for variable in model.variables:
+        if "seed_generator" not in variable.path:
+            variable.assign(random.normal(0, 0.3, variable.shape))
+    weights = by_path(model)
+    for group in units.UNITS[name](config).groups:
+        silent = random.permutation(group.count)[: group.count // 2]
+        kernel, bias = weights[f"{group.layer}/kernel"], weights.get(f"{group.layer}/bias")
+        for start in range(0, kernel.shape[-1], group.count):
+            kernel[..., start + silent] = 0
+            if bias is not None:
+                bias[start + silent] = 0
+    changed.with_weights(model, weights)
+    method = of({"kind": "prune_structured", "fine_tune": {"steps": 1}})
+    smaller, kept = prune_structured.prepare(method, config, model)  # type: ignore[arg-type]
+    made = changed.with_weights(build_model(smaller, features, 1), kept)
+    assert made.count_params() < model.count_params()
+    again = of({"kind": "prune_structured", "norm": "l2", "fine_tune": {"steps": 1}})
+    assert prune_structured.prepare(again, config, model)[0] == smaller  # type: ignore[arg-type]
+    [given] = model.inputs
+    shape = (2, *(size or 16 for size in given.shape[1:]))
+    batch = random.integers(0, 31, shape).astype(given.dtype)
+    assert np.allclose(made(batch), model(batch), atol=1e-4)
+
+
+def test_an_architecture_without_such_units_is_refused(training: Training) -> None:
+    method, network = of({"kind": "prune_structured", "fine_tune": {"steps": 1}}), load(training.before.path)
+    for config in (ResNetModel(), TransformerModel(experts=4)):
+        says = f"prune_structured of a model of kind {config.kind}; units are left out of mlp, convnet, "
+        with pytest.raises(Failed, match=says):
+            prune_structured.prepare(method, config, network)  # type: ignore[arg-type]
+
+
 def test_the_teacher_is_a_parent_and_a_registered_one_is_a_model_of_the_store() -> None:
     model, teacher, snapshot = (
         Model("m", Path(), "model"),
@@ -350,6 +487,8 @@ ONES: list[dict[str, Any]] = [
     {"kind": "prune", "share": 0.5, "fine_tune": {"steps": 12}},
     {"kind": "qat", "fine_tune": {"steps": 12}},
     {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 12}},
+    {"kind": "low_rank", "rank": 4, "fine_tune": {"steps": 12}},
+    {"kind": "prune_structured", "fine_tune": {"steps": 12}},
 ]
 
 
@@ -401,6 +540,7 @@ def test_a_training_has_the_settings_of_the_section_but_its_own() -> None:
 
 REFUSED = [
     ("qat", {}, r"methods \(qat\) is a name alone, and needs fine_tune; write {kind: qat, fine_tune: ...}"),
+    ({**ONES[3], "energy": 0.5}, {}, "needs exactly one of rank and energy"),
     ({"kind": "prune", "ramp": 0.2}, {}, "share of the steps of a fine_tune that is not there; leave it out"),
     (ONES[0], {"strategy": {"kind": "pipeline"}}, r"compress.methods \(prune\) trains a whole model in each process"),
     (ONES[2], {"remat": True}, r"\(distill\) has a loss besides .* which train.remat does not compute"),

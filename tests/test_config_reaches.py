@@ -19,7 +19,7 @@ from tasks.stage import identities
 from tasks.store.files import canonical
 from tests.homes import ROOT
 
-TRAINED = ("prune", "qat", "distill")
+TRAINED = ("prune", "qat", "distill", "low_rank", "prune_structured")
 """Methods of compression that train."""
 TABLES = ("csv", "jsonl", "parquet", "tfrecord", "webdataset")
 TYPES = {"a": "number", "b": "category", "c": "category", "d": "time", "e": "category", "f": "number", "g": "number"}
@@ -56,6 +56,7 @@ NEEDED: dict[str, dict[str, Any]] = {
         "hidden": {"dense0": "dense0"},
         "fine_tune": {"steps": 9},
     },
+    "compress.methods.NUMBER[low_rank]": {"rank": 3, "fine_tune": {"steps": 9}},
     "compress.methods.NUMBER[distill].student[transformer]": {"experts": 4},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
@@ -195,6 +196,8 @@ WITH_IT: dict[str, dict[str, Any]] = {
     "steps": {"epochs": None},
     **{f"compress.methods.NUMBER[{kind}].fine_tune.steps": {} for kind in TRAINED},
     "epochs": {"steps": None},
+    "compress.methods.NUMBER[low_rank].rank": {"energy": None},
+    "compress.methods.NUMBER[low_rank].energy": {"rank": None},
     "mail_to": {"mail_server": "env:SERVER"},
     "mail_server": {"mail_to": ["a@b.c"]},
     "classes": {"label": "b"},

@@ -37,6 +37,8 @@ METHODS = {
     "cluster": "tasks.compression.cluster",
     "qat": "tasks.compression.qat",
     "distill": "tasks.compression.distill",
+    "low_rank": "tasks.compression.low_rank",
+    "prune_structured": "tasks.compression.prune_structured",
 }
 """The module of each method, imported on use."""
 

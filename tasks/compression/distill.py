@@ -29,7 +29,7 @@ def prepare(config: Distill, architecture: ModelConfig, model: keras.Model) -> t
     """Return the student, which begins with new weights."""
     from tasks.config.stored import PreparedModel
 
-    return PreparedModel(model=config.student, method=config), {}
+    return PreparedModel(task=config.student.task, model=config.student, method=config), {}
 
 
 def attach(config: Distill, model: keras.Model) -> None:

@@ -60,7 +60,7 @@ def prepare(config: Prune, architecture: ModelConfig, model: keras.Model) -> tup
     from tasks.training.starting import by_path
 
     groups_of(config, model)  # raises what does not fit
-    return PreparedModel(model=architecture, method=config), by_path(model)
+    return PreparedModel(task=architecture.task, model=architecture, method=config), by_path(model)
 
 
 def attach(config: Prune, model: keras.Model) -> None:

@@ -46,7 +46,7 @@ def prepare(config: Qat, architecture: ModelConfig, model: keras.Model) -> tuple
     if not rounded_of(config, model):
         saw, rule = "a model without dense, convolutional or embedding layers", "these are quantised"
         raise Failed("compress.methods", f"qat: {saw}", rule, "leave it out")
-    return PreparedModel(model=architecture, method=config), by_path(model)
+    return PreparedModel(task=architecture.task, model=architecture, method=config), by_path(model)
 
 
 def attach(config: Qat, model: keras.Model) -> None:

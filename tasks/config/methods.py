@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from tasks.config.base import BY_KIND, LISTED
 from tasks.config.method import Method
-from tasks.config.model_methods import Cluster, Distill, Prune, Qat
+from tasks.config.model_methods import Cluster, Distill, LowRank, Prune, PruneStructured, Qat
 
 Rows = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -113,7 +113,7 @@ class Gptq(Calibrated):
     """The method."""
 
 
-OnModel = Prune | Cluster | Qat | Distill
+OnModel = Prune | Cluster | Qat | Distill | LowRank | PruneStructured
 OnFile = Float16 | Int8Dynamic | Int8WeightOnly | Int8Static | Int8Selective | Int4Dynamic | Int4WeightOnly | Gptq
 MethodConfig = Annotated[OnFile | OnModel, BY_KIND]
 MethodName = Literal[
@@ -129,6 +129,8 @@ MethodName = Literal[
     "cluster",
     "qat",
     "distill",
+    "low_rank",
+    "prune_structured",
 ]
 
 Methods = tuple[

@@ -175,3 +175,65 @@ class Distill(Method):
             rule = f"its outputs are no logits of probabilities, as {loss} is its loss"
             raise Conflict("student.task", self.student.task, rule, "leave distill out")
         return self
+
+
+class LowRank(Method):
+    """The kernel of a dense or convolutional layer becomes the product of two smaller ones (Zhang et al., arXiv
+    1505.06798), by a singular value decomposition, and the model is trained again. Smaller and faster by itself."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["low_rank"] = "low_rank"
+    """The method."""
+    rank: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Values between the two layers; either this or `energy`."""
+    energy: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of a kernel's squared singular values that is kept, from which the rank of each layer follows; either this
+    or `rank`."""
+    fine_tune: FineTune
+    """The training of all layers."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its rank or share."""
+        return f"{self.kind}_{self.rank if self.energy is None else f'e{round(100 * self.energy)}'}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of all layers."""
+        return self.fine_tune
+
+    @model_validator(mode="after")
+    def rank_or_energy(self) -> LowRank:
+        if (self.rank is None) == (self.energy is None):
+            raise ValueError("needs exactly one of rank and energy; set one and leave the other out")
+        return self
+
+
+class PruneStructured(Method):
+    """Whole filters and hidden units of the smallest norm are left out (Li et al., arXiv 1608.08710), and the model is
+    trained again: the same architecture, smaller and faster. For `mlp`, `convnet`, `convnet1d`, and the feed-forward
+    layers of `encoder`, `transformer` and `vit`."""
+
+    on_file: ClassVar[bool] = False
+    tolerance: ClassVar[float] = 1.0
+
+    kind: Literal["prune_structured"] = "prune_structured"
+    """The method."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the units of each layer that is left out."""
+    norm: Literal["l1", "l2"] = "l1"
+    """Norm of the weights of a unit."""
+    fine_tune: FineTune
+    """The training of what is left."""
+
+    @property
+    def label(self) -> str:
+        """The name of the method with its share."""
+        return f"{self.kind}_{round(100 * self.share)}"
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training of what is left."""
+        return self.fine_tune

@@ -18,16 +18,12 @@ class Derived(Architecture):
     noun: ClassVar[str] = "model"
     reads: ClassVar[tuple[str, ...]] = ()
 
+    task: str
+    """That of the other one."""
     model: StoredModel
     """The other one."""
     folder: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
     """The folder of the artifact, where files of the user's are; empty where `model` names their place."""
-
-    @property
-    def task(self) -> str:
-        """The task of the model."""
-        task: str = self.model.task
-        return task
 
 
 class PreparedModel(Derived):
@@ -41,9 +37,18 @@ class PreparedModel(Derived):
     """The folder of the artifact that the model learns from, where the method has one."""
 
 
-StoredModel = Annotated[AnyModel | PreparedModel, BY_KIND]
+class FactoredModel(Derived):
+    """A model some of whose layers are two, with fewer values between them."""
 
-for each in (Derived, PreparedModel):
+    kind: Literal["factored"] = "factored"
+    """The architecture."""
+    ranks: dict[str, int]
+    """Values between the two, by the name of the layer."""
+
+
+StoredModel = Annotated[AnyModel | PreparedModel | FactoredModel, BY_KIND]
+
+for each in (Derived, PreparedModel, FactoredModel):
     each.model_rebuild()
 
 STORED: TypeAdapter[Any] = TypeAdapter(StoredModel)

@@ -18,6 +18,7 @@ ARCHITECTURES = {
     "convnet1d": "tasks.models.convnet1d",
     "dlrm": "tasks.models.dlrm",
     "encoder": "tasks.models.encoder",
+    "factored": "tasks.models.factored",
     "import": "tasks.models.imported",
     "keras_file": "tasks.models.from_file",
     "mlp": "tasks.models.mlp",
@@ -57,6 +58,11 @@ def functions(config: ModelConfig, features: dict[str, Any], model: keras.Model)
     """Return further functions of a model that its exports have as signatures; none for most kinds."""
     make = getattr(import_module(ARCHITECTURES[config.kind]), "functions", None)
     return [] if make is None else make(config, features, model)
+
+
+def has_functions(kind: str) -> bool:
+    """Return whether models of a kind have such functions."""
+    return hasattr(import_module(ARCHITECTURES[kind]), "functions")
 
 
 def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:

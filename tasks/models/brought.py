@@ -75,5 +75,6 @@ BROUGHT: dict[str, Brought] = {
     "import": Brought(module_files, "folder", FOLDER, lambda config, files: packages_of(files, Path(config.folder))),
     "keras_file": Brought(lambda config: {CONFIG: architecture_of(Path(config.path))}, "path", f"{FOLDER}/{CONFIG}"),
     "prepared": Brought(lambda config: own_files(config.model), "folder", "."),
+    "factored": Brought(lambda config: own_files(config.model), "folder", "."),
 }
 """The kinds that a user brings, and those that are made from others."""

@@ -1,0 +1,99 @@
+"""Low-rank factors: the kernel of a layer becomes the product of two smaller ones, and the model is trained again.
+
+The product is the nearest one of its rank, by a singular value decomposition (Eckart and Young, Psychometrika 1, 1936),
+of a dense kernel [inputs, outputs] or of a convolution's as [height x width x inputs, outputs] (Zhang et al., arXiv
+1505.06798). Layers that would not become smaller stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config import ModelConfig
+from tasks.config.model_methods import LowRank
+from tasks.errors import Failed
+
+if TYPE_CHECKING:
+    import keras
+
+    from tasks.config.stored import FactoredModel
+    from tasks.models.features import Arrays
+
+VERSION = 1
+
+
+def prepare(config: LowRank, architecture: ModelConfig, model: keras.Model) -> tuple[FactoredModel, Arrays]:
+    """Return the model with factors, and its weights.
+
+    Raises:
+        Failed: no layer becomes smaller, or the model is no graph of layers.
+    """
+    from tasks.config.stored import FactoredModel
+    from tasks.models.factored import FACTOR
+    from tasks.training.starting import by_path
+
+    ranks, weights = {}, by_path(model)
+    for layer in factorable(model):
+        kernel = np.asarray(layer.kernel)
+        first, second = factors(kernel.reshape(-1, kernel.shape[-1]), config)
+        if first.size + second.size >= kernel.size:
+            continue
+        ranks[layer.name] = rank = second.shape[0]
+        path = layer.kernel.path
+        weights[f"{path.removesuffix('/kernel')}{FACTOR}/kernel"] = first.reshape(*kernel.shape[:-1], rank)
+        weights[path] = second.reshape(*(1,) * (kernel.ndim - 2), *second.shape)
+    if not ranks:
+        saw = f"low_rank, {'energy' if config.rank is None else 'rank'} {config.rank or config.energy}"
+        rule = "no dense or convolutional layer of the model becomes smaller by it"
+        raise Failed("compress.methods", saw, rule, "use a smaller one, or leave low_rank out")
+    return FactoredModel(task=architecture.task, model=architecture, ranks=ranks), weights
+
+
+def attach(config: LowRank, model: keras.Model) -> None:
+    """Leave the model with factors as it was built."""
+
+
+def finish(config: LowRank, architecture: FactoredModel, model: keras.Model) -> tuple[Any, Arrays]:
+    """Return the architecture with factors, and its weights."""
+    from tasks.training.starting import by_path
+
+    return architecture, by_path(model)
+
+
+def factors(kernel: npt.NDArray[np.float32], config: LowRank) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the factors [inputs, rank] and [rank, outputs] of a kernel, float32, each with the roots of the singular
+    values. One thread, as sums by several would be in another order."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        left, values, right = np.linalg.svd(kernel.astype(np.float64), full_matrices=False)
+        if config.energy is not None:
+            kept = np.cumsum(values**2)
+            rank = int(np.searchsorted(kept, config.energy * kept[-1])) + 1
+        else:
+            rank = config.rank or 1
+        roots = np.sqrt(values[:rank])
+        return (left[:, :rank] * roots).astype(np.float32), (roots[:, None] * right[:rank]).astype(np.float32)
+
+
+def factorable(model: keras.Model) -> list[keras.Layer]:
+    """Return the layers of a model's own graph that can be two: dense ones and convolutions of one group.
+
+    Raises:
+        Failed: the model is no graph of layers, or its output layer is all there is.
+    """
+    from keras import Sequential, layers
+    from keras.src.models.functional import Functional
+
+    if not isinstance(model, Functional) or isinstance(model, Sequential):
+        rule = "layers are replaced in a functional model"
+        raise Failed("compress.methods", f"low_rank of a {type(model).__name__}", rule, "leave low_rank out")
+    convolutions = (layers.Conv1D, layers.Conv2D)
+    return [
+        layer
+        for layer in model.layers
+        if (type(layer) is layers.Dense or (type(layer) in convolutions and layer.groups == 1))
+    ]
