@@ -22,11 +22,13 @@ def export(
     """
     examples = parent_of(model, "snapshot", Snapshot)
     fitted = report if evaluate.served else None
+    changed = {each.name: parent_of(each, "model", Model) for each in variants}
+    changed = {name: other for name, other in changed.items() if other.digest != model.digest}
     return run_stage(
         "export",
         Export,
         identities.export(model, examples, variants, config, fitted),
         work="tasks.exporting.export:build",
-        arguments=(model, examples, parent_of(examples, "records", Records), variants, config, fitted),
+        arguments=(model, examples, parent_of(examples, "records", Records), variants, config, fitted, changed),
         threads=1,  # the golden outputs must not depend on the number of cores
     )

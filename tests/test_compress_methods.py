@@ -17,7 +17,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from pydantic import ValidationError
 
-from tasks.artifacts import Model, Report, Variant
+from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import int4_dynamic, int8_selective, keep_accepted, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
@@ -25,12 +25,13 @@ from tasks.compression.kernels import kernels
 from tasks.compression.layers import layers_of
 from tasks.compression.methods import Given, evenly
 from tasks.compression.variants import build
-from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.config.methods import Int8Selective, chain_of
 from tasks.config.model_methods import Prune
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
+from tasks.exporting.export import build as export
 from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
@@ -231,7 +232,7 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     described = json.loads((variant.path / "variant.json").read_bytes())
     assert [gate["gate"] for gate in described["gates"]] == ["parity", "size", "gzip size", "quality"]
     assert 0.8 < described["against_float"]["agreement"] < 1
-    assert described["tolerance"] == 1, "of outputs that differ from the model before: an export compares with these"
+    assert described["tolerance"] == CONFIG.max_difference, "from the changed model, with which an export compares"
     assert described["against_float"]["max_abs_difference"] < 1e-3, "from the changed model, not the one before"
     chain = of([entry, "int8_dynamic"])
     bench = workbench_at(tmp_path / "int8")
@@ -239,6 +240,40 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     assert chain.name == f"{name}-int8_dynamic" and chain.parent == of(entry)
     gzip = [each.manifest["statistics"]["gzip_bytes"] for each in (both, make(of("int8_dynamic")))]
     assert gzip[0] < 0.9 * gzip[1], "what the model's method saves is saved in the int8 file, too"
+
+
+def test_an_export_compares_a_variant_with_the_model_that_methods_made(
+    make: Callable[[Form], Variant],
+    changed: Any,
+    digits: Digits,
+    workbench_at: Callable,
+    publish: Callable,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    entry, name = {"kind": "cluster", "clusters": 4}, "cluster_4"
+    model, common = changed(entry, name), (digits.snapshot, digits.records)
+    report_bench, bench = workbench_at(tmp_path / "report"), workbench_at(tmp_path / "variant")
+    report = publish(Report, report_bench, evaluate(report_bench, digits.model, *common, EVALUATE))
+    outcome = build(bench, of(entry), model, *common, report, None, make(FLOAT), CONFIG, EVALUATE)
+    variant = replace(publish(Variant, bench, outcome), name=name)
+
+    def exported(folder: str, *variants: Variant) -> Path:
+        bench = workbench_at(tmp_path / folder)
+        given = (digits.model, *common, [make(Form("saved_model")), *variants], ExportConfig(golden=8))
+        publish(Export, bench, export(bench, *given, None, {name: model}))
+        return bench.staging.root
+
+    whole = exported("whole", variant)
+    with np.load(whole / "golden.npz") as golden:
+        outputs, own = golden["outputs"], golden[f"outputs/{name}"]
+    differ = np.abs(outputs - own).max() > 10 * CONFIG.max_difference * np.abs(outputs).max()
+    assert differ, "otherwise this proves nothing"
+    assert f'golden["outputs/{name}"]' in (whole / "README.md").read_text()
+    assert (whole / name / "model.tflite").exists()
+    (variant.path / "model.tflite").write_bytes((make(FLOAT).path / "model.tflite").read_bytes())
+    assert not (exported("other", variant) / name).exists(), "it answers as the model before"
+    assert f"variant {name} is not exported" in caplog.text
 
 
 def test_weights_are_what_the_method_says(changed: Any, digits: Digits) -> None:

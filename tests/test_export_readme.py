@@ -189,7 +189,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         read_transform(export),
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
-        dict.fromkeys((SAVED_MODEL, LITERT), 0.00149),
+        dict.fromkeys((SAVED_MODEL, LITERT), ("outputs", 0.00149)),
         dict.fromkeys(packages_of(variants), "1.2.3"),
     )
     (export / "README.md").write_text(text)

@@ -15,7 +15,7 @@ from tasks.evaluation import gates
 if TYPE_CHECKING:
     from tasks.compression.methods import FileMethod, ModelMethod, TrainedMethod
 
-VARIANT_VERSION = 8
+VARIANT_VERSION = 9
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")

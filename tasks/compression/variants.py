@@ -111,7 +111,7 @@ def build(
             "largest": outputs.largest,
             "probed": probed,
         },
-        "tolerance": sum(each.tolerance for each in form.methods) or config.max_difference,
+        "tolerance": config.max_difference if method is None else method.tolerance,
         "gates": [verdict.as_json() for verdict in verdicts],
         "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }

@@ -20,7 +20,6 @@ class Prune(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["prune"] = "prune"
     """The method."""
@@ -72,7 +71,6 @@ class Cluster(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
-    tolerance: ClassVar[float] = 1.0
     gzip_ratio: ClassVar[float] = 0.5
 
     kind: Literal["cluster"] = "cluster"
@@ -92,7 +90,6 @@ class Qat(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["qat"] = "qat"
     """The method."""
@@ -117,7 +114,6 @@ class Distill(Method):
     outputs of a teacher."""
 
     on_file: ClassVar[bool] = False
-    tolerance: ClassVar[float] = 4.0
     adds_loss: ClassVar[bool] = True
 
     kind: Literal["distill"] = "distill"
@@ -182,7 +178,6 @@ class LowRank(Method):
     1505.06798), by a singular value decomposition, and the model is trained again. Smaller and faster by itself."""
 
     on_file: ClassVar[bool] = False
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["low_rank"] = "low_rank"
     """The method."""
@@ -217,7 +212,6 @@ class PruneStructured(Method):
     layers of `encoder`, `transformer` and `vit`."""
 
     on_file: ClassVar[bool] = False
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["prune_structured"] = "prune_structured"
     """The method."""

@@ -6,10 +6,11 @@ import json
 import logging
 import shutil
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
 from tasks.exporting.transform import DECISION, TASK, read_transform
-from tasks.exporting.verify import INPUTS, RAW_INPUTS
+from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, own_outputs
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import ZIP_DATE, architecture, load, weights_sha256
@@ -35,6 +36,8 @@ from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
+
+NONE_CHANGED: Mapping[str, Model] = MappingProxyType({})
 
 GOLDEN = "golden.npz"
 SPLIT = "test"
@@ -50,17 +53,22 @@ def build(
     variants: list[Variant],
     config: ExportConfig,
     report: Report | None = None,
+    changed: Mapping[str, Model] = NONE_CHANGED,
 ) -> Outcome:
     """Collect the accepted variants and verify each in a fresh process: that it loads, and its outputs are Keras'.
 
     Outputs may differ by the variant's `tolerance`: `compress.max_difference` of a float form, and what its method
-    declares of any other. A variant that does not keep to it is not exported, and a warning says why; of the
-    SavedModel it is an error. Latency and memory are recorded as the run's measurement `fresh_process`.
+    declares of any other; from the outputs of `model`, or of the one in `changed` that methods have made of it. A
+    variant that does not keep to it is not exported, and a warning says why; of the SavedModel it is an error. Latency
+    and memory are recorded as the run's measurement `fresh_process`.
 
-    Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras; of a model that takes
-    raw columns also `raw/<name>`), `transform/` (with the temperature and thresholds of `report`, if it is given) and
-    `README.md`. Runs on one thread, so that the golden outputs do not
-    depend on the machine's number of cores.
+    Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras and, of a variant in
+    `changed`, `outputs/<variant>`; of a model that takes raw columns also `raw/<name>`), `transform/` (with the
+    temperature and thresholds of `report`, if it is given) and `README.md`. Runs on one thread, so that the golden
+    outputs do not depend on the machine's number of cores.
+
+    Args:
+        changed: by name of a variant the model that it was made from, where that is not `model`.
 
     Raises:
         Failed: there is no SavedModel among the variants, or it does not pass; a fresh process was killed.
@@ -92,22 +100,30 @@ def build(
         if report is not None:
             bench.staging.put(f"transform/{DECISION}", (report.path / decisions.FILE).read_bytes())
         network = load(model.path)
-        outputs = predict(network, inputs)
+        outputs = {OUTPUTS: predict(network, inputs)}
+        for name, other in changed.items():
+            outputs[f"{OUTPUTS}/{name}"] = predict(load(other.path), inputs)
         with bench.staging.piece(GOLDEN) as piece:
-            write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), "outputs": outputs})
+            write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), **outputs})
         found = {name: verify_variant() for name, verify_variant in verify_variants.items()}
     bench.measure("fresh_process", {name: each.measured for name, each in found.items() if each.fault is None})
-    largest = float(np.abs(outputs).max())
+    largest = {name: float(np.abs(outputs[own_outputs(name, outputs)]).max()) for name in names}
     descriptions = keep_verified(descriptions, found, largest, weights_sha256(network), bench)
     verified = {variant["name"]: found[variant["name"]].figures for variant in descriptions}
-    tolerances = {variant["name"]: variant["tolerance"] * max(1.0, largest) for variant in descriptions}
+    expected = {
+        variant["name"]: (
+            own_outputs(variant["name"], outputs),
+            variant["tolerance"] * max(1.0, largest[variant["name"]]),
+        )
+        for variant in descriptions
+    }
     text = readme.write(
         descriptions,
         verified,
         read_transform(bench.staging.root),
         model_inputs(snapshot.manifest["features"]),
         {name: array.shape for name, array in inputs.arrays.items()},
-        tolerances,
+        expected,
         {package: version(package) for package in packages_of(descriptions)},
     )
     bench.staging.put("README.md", text.encode())
@@ -130,7 +146,11 @@ def in_order(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def keep_verified(
-    descriptions: list[dict[str, Any]], found: dict[str, Verified], largest: float, weights: str, bench: Workbench
+    descriptions: list[dict[str, Any]],
+    found: dict[str, Verified],
+    largest: dict[str, float],
+    weights: str,
+    bench: Workbench,
 ) -> list[dict[str, Any]]:
     """Return the variants that passed; drop the files of the others, with a warning that says why.
 
@@ -140,7 +160,7 @@ def keep_verified(
     kept = []
     for variant in descriptions:
         name = variant["name"]
-        fault = fault_of(found[name], largest, variant["tolerance"], weights)
+        fault = fault_of(found[name], largest[name], variant["tolerance"], weights)
         if fault is None:
             kept.append(variant)
             continue

@@ -13,6 +13,7 @@ from tasks.exporting.raw_inputs import RAW_INPUTS
 from tasks.exporting.saved_model import OUTPUT, PREPROCESS, SIGNATURES
 from tasks.exporting.saved_model import RAW as RAW_SIGNATURE
 from tasks.exporting.transform import KINDS, TASK
+from tasks.exporting.verify import OUTPUTS
 from tasks.models.decoding import DECODE
 from tasks.models.features import Input
 
@@ -30,9 +31,11 @@ $inputs
 | --- | --- | ---: | --- | ---: |
 $rows
 
-`golden.npz` holds $golden and the trained model's outputs for them. The code below runs in this folder,
-with the packages it imports and nothing else.
+`golden.npz` holds $golden and the trained model's outputs for them$others. The code below runs in this
+folder, with the packages it imports and nothing else.
 """
+
+OTHERS = ", and those of the models that variants were made from where methods have changed it"
 
 VARIANT = """\
 ## $variant
@@ -44,7 +47,7 @@ $imports$code
 golden = np.load("golden.npz")
 inputs = {name.removeprefix("inputs/"): golden[name] for name in golden.files if name.startswith("inputs/")}
 outputs = predict(inputs)
-assert np.abs(outputs - golden["outputs"]).max() <= $tolerance
+assert np.abs(outputs - golden["$outputs"]).max() <= $tolerance
 
 $answer```
 """
@@ -119,7 +122,7 @@ def write(
     transform: dict[str, Any],
     sources: list[Input],
     golden: dict[str, tuple[int, ...]],
-    tolerances: dict[str, float],
+    expected: dict[str, tuple[str, float]],
     versions: dict[str, str],
 ) -> str:
     """Return the text of `README.md`.
@@ -130,7 +133,7 @@ def write(
         transform: the transform of the export, as `read_transform` returns it.
         sources: the model's inputs.
         golden: shapes of the golden inputs by name.
-        tolerances: largest difference of the outputs from Keras', by variant name.
+        expected: by variant name, the name of its golden outputs, and the largest difference from them.
         versions: of the packages that run the formats, and of `raw_inputs.LIBRARIES`.
     """
     answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
@@ -143,6 +146,7 @@ def write(
         metric=metric.replace("_", " "),
         rows="\n".join(_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants),
         golden=raw.golden.format(*next(iter(golden.values()))),
+        others=OTHERS if any(name != OUTPUTS for name, _ in expected.values()) else "",
     )
     sections = [
         Template(VARIANT).substitute(
@@ -150,7 +154,8 @@ def write(
             packages=_packages(format_of(variant["format"]), versions, answers.packages),
             imports=_imports(answers.imports),
             code=_code(variant, fields),
-            tolerance=f"{tolerances[variant['name']]:.3g}",
+            outputs=expected[variant["name"]][0],
+            tolerance=f"{expected[variant['name']][1]:.3g}",
             answer=answer,
         )
         for variant in variants
@@ -166,7 +171,7 @@ def write(
                 packages=_packages(format_of(SAVED_MODEL), versions, answers.packages),
                 imports=_imports(answers.imports),
                 code=_code(variant, {**fields, "signature": RAW_SIGNATURE}),
-                tolerance=f"{tolerances[SAVED_MODEL]:.3g}",
+                tolerance=f"{expected[SAVED_MODEL][1]:.3g}",
                 answer=answer,
             )
         )
@@ -180,7 +185,7 @@ def write(
                 count=GENERATED,
                 packages=_packages(form, versions),
                 code=_code(with_cache[-1], fields) + form.RUN,
-                tolerance=f"{tolerances[with_cache[-1]['name']]:.3g}",
+                tolerance=f"{expected[with_cache[-1]['name']][1]:.3g}",
             )
         )
     reasons = [f"{name} ({reason})" for name, reason in without_graph(transform).items()]

@@ -28,6 +28,8 @@ HIDDEN = ("tensorflow", "keras", "tf_keras")
 THREADS = 1
 INPUTS, RAW_INPUTS = "inputs/", "raw/"
 """Prefixes of the names of the golden inputs, and of the raw columns that become them."""
+OUTPUTS = "outputs"
+"""The golden outputs of the model; with `/` and the name of a variant, those of the model that this was made from."""
 RAW = "raw"
 """The signature that takes raw columns."""
 PREFILL, DECODE = "prefill", "decode"
@@ -59,7 +61,7 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
             {name.removeprefix(prefix): golden[name] for name in golden.files if name.startswith(prefix)}
             for prefix in (INPUTS, RAW_INPUTS)
         )
-        outputs = golden["outputs"]
+        outputs = golden[own_outputs(variant.name, golden.files)]
     description = json.loads((variant / "variant.json").read_bytes())
     before = peak_bytes()
     started = time.perf_counter()
@@ -71,6 +73,12 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
     loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OWN_PACKAGES))
     assert not loaded, f"{loaded} were imported"
     print(json.dumps({"verified": verified, "measured": measured}))
+
+
+def own_outputs(variant: str, names: Any) -> str:
+    """Return the name of the golden outputs of a variant, of those in an export."""
+    own = f"{OUTPUTS}/{variant}"
+    return own if own in names else OUTPUTS
 
 
 def compared(
