@@ -492,7 +492,11 @@ ONES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("entry", ONES, ids=lambda entry: entry["kind"])
+FAST = ("prune", "distill")
+STOPPED = [pytest.param(each, marks=[] if each["kind"] in FAST else pytest.mark.slow, id=each["kind"]) for each in ONES]
+
+
+@pytest.mark.parametrize("entry", STOPPED)
 def test_a_training_that_was_stopped_goes_on_exactly(training: Training, entry: dict[str, Any]) -> None:
     method, name = of(entry), f"{entry['kind']}_stopped"
     prepared, whole = training.prepared(method, name), f"{name}_whole"
