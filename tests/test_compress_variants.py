@@ -16,7 +16,10 @@ from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
 from tasks.data import open_snapshot
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
-from tasks.exporting.latency import BATCHES, FLOAT_AGAIN, measure
+from tasks.evaluation.report import read_slices
+from tasks.exporting import EVIDENCE
+from tasks.exporting.energy import Energy
+from tasks.exporting.latency import BATCHES, THREADS, measure
 
 CONFIG = CompressConfig()
 INT8 = compressed(CONFIG.chains[0])
@@ -138,16 +141,55 @@ def labels_of(digits):
     return np.asarray(open_snapshot(digits.snapshot.path).arrays("test")["label"])
 
 
-def test_latency_is_measured_in_turns_and_judged_only_when_asked(variants, digits, benches):
+def test_latency_and_memory_are_measured_in_turns_and_judged_only_when_asked(variants, digits, benches):
     saved_model, litert, int8, _ = variants
     measured = measure(benches("latency"), [saved_model, litert, int8], digits.snapshot)
-    assert set(measured["batches"]) == {str(size) for size in BATCHES}
-    for batch in measured["batches"].values():
-        assert batch["ratios"]["litert"] == 1
-        assert 0.3 < batch["ratios"][FLOAT_AGAIN] < 3
-    slowest = max(batch["ratios"]["int8_dynamic"] for batch in measured["batches"].values())
+    settings = measured["settings"]
+    assert [(row["threads"], row["batch"]) for row in settings] == [(t, size) for t in THREADS for size in BATCHES]
+    for row in settings:
+        assert row["variants"].keys() == {"litert", "int8_dynamic", *(["saved_model"] if row["threads"] == 1 else [])}
+        assert row["variants"]["litert"]["ratio"] == 1
+        assert 0.3 < row["again"] < 3
+        for figures in row["variants"].values():
+            assert 0 < figures["p50"] <= figures["p90"] <= figures["p99"] and figures["calls"] >= 5
+    assert measured["shared_threads"] == {"saved_model": 2}
+    weights = sum(weight.nbytes for weight in _weights(digits))
+    assert 0 < measured["peak_bytes"]["int8_dynamic"] < measured["peak_bytes"]["litert"] < 20 * weights
+    slowest = max(row["variants"]["int8_dynamic"]["ratio"] for row in settings)
     for limit, kept in ((slowest * 1.01, True), (slowest * 0.99, False)):
         assert (int8 in keep_accepted([int8], CompressConfig(max_latency_ratio=limit), measured)) is kept
+
+
+def test_energy_is_the_difference_of_all_packages_also_where_a_counter_begins_again(tmp_path):
+    for number, count in enumerate((990, 5)):
+        zone = tmp_path / f"intel-rapl:{number}"
+        zone.mkdir()
+        (zone / "energy_uj").write_text(f"{count}\n")
+        (zone / "max_energy_range_uj").write_text("999\n")
+    part = tmp_path / "intel-rapl:0:0"
+    part.mkdir()
+    (part / "energy_uj").write_text("1\n")
+    energy = Energy(tmp_path)
+    before = energy.read()
+    assert energy and before == [990, 5]
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("10\n")
+    (tmp_path / "intel-rapl:1" / "energy_uj").write_text("7\n")
+    assert energy.joules(before, energy.read()) == pytest.approx(22e-6)
+    assert not Energy(tmp_path / "none") and Energy(tmp_path / "none").joules([], []) == 0
+
+
+def test_what_gates_read_is_by_example(variants, report, digits):
+    """Contributions of the file and of the float model, and the examples of each slice."""
+    int8 = variants[2]
+    with np.load(int8.path / EVIDENCE) as arrays:
+        own, of_float = arrays["own/accuracy"][:, 0], arrays["float/accuracy"][:, 0]
+    assert own.mean() == pytest.approx(int8.metrics["int8_dynamic/test/accuracy"])
+    assert of_float.mean() == pytest.approx(report.metrics["test/accuracy"])
+    rows, masks = read_slices(report, "test")
+    for number, row in enumerate(rows):
+        mask = masks[row["slice"]]
+        assert (mask == (labels_of(digits) == number)).all() and row["examples"] == mask.sum()
+        assert row["value"] == pytest.approx(of_float[mask].mean())
 
 
 def _weights(digits):

@@ -26,7 +26,8 @@ from tasks.data import records, snapshots
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
-from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of, write_arrays
+from tasks.exporting.arrays import write_arrays
+from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.transform import TASK, codec, read_transform

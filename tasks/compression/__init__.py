@@ -15,7 +15,7 @@ from tasks.evaluation import gates
 if TYPE_CHECKING:
     from tasks.compression.methods import FileMethod, ModelMethod, TrainedMethod
 
-VARIANT_VERSION = 8
+VARIANT_VERSION = 9
 """Incremented when the same model and snapshot would give another variant."""
 
 VARIANT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "ai-edge-litert", "ai-edge-quantizer")
@@ -75,7 +75,7 @@ def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict
     for variant in variants:
         verdicts = list(variant.manifest["statistics"]["gates"])
         if latency and config.max_latency_ratio is not None and variant.manifest["statistics"]["methods"]:
-            ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
+            ratio = max(row["variants"][variant.name]["ratio"] for row in latency["settings"])
             verdicts.append(gates.latency(ratio, config.max_latency_ratio).as_json())
         reasons = "; ".join(verdict["text"] for verdict in verdicts if not verdict["passed"])
         if not accepted(verdicts, config):

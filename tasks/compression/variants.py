@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import file_method
 from tasks.compression.forms import Form
@@ -19,9 +21,21 @@ from tasks.errors import Failed, of_the_machine
 from tasks.evaluation import gates
 from tasks.evaluation.gates import Verdict
 from tasks.evaluation.intervals import examples_needed, flat, intervals
-from tasks.evaluation.judging import Comparison, Probe, SnapshotSplit, compare, limit, make_judge, run_model
+from tasks.evaluation.judging import (
+    Comparison,
+    Judge,
+    Kept,
+    Probe,
+    SnapshotSplit,
+    compare,
+    limit,
+    make_judge,
+    run_model,
+)
+from tasks.evaluation.metrics import Floats
 from tasks.evaluation.report import read_kept
-from tasks.exporting import format_of
+from tasks.exporting import EVIDENCE, format_of
+from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
@@ -53,9 +67,9 @@ def build(
     """Make a variant of a model, which may be one that methods have changed.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
-    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, the gates'
-    verdicts, and whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written
-    as well.
+    files, quality on the test split with intervals, the loss against the float Keras model with 95 %
+    bounds, the gates' verdicts, and whether none of them failed; and `judged.npz`, which gates read (`evidence`).
+    Resamples and bins are those of `evaluate`. A rejected variant is written as well.
 
     Args:
         report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
@@ -83,7 +97,11 @@ def build(
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
-    comparison = compare(task, judge, read_kept(report, SPLIT, judge), outputs.kept, evaluate.resamples)
+    of_float = read_kept(report, SPLIT, judge)
+    comparison = compare(task, judge, of_float, outputs.kept, evaluate.resamples)
+    before, after = contributions(task, judge, of_float), contributions(task, judge, outputs.kept)
+    with bench.staging.piece(EVIDENCE) as piece:
+        write_arrays(piece.path, evidence(before if form.methods else {}, after))
 
     files = bench.staging.pieces(file)
     sizes = {
@@ -122,12 +140,26 @@ def build(
         **sizes,
     }
     if form.methods and reference is not None:
-        of_float = reference.manifest["statistics"]
-        figures["size_ratio"] = sizes["bytes"] / of_float["bytes"]
-        figures["gzip_ratio"] = sizes["gzip_bytes"] / of_float["gzip_bytes"]
+        largest = reference.manifest["statistics"]
+        figures["size_ratio"] = sizes["bytes"] / largest["bytes"]
+        figures["gzip_ratio"] = sizes["gzip_bytes"] / largest["gzip_bytes"]
     metrics = {f"{form.name}/{key}": value for key, value in figures.items()}
     statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes", "gates", "accepted")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
+
+
+def contributions(task: str, judge: Judge, kept: Kept) -> dict[str, Floats]:
+    """Return each example's contributions to each metric of the task that has an interval, float64 [N, K] by name."""
+    predictions = judge.predictions(kept)
+    metrics = {name: judge.metrics[name] for name in TASKS[task].metrics if judge.metrics[name].resampled}
+    return {name: metric.contributions(predictions) for name, metric in metrics.items()}
+
+
+def evidence(before: dict[str, Floats], after: dict[str, Floats]) -> dict[str, npt.NDArray]:
+    """Return the arrays of `judged.npz`: contributions of the float model (`float/<metric>`) and of the variant
+    (`own/<metric>`)."""
+    arrays: dict[str, npt.NDArray] = {f"float/{name}": values for name, values in before.items()}
+    return arrays | {f"own/{name}": values for name, values in after.items()}
 
 
 class FloatForms:

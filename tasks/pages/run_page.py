@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials
+from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials, variants
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
@@ -67,7 +67,7 @@ def render(facts: Facts) -> str:
         training=sections.training(facts),
         samples=samples.samples(facts),
         augmented=batch.augmented(facts),
-        variants=sections.variants(facts),
+        variants=variants.variants(facts),
         data=data.data(facts),
         lineage=sections.lineage(facts),
         config=sections.config(facts),
