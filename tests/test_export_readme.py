@@ -182,7 +182,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         others = functions(config, snapshot.manifest["features"], network)
         form.write(network, in_graph(snapshot.path), parent, export / name / form.FILE, others)
         verified[name] = {"max_abs_difference": 1e-6, "signatures": [each.name for each in others]}
-        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "gates": [], "tolerance": 1e-4}
+        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "tolerance": 1e-4}
         variants.append({**described, "against_float": {"metric": metric}, "quality": measured})
     text = readme.write(
         variants,
@@ -192,7 +192,12 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         {name: array.shape for name, array in inputs.arrays.items()},
         dict.fromkeys((SAVED_MODEL, LITERT), 0.00149),
         dict.fromkeys(packages_of(variants), "1.2.3"),
+        LITERT,
+        {LITERT: "about 124 more would decide"},
     )
+    assert f"`{LITERT}` is the run's choice, by `compress.want`." in text
+    [row] = [line for line in text.splitlines() if line.startswith(f"| {LITERT} ")]
+    assert "0.5000 (0.4000 to 0.6000); about 124 more would decide |" in row
     (export / "README.md").write_text(text)
     write_example(export, kind, inputs.arrays)
     return export

@@ -18,10 +18,10 @@ GOLDEN = {
     "snapshot/snapshot": "82d5bb36a2974a59",
     "train/model": "cc6f59c817b43b77",
     "evaluate/report": "6f152979e9e62137",
-    "compress/saved_model": "f589daf2b62e01c0",
-    "compress/litert": "ab2f7854f170bfbc",
-    "compress/int8_dynamic": "6c7228c016777eb7",
-    "export/export": "698feccac86c15dd",
+    "compress/saved_model": "32303cfe1e4c8c81",
+    "compress/litert": "6b6ad860b0ccccde",
+    "compress/int8_dynamic": "e44a2d80795e3e56",
+    "export/export": "c06c0cbb32204fc6",
 }
 
 GOLDEN_TEXT = {
@@ -29,10 +29,10 @@ GOLDEN_TEXT = {
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "79dcde1b64cb0fd0",
     "evaluate/report": "ef11faa95e1d0bc4",
-    "compress/saved_model": "8fb98fe220e0890d",
-    "compress/litert": "2990ffece093de9a",
-    "compress/int8_dynamic": "9dd4185ce8ef4650",
-    "export/export": "4d564a657ac68256",
+    "compress/saved_model": "8451c70c701294e2",
+    "compress/litert": "02e2b95d8d543644",
+    "compress/int8_dynamic": "f45558537404e70d",
+    "export/export": "d1f49877276cc67b",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -109,6 +109,8 @@ def build(
         {name: array.shape for name, array in inputs.arrays.items()},
         tolerances,
         {package: version(package) for package in packages_of(descriptions)},
+        next((variant.name for variant in variants if variant.chosen and variant.name in verified), None),
+        {variant.name: variant.note for variant in variants},
     )
     bench.staging.put("README.md", text.encode())
     metrics = {

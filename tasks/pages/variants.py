@@ -6,10 +6,11 @@ from typing import Any
 
 from tasks.artifacts import Artifact
 from tasks.display.numbers import figure, kilobytes
-from tasks.display.words import size_of_float, span, standing
-from tasks.evaluation import gates
+from tasks.display.words import size_of_float, span
+from tasks.pages import front
 from tasks.pages.facts import Facts
 from tasks.pages.sections import measurements
+from tasks.runs import judgement
 
 
 def variants(facts: Facts) -> dict[str, Any]:
@@ -25,6 +26,8 @@ def variants(facts: Facts) -> dict[str, Any]:
         ],
         "shared": ", ".join(f"{name} on {count}" for name, count in measured.get("shared_threads", {}).items()),
         "energy": measured.get("energy"),
+        "slices": _slices(facts.judgement.get("slices", {})),
+        "front": front.draw(facts.judgement.get("front", {}), facts.metric.replace("_", " ")),
     }
 
 
@@ -44,11 +47,7 @@ def setting(row: dict[str, Any]) -> str:
 
 def _variant(facts: Facts, variant: Artifact, measured: dict[str, Any]) -> dict[str, Any]:
     name, statistics, metrics = variant.name, variant.manifest["statistics"], variant.metrics
-    verdicts = list(statistics["gates"])
-    limit = facts.config.compress.max_latency_ratio
     rows = [row["variants"].get(name) for row in measured.get("settings", ())]
-    if limit is not None and statistics["methods"] and rows and None not in rows:
-        verdicts.append(gates.latency(max(row["ratio"] for row in rows), limit).as_json())
     lost = metrics.get(f"{name}/test/{facts.metric}_loss")
     bound = metrics.get(f"{name}/test/{facts.metric}_loss/high")
     peak = measured.get("peak_bytes", {}).get(name)
@@ -62,8 +61,9 @@ def _variant(facts: Facts, variant: Artifact, measured: dict[str, Any]) -> dict[
         "bound": "" if bound is None else f"at most {figure(bound)}",
         "latency": [_speed(row) for row in rows],
         "memory": "" if peak is None else kilobytes(peak),
-        "gates": verdicts,
-        "standing": standing(verdicts, facts.config.compress),
+        "gates": facts.judgement.get("verdicts", {}).get(name, []),
+        "standing": judgement.words(facts.judgement, name),
+        "place": judgement.place(facts.judgement, name),
     }
 
 
@@ -78,3 +78,17 @@ def _speed(row: dict[str, Any] | None) -> tuple[str, str]:
 
 def _took(milliseconds: float) -> str:
     return f"{milliseconds:.3g} ms" if milliseconds >= 0.1 else f"{1000 * milliseconds:.3g} µs"
+
+
+def _slices(by_variant: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what each compressed variant loses on each slice of the test split."""
+    rows: dict[str, dict[str, Any]] = {}
+    for number, slices in enumerate(by_variant.values()):
+        for each in slices:
+            row = rows.setdefault(each["slice"], {"slice": each["slice"], "examples": each["examples"], "cells": []})
+            row["cells"] += [("", "")] * (number - len(row["cells"])) + [_lost(each["loss"])]
+    return {"variants": list(by_variant), "rows": list(rows.values())}
+
+
+def _lost(loss: dict[str, float]) -> tuple[str, str]:
+    return figure(loss["value"]), f"{figure(loss['low'])} to {figure(loss['high'])}"
