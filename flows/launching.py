@@ -96,6 +96,7 @@ def parse(words: list[str]) -> tuple[str, Path | None, list[tuple[str, str]]]:
 def summarise(reply: Reply, run: Any) -> None:
     """Fill the reply from a run, and print its summary."""
     from tasks.pages.summary import lines, metrics_of
+    from tasks.runs.judgement import read
 
     record = run.record
     reply.exit_code, reply.status = record["exit_code"] or 0, record["status"]
@@ -107,6 +108,8 @@ def summarise(reply: Reply, run: Any) -> None:
         artifacts=record["stages"],
         metrics=metrics_of(run),
     )
+    if chosen := read(run.folder).get("chosen"):
+        reply.add(chosen=chosen)
     if not reply.as_json and record["status"] in ("completed", "rejected", "awaiting_approval"):
         for line in lines(run, reply.seconds, shutil.get_terminal_size((200, 24)).columns):
             typer.echo(line)

@@ -81,10 +81,16 @@ class Report(Artifact):
     kind = "report"
 
 
+@dataclass(frozen=True)
 class Variant(Artifact):
     """One deployable form of a model, with its size and quality."""
 
     kind = "variant"
+
+    note: str = ""
+    """What a gate could not decide about it, in this run."""
+    chosen: bool = False
+    """Whether it is what the run wants (`compress.want`)."""
 
 
 class Export(Artifact):
@@ -114,3 +120,5 @@ class Release:
     changed: bool
     awaits: str | None = None
     """Id of the run that awaits approval."""
+    gates: tuple[dict[str, Any], ...] = ()
+    """The verdicts of `promote.gates`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tasks.artifacts import Model, Records, Report, Snapshot, Variant
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, TrainConfig
 from tasks.config.methods import Chain
 from tasks.stage import identities, methods
+from tasks.stage.judgements import judged, kept
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
@@ -27,13 +30,16 @@ def compress(
     as `train` says, but for their own steps and learning rate: exactly, from the last checkpoint of an earlier attempt.
     A format that another format or a method is made from is made as well, and returned only where it is listed.
 
-    Size, quality on the test split, and latency relative to the float LiteRT file (interleaved) are measured. A variant
-    that a gate rejects is stored and shown with a warning, and is not returned.
+    Size, quality on the test split, and latency relative to the float LiteRT file (interleaved) are measured, and all
+    variants are judged together by `compress.gates`. One that a gate rejects is stored and shown with a warning, and is
+    not returned.
+
+    Raises:
+        Failed: no variant is what `compress.want` asks for.
 
     `report` is no parent: only the model's outputs on the test split are read from it, which depend on model and
     snapshot alone.
     """
-    from tasks.compression import keep_accepted
     from tasks.compression.forms import FLOAT, Form, compressed
 
     records = parent_of(examples, "records", Records)
@@ -61,11 +67,15 @@ def compress(
             )
         return made[form.name]
 
-    variants = [variant(form) for form in (*map(Form, export.formats), *map(compressed, config.chains))]
-    latency = measure_stage(
-        "compress",
-        "tasks.exporting.latency:measure",
-        arguments=(list(made.values()), examples),
-        always=config.max_latency_ratio is not None,
-    )
-    return keep_accepted(variants, config, latency)
+    forms = [*map(Form, export.formats), *map(compressed, config.chains)]
+    variants = [variant(form) for form in forms]
+
+    def judge() -> dict[str, Any]:
+        latency = measure_stage(
+            "compress", "latency", "tasks.exporting.latency:measure", (list(made.values()), examples)
+        )
+        task = model.manifest["inputs"]["config"]["model"]["task"]
+        judging = (forms, variants, made.get(FLOAT.name), report, latency, task, config, evaluate)
+        return measure_stage("compress", "gates", "tasks.compression.judging:judge", judging)
+
+    return kept(variants, judged("compress", identities.judgement(variants, report, config, evaluate), judge))

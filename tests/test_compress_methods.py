@@ -18,9 +18,10 @@ from ai_edge_litert import schema_py_generated as schema
 from pydantic import ValidationError
 
 from tasks.artifacts import Export, Model, Report, Variant
-from tasks.compression import int4_dynamic, int8_selective, keep_accepted, prune
+from tasks.compression import int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.judging import judge
 from tasks.compression.kernels import kernels
 from tasks.compression.layers import layers_of
 from tasks.compression.methods import Given, evenly
@@ -35,6 +36,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
+from tasks.stage.judgements import kept
 from tests.conftest import Digits
 from tests.homes import ROOT
 
@@ -87,7 +89,7 @@ def test_a_method_makes_a_smaller_file_that_answers_nearly_the_same(make: Callab
     entry, (low, high) = METHODS[name]
     variant, whole = make(of(entry)), make(FLOAT)
     described = json.loads((variant.path / "variant.json").read_bytes())
-    assert described["name"] == name and described["accepted"]
+    assert described["name"] == name
     assert described["methods"][0]["kind"] == entry if isinstance(entry, str) else entry["kind"]
     assert low < variant.metrics[f"{name}/size_ratio"] < high
     difference = described["against_float"]["max_abs_difference"]
@@ -140,8 +142,10 @@ def test_a_damaged_file_is_kept_out(
     bench = workbench_at(tmp_path / "damaged")
     outcome = build(bench, of("int8_dynamic"), *common, report, whole, whole, CONFIG, EVALUATE)
     damaged = replace(publish(Variant, bench, outcome), name="int8_dynamic")
-    assert keep_accepted([damaged], CONFIG, {}) == []
-    assert "int8_dynamic is rejected: loses at " in caplog.text
+    bench = workbench_at(tmp_path / "judged")
+    judgement = judge(bench, [of("int8_dynamic")], [damaged], whole, report, {}, "classification", CONFIG, EVALUATE)
+    assert kept([damaged], judgement) == []
+    assert "int8_dynamic is rejected: loses at least " in caplog.text
 
 
 def without_largest_weights(content: bytes) -> bytes:
@@ -230,7 +234,9 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     variant = replace(publish(Variant, bench, outcome), name=name)
     assert variant.metrics[f"{name}/gzip_ratio"] < most < 0.95 < variant.metrics[f"{name}/size_ratio"]
     described = json.loads((variant.path / "variant.json").read_bytes())
-    assert [gate["gate"] for gate in described["gates"]] == ["parity", "size", "gzip size", "quality"]
+    bench = workbench_at(tmp_path / "judged")
+    judgement = judge(bench, [of(entry)], [variant], whole, report, {}, "classification", CONFIG, EVALUATE)
+    assert [gate["gate"] for gate in judgement["verdicts"][name]] == ["parity", "size", "gzip size", "quality"]
     assert 0.8 < described["against_float"]["agreement"] < 1
     assert described["tolerance"] == CONFIG.max_difference, "from the changed model, with which an export compares"
     assert described["against_float"]["max_abs_difference"] < 1e-3, "from the changed model, not the one before"

@@ -9,14 +9,18 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Report, Variant
-from tasks.compression import keep_accepted
 from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.judging import judge
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ModelConfig
 from tasks.data import open_snapshot
 from tasks.evaluation.intervals import LEVEL
 from tasks.evaluation.report import build as evaluate
-from tasks.exporting.latency import BATCHES, FLOAT_AGAIN, measure
+from tasks.evaluation.report import read_slices
+from tasks.exporting import EVIDENCE
+from tasks.exporting.energy import Energy
+from tasks.exporting.latency import BATCHES, THREADS, measure
+from tasks.stage.judgements import kept
 
 CONFIG = CompressConfig()
 INT8 = compressed(CONFIG.chains[0])
@@ -31,27 +35,25 @@ def report(digits, workbench_at, publish, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def variants(digits, report, workbench_at, publish, tmp_path_factory):
-    """The chain that the stage makes, and an int8 file under a gate that nothing passes."""
+    """The chain that the stage makes."""
     root = tmp_path_factory.mktemp("variants")
 
-    def make(folder, form, parent, config=CONFIG):
-        bench = workbench_at(root / folder)
+    def make(form, parent):
+        bench = workbench_at(root / form.name)
         reference = parent if form.methods else None
-        given = (digits.model, digits.snapshot, digits.records, report, parent, reference, config, EVALUATE)
+        given = (digits.model, digits.snapshot, digits.records, report, parent, reference, CONFIG, EVALUATE)
         return replace(publish(Variant, bench, build(bench, form, *given)), name=form.name)
 
-    saved_model = make("saved_model", Form("saved_model"), None)
-    litert = make("litert", FLOAT, saved_model)
-    int8 = make("int8_dynamic", INT8, litert)
-    refused = make("refused", INT8, litert, CompressConfig(max_size_ratio=0.01))
-    return saved_model, litert, int8, refused
+    saved_model = make(Form("saved_model"), None)
+    litert = make(FLOAT, saved_model)
+    int8 = make(INT8, litert)
+    return saved_model, litert, int8
 
 
 def test_float_variants_answer_as_keras_does_and_hold_each_weight_once(variants, digits):
     weights = sum(weight.nbytes for weight in _weights(digits))
     for variant in variants[:2]:
         description = json.loads((variant.path / "variant.json").read_bytes())
-        assert description["accepted"]
         assert description["against_float"]["max_abs_difference"] < 1e-4
         assert description["against_float"]["loss"] == 0
         data = max(row["bytes"] for row in variant.manifest["files"])
@@ -59,8 +61,7 @@ def test_float_variants_answer_as_keras_does_and_hold_each_weight_once(variants,
 
 
 def test_int8_is_smaller_and_as_good(variants):
-    _, litert, int8, _ = variants
-    assert json.loads((int8.path / "variant.json").read_bytes())["accepted"]
+    _, litert, int8 = variants
     assert int8.metrics["int8_dynamic/size_ratio"] < 0.35
     assert int8.metrics["int8_dynamic/test/accuracy"] > litert.metrics["litert/test/accuracy"] - 0.02
     # With n examples and no disagreement the bound is that of the rule of three, never 0.
@@ -68,10 +69,26 @@ def test_int8_is_smaller_and_as_good(variants):
     assert int8.metrics["int8_dynamic/test/accuracy_loss/high"] >= min(1 / n, 1 - (1 - LEVEL) ** (1 / n))
 
 
-def test_a_gate_keeps_a_variant_out_says_why_and_fails_nothing(variants, caplog):
-    saved_model, litert, _, refused = variants
-    assert keep_accepted([saved_model, litert, refused], CONFIG, {}) == [saved_model, litert]
+@pytest.fixture(scope="module")
+def judged(variants, report, workbench_at, tmp_path_factory):
+    """`judged(config, variants)`: the judgement of the float and the int8 file, or of others."""
+
+    def judge_them(config=CONFIG, others=None, latency=None):
+        bench = workbench_at(tmp_path_factory.mktemp("judged") / "bench")
+        saved_model, litert, int8 = others or variants
+        forms = [Form("saved_model"), FLOAT, INT8]
+        given = (report, latency or {}, "classification", config, EVALUATE)
+        return judge(bench, forms, [saved_model, litert, int8], litert, *given)
+
+    return judge_them
+
+
+def test_a_gate_keeps_a_variant_out_says_why_and_fails_nothing(variants, judged, caplog):
+    saved_model, litert, int8 = variants
+    refusing = CompressConfig(gates=({"kind": "float", "metric": "bytes", "max_ratio": 0.01},))
+    assert kept(variants, judged(refusing)) == [saved_model, litert]
     assert "int8_dynamic is rejected" in caplog.text and "over the limit 0.01" in caplog.text
+    assert kept(variants, judged()) == [saved_model, litert, int8]
 
 
 def test_resamples_and_bins_are_those_of_evaluate(variants, report):
@@ -85,18 +102,21 @@ def test_resamples_and_bins_are_those_of_evaluate(variants, report):
             assert measured[end] == close, (name, end)
 
 
-def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_asked(variants, caplog):
-    int8 = variants[2]
-    undecided = {"gate": "quality", "verdict": "not enough data", "passed": False, "text": "too few test examples"}
-    manifest = {"statistics": {**int8.manifest["statistics"], "gates": [undecided]}}
-    undecided_variant = replace(int8)
-    undecided_variant.__dict__["manifest"] = manifest
-    assert keep_accepted([undecided_variant], CONFIG, {}) == [undecided_variant]
-    assert "int8_dynamic is kept, but undecided: too few test examples" in caplog.text
-    assert keep_accepted([undecided_variant], CompressConfig(undecided="reject"), {}) == []
+def test_a_variant_that_too_few_examples_prove_is_kept_marked_or_rejected_as_asked(variants, judged, caplog):
+    """519 examples show a loss of at most 0.0058, and no less."""
+    gate = {"kind": "float", "max_loss": 0.001}
+    for undecided, rejected in (("keep_if_few", False), ("keep", False), ("reject", True)):
+        judgement = judged(CompressConfig(gates=(gate,), undecided=undecided))
+        [verdict] = judgement["verdicts"]["int8_dynamic"]
+        assert verdict["verdict"] == "not enough data" and verdict["few"] and verdict["more"] > 2000
+        accepted = [variant for variant in kept(variants, judgement) if variant.name == "int8_dynamic"]
+        assert (not accepted) is rejected
+        assert all(variant.note == verdict["text"] for variant in accepted)
+    assert "int8_dynamic is kept, but undecided: loses 0.0000 of 519 test" in caplog.text
+    assert "int8_dynamic is rejected: loses 0.0000 of 519 test" in caplog.text
 
 
-def test_the_quality_gate_compares_int8_with_keras_answers_in_the_report(digits, report, variants, benches):
+def test_quality_is_compared_with_keras_answers_in_the_report(digits, report, variants, judged, benches, publish):
     """Against a reference that answers otherwise it must lose: compared with itself it would lose nothing."""
     litert = variants[1]
     wrong = replace(report, path=shutil.copytree(report.path, benches("wrong").staging.root / "report"))
@@ -109,9 +129,12 @@ def test_the_quality_gate_compares_int8_with_keras_answers_in_the_report(digits,
     assert accuracy < 1 and description["against_float"]["loss"] == pytest.approx(1 - accuracy)
     assert description["against_float"]["agreement"] == pytest.approx(accuracy)
     assert outcome.statistics["metrics"]["int8_dynamic/test/accuracy_loss"] == pytest.approx(1 - accuracy)
+    published = replace(publish(Variant, bench, outcome), name="int8_dynamic")
+    [_, quality] = judged(others=(*variants[:2], published))["verdicts"]["int8_dynamic"]
+    assert quality["gate"] == "quality" and (quality["verdict"] == "pass") is (quality["value"] <= 0.02)
 
 
-def test_parity_sees_outputs_that_differ(digits, report, variants, benches):
+def test_parity_sees_outputs_that_differ(digits, report, variants, judged, benches, publish):
     """Of a form made from other weights; the gate compares with the model at hand."""
     from tasks.models.keras_file import load, save
 
@@ -124,30 +147,70 @@ def test_parity_sees_outputs_that_differ(digits, report, variants, benches):
     model = replace(digits.model, path=other.staging.root)
     bench = benches("litert")
     (other.staging.root / "manifest.json").write_text(json.dumps(digits.model.manifest))
-    build(bench, FLOAT, model, digits.snapshot, digits.records, report, variants[0], None, CONFIG, EVALUATE)
-    description = json.loads((bench.staging.root / "variant.json").read_bytes())
+    given = (model, digits.snapshot, digits.records, report, variants[0], None, CONFIG, EVALUATE)
+    published = replace(publish(Variant, bench, build(bench, FLOAT, *given)), name="litert")
+    description = json.loads((published.path / "variant.json").read_bytes())
     assert description["against_float"]["max_abs_difference"] == pytest.approx(0.5, abs=1e-3)
-    assert (
-        description["gates"][0]["gate"] == "parity"
-        and description["gates"][0]["verdict"] == "fail"
-        and not description["accepted"]
-    )
+    judgement = judged(others=(variants[0], published, variants[2]))
+    [parity] = judgement["verdicts"]["litert"]
+    assert parity["gate"] == "parity" and parity["verdict"] == "fail" and judgement["standing"]["litert"] == "rejected"
 
 
 def labels_of(digits):
     return np.asarray(open_snapshot(digits.snapshot.path).arrays("test")["label"])
 
 
-def test_latency_is_measured_in_turns_and_judged_only_when_asked(variants, digits, benches):
-    saved_model, litert, int8, _ = variants
+def test_latency_and_memory_are_measured_in_turns_and_judged_only_when_asked(variants, judged, digits, benches):
+    saved_model, litert, int8 = variants
     measured = measure(benches("latency"), [saved_model, litert, int8], digits.snapshot)
-    assert set(measured["batches"]) == {str(size) for size in BATCHES}
-    for batch in measured["batches"].values():
-        assert batch["ratios"]["litert"] == 1
-        assert 0.3 < batch["ratios"][FLOAT_AGAIN] < 3
-    slowest = max(batch["ratios"]["int8_dynamic"] for batch in measured["batches"].values())
-    for limit, kept in ((slowest * 1.01, True), (slowest * 0.99, False)):
-        assert (int8 in keep_accepted([int8], CompressConfig(max_latency_ratio=limit), measured)) is kept
+    settings = measured["settings"]
+    assert [(row["threads"], row["batch"]) for row in settings] == [(t, size) for t in THREADS for size in BATCHES]
+    for row in settings:
+        assert row["variants"].keys() == {"litert", "int8_dynamic", *(["saved_model"] if row["threads"] == 1 else [])}
+        assert row["variants"]["litert"]["ratio"] == 1
+        assert 0.3 < row["again"] < 3
+        for figures in row["variants"].values():
+            assert 0 < figures["p50"] <= figures["p90"] <= figures["p99"] and figures["calls"] >= 5
+    assert measured["shared_threads"] == {"saved_model": 2}
+    weights = sum(weight.nbytes for weight in _weights(digits))
+    assert 0 < measured["peak_bytes"]["int8_dynamic"] < measured["peak_bytes"]["litert"] < 20 * weights
+    exact = {**measured, "settings": [{**row, "conclusive": True} for row in settings]}
+    slowest = max(row["variants"]["int8_dynamic"]["ratio"] for row in settings if row["threads"] == 1)
+    for limit, standing in ((slowest * 1.01, "accepted"), (slowest * 0.99, "rejected")):
+        config = CompressConfig(gates=({"kind": "float", "metric": "latency", "max_ratio": limit},))
+        assert judged(config, latency=exact)["standing"]["int8_dynamic"] == standing
+
+
+def test_energy_is_the_difference_of_all_packages_also_where_a_counter_begins_again(tmp_path):
+    for number, count in enumerate((990, 5)):
+        zone = tmp_path / f"intel-rapl:{number}"
+        zone.mkdir()
+        (zone / "energy_uj").write_text(f"{count}\n")
+        (zone / "max_energy_range_uj").write_text("999\n")
+    part = tmp_path / "intel-rapl:0:0"
+    part.mkdir()
+    (part / "energy_uj").write_text("1\n")
+    energy = Energy(tmp_path)
+    before = energy.read()
+    assert energy and before == [990, 5]
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("10\n")
+    (tmp_path / "intel-rapl:1" / "energy_uj").write_text("7\n")
+    assert energy.joules(before, energy.read()) == pytest.approx(22e-6)
+    assert not Energy(tmp_path / "none") and Energy(tmp_path / "none").joules([], []) == 0
+
+
+def test_what_gates_read_is_by_example(variants, report, digits):
+    """Contributions of the file and of the float model, and the examples of each slice."""
+    int8 = variants[2]
+    with np.load(int8.path / EVIDENCE) as arrays:
+        own, of_float = arrays["own/accuracy"][:, 0], arrays["float/accuracy"][:, 0]
+    assert own.mean() == pytest.approx(int8.metrics["int8_dynamic/test/accuracy"])
+    assert of_float.mean() == pytest.approx(report.metrics["test/accuracy"])
+    rows, masks = read_slices(report, "test")
+    for number, row in enumerate(rows):
+        mask = masks[row["slice"]]
+        assert (mask == (labels_of(digits) == number)).all() and row["examples"] == mask.sum()
+        assert row["value"] == pytest.approx(of_float[mask].mean())
 
 
 def _weights(digits):

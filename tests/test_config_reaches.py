@@ -58,6 +58,11 @@ NEEDED: dict[str, dict[str, Any]] = {
     },
     "compress.methods.NUMBER[low_rank]": {"rank": 3, "fine_tune": {"steps": 9}},
     "compress.methods.NUMBER[distill].student[transformer]": {"experts": 4},
+    **{f"{section}.gates.NUMBER[absolute]": {"at_least": 0.125} for section in ("compress", "promote")},
+    "compress.gates.NUMBER[float]": {"max_loss": 0.125},
+    **{f"{section}.gates.NUMBER[slices]": {"max_loss": 0.125} for section in ("compress", "promote")},
+    "promote.gates.NUMBER[champion]": {"max_loss": 0.125},
+    "compress.want": {"bytes": 1000, "latency": 0.75, "quality_loss": 0.75},
     "snapshot[tokens]": {"packing": "best_fit"},
     "snapshot[table].transforms.NAME[hash_words]": {"output": "ids"},
     "snapshot[table].transforms.NAME[function]": {"function": "own.code:f"},
@@ -106,8 +111,28 @@ LISTED = {
     "train.init[model].model": "enters as a parent (test_train_init)",
     "train.init[file].path": "the content is in the digest (test_train_init)",
     "train.init[keras_hub].download": "what is downloaded is named by the preset",
-    "compress.max_latency_ratio": "decides what is exported, on a measurement (test_compress_variants)",
     "compress.methods.NUMBER[distill].teacher": "enters as a parent (test_compress_trains)",
+    **{
+        f"{section}.gates.NUMBER[{kind}].{name}": "decides what is exported or promoted (test_compress_gates)"
+        for section, kinds in {
+            "compress": {
+                "absolute": ("metric", "at_least", "at_most"),
+                "float": ("metric", "max_loss", "max_ratio"),
+                "slices": ("metric", "max_loss", "least"),
+            },
+            "promote": {
+                "absolute": ("metric", "at_least", "at_most"),
+                "champion": ("metric", "max_loss"),
+                "slices": ("metric", "max_loss", "least"),
+            },
+        }.items()
+        for kind, names in kinds.items()
+        for name in names
+    },
+    "compress.gates": "decides what is exported (test_compress_gates)",
+    "promote.gates": "decides in the registry (test_promote_gates)",
+    **{f"compress.want.{name}": "which variant is chosen (test_compress_front)" for name in ("bytes", "latency")},
+    "compress.want.quality_loss": "which variant is chosen (test_compress_front)",
     "compress.undecided": "decides what is exported (test_compress_variants)",
     "export.formats": "which float variants there are; each is an artifact of its own (test_export_formats)",
     "promote.margin": "decides in the registry (test_promote_approval)",
@@ -175,6 +200,8 @@ OF_FIELD: dict[str, list[Any]] = {
     "robustness": [["noise"]],
     "groups": ["c"],
     "positive": ["yes"],
+    "gates": [[{"kind": "absolute", "metric": "accuracy", "at_least": 0.5}]],
+    "metric": ["loss"],
     "own_metrics": [{"profit": "money:profit"}],
     "rename": [{"a": "b"}],
     "beta_2_decay": [-0.5],
@@ -193,6 +220,8 @@ WITH_IT: dict[str, dict[str, Any]] = {
     "precision_at_recall": {"maximize": None},
     "recall_at_false_positive_rate": {"maximize": None},
     "positive": {"groups": "c"},
+    "at_most": {"at_least": None},
+    "max_ratio": {"metric": "bytes", "max_loss": None},
     "steps": {"epochs": None},
     **{f"compress.methods.NUMBER[{kind}].fine_tune.steps": {} for kind in TRAINED},
     "epochs": {"steps": None},
@@ -352,3 +381,17 @@ def test_how_an_evaluation_counts_reaches_the_variants_too() -> None:
     for name, value in (("resamples", 500), ("bins", 3), ("at", 3)):
         other = {**sections, "evaluate": sections["evaluate"].model_copy(update={name: value})}
         assert variant(other) != variant(sections)
+
+
+def test_the_limit_of_quality_reaches_a_method_that_reads_it() -> None:
+    leaf = next(leaf for leaf in LEAVES if leaf.path == "compress.gates")
+    sections = leaf.whole(leaf.owner)
+    model, snapshot = Model("m", Path(), "model"), Snapshot("s", Path(), "snapshot")
+
+    def variant(method: str, limit: float) -> Any:
+        values = {"methods": [method], "gates": [{"kind": "float", "max_loss": limit}]}
+        compress = type(sections["compress"]).model_validate(values)
+        return [each.config for each in variants(model, snapshot, {**sections, "compress": compress})]
+
+    assert variant("int8_selective", 0.01) != variant("int8_selective", 0.02)
+    assert variant("int8_dynamic", 0.01) == variant("int8_dynamic", 0.02)

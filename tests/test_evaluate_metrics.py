@@ -11,7 +11,7 @@ from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.evaluation import gates, primary_metric, select_metrics
 from tasks.evaluation.classification import METRICS, Predictions
-from tasks.evaluation.intervals import examples_needed, interval, intervals, loss_bounds
+from tasks.evaluation.intervals import interval, intervals, loss_bounds
 from tasks.evaluation.judging import compare, make_judge
 from tasks.exporting.score import RawSplit
 
@@ -65,11 +65,7 @@ def test_upper_bound_of_a_paired_loss_covers_it():
     assert 0 <= lower < 0.004 and 0.008 < upper < 0.014
 
 
-def test_gates_say_what_they_saw_and_nan_never_passes():
-    verdict = gates.size(30, 100, 0.35)
-    assert verdict.passed and verdict.text == "0.300 of the float file's 100 bytes; within the limit 0.35"
-    assert not gates.quality(0.0, 0.03, 0.02).passed
-    assert gates.quality(0.0, float("nan"), 0.02, seen=5, needed=149).verdict == gates.FAIL
+def test_a_measured_value_that_is_no_number_never_passes():
     assert not gates.parity(float("nan"), 1.0, 1e-4).passed
 
 
@@ -87,34 +83,15 @@ def test_primary_metric_is_always_measured():
 @pytest.mark.parametrize(
     "gate",
     [
-        lambda value, limit: gates.size(int(value * 1000), 1000, limit),
-        lambda value, limit: gates.quality(0.0, value, limit),
+        lambda value, limit: gates.measured("size", value, limit, ""),
         lambda value, limit: gates.parity(value, 1.0, limit),
         lambda value, limit: gates.latency(value, limit),
     ],
-    ids=["size", "quality", "parity", "latency"],
+    ids=["size", "parity", "latency"],
 )
 def test_a_value_at_its_limit_passes_and_one_above_it_does_not(gate):
     assert gate(0.25, 0.25).verdict == gates.PASS
     assert gate(0.251, 0.25).verdict == gates.FAIL
-
-
-def test_so_few_examples_are_no_verdict_and_the_number_needed_is_the_first_that_can_pass():
-    needed = examples_needed(share=True, limit=0.02)
-    assert needed == 149
-    for count, verdict in ((needed - 1, gates.UNDECIDED), (needed, gates.PASS)):
-        lower, upper = loss_bounds(np.zeros(count), 100)
-        assert (upper <= 0.02) is (verdict == gates.PASS)
-        assert gates.quality(lower, upper, 0.02, count, needed).verdict == verdict
-    text = gates.quality(0.0, 0.1129, 0.02, 25, needed).text
-    assert text == "too few test examples to tell (25, 149 needed); the limit is 0.02"
-    assert examples_needed(share=True, limit=0.5) == examples_needed(share=False, limit=0.01) == 20
-
-
-def test_a_loss_that_is_certain_fails_however_few_the_examples():
-    lower, upper = loss_bounds(np.array([1.0] * 9 + [0.0]), 500)
-    verdict = gates.quality(lower, upper, 0.02, 10, 149)
-    assert verdict.verdict == gates.FAIL and verdict.text.startswith("loses at least 0.")
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -24,7 +24,8 @@ from tasks.config import CompressConfig, ConvnetModel, EvaluateConfig, ExportCon
 from tasks.errors import Failed, Refused
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents
-from tasks.exporting.export import GOLDEN, build, write_arrays
+from tasks.exporting.arrays import write_arrays
+from tasks.exporting.export import GOLDEN, build
 from tasks.exporting.fresh_process import fresh_process
 from tasks.models import build as build_model
 from tasks.models.keras_file import load, save

@@ -26,7 +26,8 @@ from tasks.data import records, snapshots
 from tasks.data.features import Feature
 from tasks.data.sources import Piece, Rows, Source
 from tasks.exporting import LITERT, SAVED_MODEL, format_of, readme
-from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of, write_arrays
+from tasks.exporting.arrays import write_arrays
+from tasks.exporting.export import GOLDEN, golden_arrays, golden_inputs, packages_of, task_of
 from tasks.exporting.predict import predict
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.transform import TASK, codec, read_transform
@@ -181,7 +182,7 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         others = functions(config, snapshot.manifest["features"], network)
         form.write(network, in_graph(snapshot.path), parent, export / name / form.FILE, others)
         verified[name] = {"max_abs_difference": 1e-6, "signatures": [each.name for each in others]}
-        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "gates": [], "tolerance": 1e-4}
+        described = {"name": name, "format": name, "file": form.FILE, "bytes": 1, "tolerance": 1e-4}
         variants.append({**described, "against_float": {"metric": metric}, "quality": measured})
     text = readme.write(
         variants,
@@ -191,7 +192,12 @@ def exported(root: Path, kind: str, task: str, workbench: Callable[[Path], Any],
         {name: array.shape for name, array in inputs.arrays.items()},
         dict.fromkeys((SAVED_MODEL, LITERT), ("outputs", 0.00149)),
         dict.fromkeys(packages_of(variants), "1.2.3"),
+        LITERT,
+        {LITERT: "about 124 more would decide"},
     )
+    assert f"`{LITERT}` is the run's choice, by `compress.want`." in text
+    [row] = [line for line in text.splitlines() if line.startswith(f"| {LITERT} ")]
+    assert "0.5000 (0.4000 to 0.6000); about 124 more would decide |" in row
     (export / "README.md").write_text(text)
     write_example(export, kind, inputs.arrays)
     return export

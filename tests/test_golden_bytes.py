@@ -53,7 +53,7 @@ GOLDEN = {
     "export/README.md": "c8d5935b17c8b395",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
-    "report/report.json": "4c76b6c464f601db",
+    "report/report.json": "867fb18e3101d430",
     "report/predictions/test.npy": "552eaa6d1b8f379d",
 }
 

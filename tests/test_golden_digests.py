@@ -17,22 +17,22 @@ GOLDEN = {
     "convert/records": "f4b5ad96b3ad57ab",
     "snapshot/snapshot": "82d5bb36a2974a59",
     "train/model": "cc6f59c817b43b77",
-    "evaluate/report": "c7abeb0772289eaa",
-    "compress/saved_model": "ea819448906c5305",
-    "compress/litert": "b2b41aaafe06dadb",
-    "compress/int8_dynamic": "e3be0596806f6ebf",
-    "export/export": "86e92ce9c18540c3",
+    "evaluate/report": "6f152979e9e62137",
+    "compress/saved_model": "32303cfe1e4c8c81",
+    "compress/litert": "6b6ad860b0ccccde",
+    "compress/int8_dynamic": "e44a2d80795e3e56",
+    "export/export": "c06c0cbb32204fc6",
 }
 
 GOLDEN_TEXT = {
     "convert/records": "73e73cc8166249a3",
     "snapshot/snapshot": "25201c993ba8a0ea",
     "train/model": "79dcde1b64cb0fd0",
-    "evaluate/report": "8ebc03338dbd40ce",
-    "compress/saved_model": "9ec38b94cd818cd7",
-    "compress/litert": "ca4d1cc8fabd051d",
-    "compress/int8_dynamic": "41516bb6f725ec03",
-    "export/export": "278c4902a26ebb80",
+    "evaluate/report": "ef11faa95e1d0bc4",
+    "compress/saved_model": "8451c70c701294e2",
+    "compress/litert": "02e2b95d8d543644",
+    "compress/int8_dynamic": "f45558537404e70d",
+    "export/export": "d1f49877276cc67b",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -31,7 +31,7 @@ from tasks.config.strategy import Pipeline
 from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gates
-from tasks.evaluation.intervals import examples_needed, loss_bounds
+from tasks.evaluation.intervals import loss_bounds
 from tasks.exporting import litert, saved_model
 from tasks.exporting.litert import LiteRT
 from tasks.exporting.saved_model import SavedModel
@@ -167,13 +167,9 @@ def test_a_kind_learns_is_exported_to_every_format_and_quantised_within_the_gate
         difference = float(np.abs(run(given) - expected).max())
         assert gates.parity(difference, largest, compressing.max_difference).passed, type(run).__name__
         np.testing.assert_allclose(run(one), forward.predict(model, forward.Batch(one)), atol=1e-3)
-    verdict = gates.size(small.stat().st_size, file.stat().st_size, Int8Dynamic.size_ratio)
-    assert verdict.passed, verdict.text
+    assert small.stat().st_size <= Int8Dynamic.size_ratio * file.stat().st_size
     losses = lost(model_config.task, features, expected, LiteRT(small, 1)(given))
-    limit, share = TASKS[model_config.task].default_quality_loss, model_config.task == "classification"
-    bounds = loss_bounds(losses, 1000)
-    verdict = gates.quality(*bounds, limit, ROWS_JUDGED, examples_needed(share, limit))
-    assert verdict.passed, verdict.text
+    assert loss_bounds(losses, 1000)[1] <= TASKS[model_config.task].default_quality_loss
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ import pytest
 
 from tasks.artifacts import Report, Variant
 from tasks.config import Config
+from tasks.pages import run_page
 from tasks.pages.facts import Facts
 from tasks.store.files import pretty
 from tests.homes import ROOT
@@ -106,21 +107,23 @@ def test_no_group_is_left_out_in_silence(tmp_path: Path) -> None:
 
 
 def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
-    text = "too few test examples to tell (25, 149 needed); the limit is 0.02"
-    gate = {
-        "gate": "quality",
-        "value": 0.11,
-        "limit": 0.02,
-        "verdict": "not enough data",
-        "passed": False,
-        "text": text,
+    text = "loses 0.0000 of 25 test examples; the limit is 0.02; about 124 more would decide"
+    gate = {"gate": "quality", "verdict": "not enough data", "passed": False, "text": text}
+    statistics: dict[str, Any] = {"bytes": 1000, "gzip_bytes": 900, "methods": [{"kind": "int8_dynamic"}]}
+    variant = artifact(Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, **statistics)
+    point = {"bytes": 1000, "loss": 0.0, "latency": None, "accepted": True, "dominated_by": None}
+    judgement = {
+        "verdicts": {"variant": [gate]},
+        "standing": {"variant": "undecided"},
+        "front": {"variant": point},
+        "chosen": None,
     }
-    variant = artifact(
-        Variant, tmp_path / "variant", {"variant/test/accuracy": 0.9}, bytes=1000, gates=[gate], accepted=True
-    )
-    facts, page = facts_and_page(tmp_path / "home", compress=variant)
+    run = run_of(tmp_path / "home", CONFIG, [("key", "sha256")], compress=variant)
+    (run.folder / "judgement.json").write_bytes(pretty(judgement))
+    facts = Facts(run)
+    page = " ".join(Loads(run_page.render(facts)).text.split())
     assert "undecided, too few test examples" in page and f"? quality {text}" in page and "rejected" not in page
-    assert "(undecided, too few test examples)" in facts.summary
+    assert "on the front" in page and "(undecided, too few test examples)" in facts.summary
 
 
 def test_every_metric_is_in_the_reference_page() -> None:

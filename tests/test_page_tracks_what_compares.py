@@ -35,8 +35,16 @@ def test_a_variant_sends_size_and_quality_and_a_stored_one_no_seconds(tmp_path: 
 
 
 def test_an_imprecise_latency_is_not_sent() -> None:
-    ratios = {"saved_model": 4.0, "litert": 1.0, "int8_dynamic": 0.4, "litert_again": 1.0}
-    row = {"ratios": ratios, "milliseconds": ratios, "conclusive": True}
-    measured = {"latency": {"batches": {"1": row, "32": {**row, "conclusive": False}}}}
-    assert of_measurements(measured) == {"saved_model/latency_ratio_1": 4.0, "int8_dynamic/latency_ratio_1": 0.4}
+    ratios = {name: {"ratio": ratio} for name, ratio in {"saved_model": 4.0, "litert": 1.0, "int8": 0.4}.items()}
+    rows = [{"batch": 1, "threads": 1, "conclusive": True, "variants": ratios}]
+    rows += [
+        {**rows[0], "batch": 32, "conclusive": False},
+        {**rows[0], "threads": 2, "variants": {"int8": {"ratio": 0.3}}},
+    ]
+    assert of_measurements({"latency": {"settings": rows, "peak_bytes": {"int8": 7}}}) == {
+        "saved_model/latency_ratio_1": 4.0,
+        "int8/latency_ratio_1": 0.4,
+        "int8/latency_ratio_1_threads_2": 0.3,
+        "int8/model_peak_bytes": 7.0,
+    }
     assert of_measurements({}) == {}

@@ -79,8 +79,13 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
             assert row["digest"] in page
     for row in run["stages"]["compress"]:
         assert row["name"] in text
-        for gate in manifest(row)["statistics"]["gates"]:
-            assert gate["text"] in text
+    judgement = json.loads(next(finished.root.glob("runs/*/judgement.json")).read_bytes())
+    assert judgement["verdicts"].keys() == {row["name"] for row in run["stages"]["compress"]}
+    for gate in (gate for verdicts in judgement["verdicts"].values() for gate in verdicts):
+        assert gate["text"] in text
+    for row in judgement["slices"]["int8_dynamic"]:
+        assert f"{figure(row['loss']['low'])} to {figure(row['loss']['high'])}" in text
+    assert page.count("<circle") >= 2 and "loss of accuracy by size" in page
     report_file = json.loads((Path(report["path"]) / "report.json").read_bytes())
     assert len(report_file["splits"]["test"]["slices"]) == 10
     for row in report_file["splits"]["test"]["slices"]:
@@ -100,7 +105,7 @@ def test_the_page_holds_score_stages_variants_and_lineage(page: str, finished: C
         assert word in text
     assert "1,797 raw examples" in text
     # loss, accuracy, rate, gradient, update, step time: too short for validation
-    assert page.count('<polyline class="curve') == 6
+    assert page.count('<polyline class="curve') == 6 + 1, "with the front"
     assert page.count("data:image/png") == 4 + 6, "with the samples"
 
 
@@ -110,7 +115,7 @@ def test_the_page_changes_nothing_when_made_again(page: str, finished: CommandHo
     assert (run.folder / "page.html").read_text(encoding="utf-8") == page
     assert 4 <= len(description.split("\n\n")) <= 6
     names = [path.name for path, _ in files]
-    assert names[:3] == ["page.html", "config.yaml", "report.json"]
+    assert names[:4] == ["page.html", "config.yaml", "judgement.json", "report.json"]
 
 
 def test_the_config_beside_the_page_is_a_preset_of_the_run(finished: CommandHome) -> None:

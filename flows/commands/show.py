@@ -12,7 +12,7 @@ import typer
 
 from flows.references import resolved
 from flows.reply import AsJson, Reply, replying, when
-from tasks.artifacts import STAGES, Artifact, Report
+from tasks.artifacts import STAGES, Artifact, Report, Variant
 from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -60,7 +60,7 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
         except Refused:
             raise unknown from None
         ledgers, seeds = _ledgers(run), _choice_in(run)
-        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None), **_trials(run))
+        reply.add(run=run.record, ledger=next(iter(ledgers.values()), None), **_trials(run), **_judged(run))
         if seeds is not None:
             reply.add(ledgers=ledgers, seeds=asdict(seeds))
         yield from _run_lines(run, ledgers, seeds)
@@ -178,6 +178,7 @@ def _run_lines(run: Run, ledgers: dict[str, dict[str, Any]], seeds: Choice | Non
         path = Store(run.home.store).path(row["kind"], row["digest"])
         if (path / "manifest.json").exists():
             yield from _report_lines(Report(row["digest"], path, row["name"]))
+    yield from _variant_lines(run)
     for name, ledger in ledgers.items():
         yield f"  ledger    {f'{name}: ' if len(ledgers) > 1 else ''}{ledger['text']}"
 
@@ -188,6 +189,14 @@ def _trials(run: Run) -> dict[str, Any]:
 
     table = read(run.folder)
     return {} if table is None else {"tuning": asdict(table)}
+
+
+def _judged(run: Run) -> dict[str, Any]:
+    """Return the judgement of the run's variants; empty without one."""
+    from tasks.runs.judgement import read
+
+    judgement = read(run.folder)
+    return {"judgement": judgement} if judgement else {}
 
 
 def _trial_lines(run: Run) -> Iterator[str]:
@@ -202,6 +211,25 @@ def _trial_lines(run: Run) -> Iterator[str]:
     if table.importances:
         shares = ", ".join(f"{key} {share:.0%}" for key, share in table.shares)
         yield f"  variance  of {table.metric} by key: {shares}"
+
+
+def _variant_lines(run: Run) -> Iterator[str]:
+    """Yield the table of the variants, and the verdicts of their gates."""
+    from tasks.display.variants import lines, verdicts
+    from tasks.evaluation import primary_metric
+    from tasks.runs.judgement import read
+
+    store, rows = Store(run.home.store), run.record["stages"].get("compress", [])
+    variants = [Variant(row["digest"], store.path(row["kind"], row["digest"]), row["name"]) for row in rows]
+    variants = [each for each, row in zip(variants, rows, strict=True) if row["kind"] == "variant"]
+    there = [variant for variant in variants if (variant.path / "manifest.json").exists()]
+    judgement = read(run.folder) if rows else {}
+    for number, line in enumerate(lines(there, judgement, primary_metric(run.config.model.task)[0])):
+        yield f"  {'' if number else 'variants':<10}{line}"
+    for number, line in enumerate(verdicts(judgement)):
+        yield f"  {'' if number else 'gates':<10}{line}"
+    if judgement.get("chosen"):
+        yield f"  chosen    {judgement['chosen']}, by compress.want"
 
 
 def _seed_lines(choice: Choice) -> Iterator[str]:

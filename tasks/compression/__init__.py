@@ -1,16 +1,12 @@
-"""The deployable forms (variants) of a model, and which of them go into an export."""
+"""The deployable forms (variants) of a model."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from tasks.artifacts import Variant
-from tasks.config import CompressConfig
 from tasks.config.method import Method
-from tasks.evaluation import gates
 
 if TYPE_CHECKING:
     from tasks.compression.methods import FileMethod, ModelMethod, TrainedMethod
@@ -61,33 +57,3 @@ def trained_method(kind: str) -> TrainedMethod:
 def versions(methods: Sequence[Method]) -> dict[str, int]:
     """Return the code versions of methods by kind, for the digest of what they make."""
     return {method.kind: int(import_module(METHODS[method.kind]).VERSION) for method in methods}
-
-
-def keep_accepted(variants: list[Variant], config: CompressConfig, latency: dict[str, Any]) -> list[Variant]:
-    """Return the variants that go into an export; log a warning for each rejected and each undecided one.
-
-    The gates for size and quality were applied when a variant was made. That for latency is applied here, where
-    `compress.max_latency_ratio` is set, to the slowest batch size; `latency` is the result of
-    `tasks.exporting.latency.measure`.
-    """
-    log = logging.getLogger(__name__)
-    kept = []
-    for variant in variants:
-        verdicts = list(variant.manifest["statistics"]["gates"])
-        if latency and config.max_latency_ratio is not None and variant.manifest["statistics"]["methods"]:
-            ratio = max(batch["ratios"][variant.name] for batch in latency["batches"].values())
-            verdicts.append(gates.latency(ratio, config.max_latency_ratio).as_json())
-        reasons = "; ".join(verdict["text"] for verdict in verdicts if not verdict["passed"])
-        if not accepted(verdicts, config):
-            log.warning("variant %s is rejected: %s", variant.name, reasons)
-            continue
-        if reasons:
-            log.warning("variant %s is kept, but undecided: %s", variant.name, reasons)
-        kept.append(variant)
-    return kept
-
-
-def accepted(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> bool:
-    """Return whether no gate failed or, with `undecided: reject`, is undecided."""
-    refused = {gates.FAIL} | ({gates.UNDECIDED} if config.undecided == "reject" else set())
-    return not any(verdict["verdict"] in refused for verdict in verdicts)

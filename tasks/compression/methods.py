@@ -105,7 +105,7 @@ class Given:
     records: Records
     evaluate: EvaluateConfig
     max_quality_loss: float | None
-    """`compress.max_quality_loss`."""
+    """`max_loss` of the quality gate; None for the default of the task."""
 
     @property
     def litert(self) -> Path:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import file_method
 from tasks.compression.forms import Form
 from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.method import Method
 from tasks.config.task import TASKS
 from tasks.errors import Failed, of_the_machine
-from tasks.evaluation import gates
-from tasks.evaluation.gates import Verdict
-from tasks.evaluation.intervals import examples_needed, flat, intervals
-from tasks.evaluation.judging import Comparison, Probe, SnapshotSplit, compare, limit, make_judge, run_model
+from tasks.evaluation.intervals import flat, intervals
+from tasks.evaluation.judging import Judge, Kept, Probe, SnapshotSplit, compare, make_judge, run_model
+from tasks.evaluation.metrics import Floats
 from tasks.evaluation.report import read_kept
-from tasks.exporting import format_of
+from tasks.exporting import EVIDENCE, format_of
+from tasks.exporting.arrays import write_arrays
 from tasks.exporting.preprocess import in_graph
 from tasks.exporting.run import open_variant
 from tasks.models.forward import inference_function
@@ -53,9 +53,9 @@ def build(
     """Make a variant of a model, which may be one that methods have changed.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
-    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, the gates'
-    verdicts, and whether none of them failed. Resamples and bins are those of `evaluate`. A rejected variant is written
-    as well.
+    files, quality on the test split with intervals, and the loss against the float Keras model with 95 % bounds; and
+    `judged.npz`, which gates read (`evidence`; see `tasks.compression.judging`). Resamples and bins are those of
+    `evaluate`.
 
     Args:
         report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
@@ -83,20 +83,17 @@ def build(
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     own = judge.predictions(outputs.kept)
     quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
-    comparison = compare(task, judge, read_kept(report, SPLIT, judge), outputs.kept, evaluate.resamples)
+    of_float = read_kept(report, SPLIT, judge)
+    comparison = compare(task, judge, of_float, outputs.kept, evaluate.resamples)
+    before, after = contributions(task, judge, of_float), contributions(task, judge, outputs.kept)
+    with bench.staging.piece(EVIDENCE) as piece:
+        write_arrays(piece.path, evidence(before if form.methods else {}, after))
 
     files = bench.staging.pieces(file)
     sizes = {
         "bytes": sum(file["bytes"] for file in files.values()),
         "gzip_bytes": sum(gzip_bytes(bench.staging.root / name) for name in files),
     }
-    verdicts: list[Verdict] = []
-    if method is None:
-        verdicts.append(gates.parity(outputs.max_abs_difference, outputs.largest, config.max_difference))
-    if form.methods:
-        assert reference is not None
-        verdicts += size_gates(form.methods, sizes, reference, config.max_size_ratio)
-        verdicts.append(quality_gate(task, comparison, judge.examples, config))
     variant = {
         "name": form.name,
         "format": form.format,
@@ -112,8 +109,6 @@ def build(
             "probed": probed,
         },
         "tolerance": config.max_difference if method is None else method.tolerance,
-        "gates": [verdict.as_json() for verdict in verdicts],
-        "accepted": all(verdict.verdict != gates.FAIL for verdict in verdicts),
     }
     bench.staging.put("variant.json", pretty(variant))
     figures = {
@@ -122,12 +117,26 @@ def build(
         **sizes,
     }
     if form.methods and reference is not None:
-        of_float = reference.manifest["statistics"]
-        figures["size_ratio"] = sizes["bytes"] / of_float["bytes"]
-        figures["gzip_ratio"] = sizes["gzip_bytes"] / of_float["gzip_bytes"]
+        largest = reference.manifest["statistics"]
+        figures["size_ratio"] = sizes["bytes"] / largest["bytes"]
+        figures["gzip_ratio"] = sizes["gzip_bytes"] / largest["gzip_bytes"]
     metrics = {f"{form.name}/{key}": value for key, value in figures.items()}
-    statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes", "gates", "accepted")}
+    statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
+
+
+def contributions(task: str, judge: Judge, kept: Kept) -> dict[str, Floats]:
+    """Return each example's contributions to each metric of the task that has an interval, float64 [N, K] by name."""
+    predictions = judge.predictions(kept)
+    metrics = {name: judge.metrics[name] for name in TASKS[task].metrics if judge.metrics[name].resampled}
+    return {name: metric.contributions(predictions) for name, metric in metrics.items()}
+
+
+def evidence(before: dict[str, Floats], after: dict[str, Floats]) -> dict[str, npt.NDArray]:
+    """Return the arrays of `judged.npz`: contributions of the float model (`float/<metric>`) and of the variant
+    (`own/<metric>`)."""
+    arrays: dict[str, npt.NDArray] = {f"float/{name}": values for name, values in before.items()}
+    return arrays | {f"own/{name}": values for name, values in after.items()}
 
 
 class FloatForms:
@@ -165,32 +174,6 @@ class FloatForms:
             rule = "a listed format is one that the model can be converted to"
             raise Failed("export.formats", saw, rule, f"leave {name} out") from error
         return folder / form.FILE
-
-
-def size_gates(
-    methods: Sequence[Method], sizes: dict[str, int], reference: Variant, limit: float | None
-) -> list[Verdict]:
-    """Return the verdicts on the size, and on that after gzip where a method makes the file smaller only so."""
-    of_float = reference.manifest["statistics"]
-    verdicts = [gates.size(sizes["bytes"], of_float["bytes"], limit or product(methods, "size_ratio"))]
-    if (after_gzip := product(methods, "gzip_limit")) < 1:
-        verdicts.append(gates.size(sizes["gzip_bytes"], of_float["gzip_bytes"], after_gzip, gzip=True))
-    return verdicts
-
-
-def quality_gate(task: str, comparison: Comparison, examples: int, config: CompressConfig) -> Verdict:
-    """Return the verdict on the loss of the primary metric against the float Keras model."""
-    max_loss = limit(task, config.max_quality_loss, comparison.before)
-    needed = examples_needed(comparison.share, max_loss)
-    return gates.quality(comparison.lower, comparison.upper, max_loss, examples, needed, TASKS[task].counted)
-
-
-def product(methods: Sequence[Method], name: str) -> float:
-    """Return the product of a limit of methods, to three digits."""
-    value = 1.0
-    for method in methods:
-        value *= getattr(method, name)
-    return round(value, 3)
 
 
 def gzip_bytes(path: Path) -> int:

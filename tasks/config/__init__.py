@@ -111,6 +111,7 @@ class Config(Section):
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
         self.compress.fit(self.train, self.model.task)
+        self.promote.fit(self.model.task)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:

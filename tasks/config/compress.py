@@ -10,9 +10,32 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.base import LISTED, NOT_IDENTITY, Conflict, Section
+from tasks.config.gates import CompressGate, FloatGate, fit_gates
 from tasks.config.method import Method
 from tasks.config.methods import Chain, Methods, chain_of, settings_needed
+from tasks.config.sizes import Bytes
 from tasks.config.train import TrainConfig
+
+
+class WantConfig(Section):
+    """The limits of the variant that is chosen: of those that meet all of them, and that no other one dominates, the
+    smallest. Each limit is optional."""
+
+    bytes: Bytes | None = None
+    """Largest size of the file, as a number of bytes or as `2MB`, `500kB`."""
+
+    latency: Annotated[float, Field(gt=0)] | None = None
+    """Longest time of a call, as a share of the float LiteRT file's, on one thread, at the slower
+    batch size."""
+
+    quality_loss: Annotated[float, Field(ge=0)] | None = None
+    """Largest loss of the primary metric against the float model that was observed on the test split."""
+
+    @model_validator(mode="after")
+    def something_is_wanted(self) -> WantConfig:
+        if self.bytes is None and self.latency is None and self.quality_loss is None:
+            raise ValueError("wants nothing; give bytes, latency or quality_loss, or leave it out")
+        return self
 
 
 class CompressConfig(Section):
@@ -22,28 +45,30 @@ class CompressConfig(Section):
     """Each entry makes a variant: the name of a method, a method with its settings (`{kind: int4_dynamic, block: 32}`),
     or a list of methods that are applied in that order (`[prune, int8_dynamic]`)."""
 
-    max_size_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Largest accepted size of a compressed file, as a share of the float LiteRT file. Default: that of the methods, as
-    0.35 of `int8_dynamic`; of several methods the product."""
+    gates: Annotated[tuple[CompressGate, ...], LISTED, NOT_IDENTITY] = (FloatGate(metric="bytes"), FloatGate())
+    """What a compressed file must meet to be exported. A list replaces the default: the size that its methods promise,
+    and the loss of quality that the task accepts."""
 
-    max_quality_loss: Annotated[float, Field(ge=0)] | None = None
-    """Largest accepted upper 95 % bound of what the task's primary metric loses on the test split against float.
-    Default: 0.02 of accuracy or F1, 0.01 bits per byte, 2 % of a regression's error."""
-
-    undecided: Annotated[Literal["keep", "reject"], NOT_IDENTITY] = "keep"
-    """Whether a variant that has too few test examples for a decision is exported, and marked, or rejected."""
+    undecided: Annotated[Literal["keep_if_few", "keep", "reject"], NOT_IDENTITY] = "keep_if_few"
+    """Whether a variant of which a gate says "not enough data" is exported, and marked, or rejected. `keep_if_few`: it
+    is exported where the test split is so small that even the best variant could not have passed."""
 
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output (or of
     1, if that is smaller): on the test split, and in a fresh process on the golden inputs of the export."""
 
-    max_latency_ratio: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IDENTITY] = None
-    """Largest accepted latency against float LiteRT; default: measured and reported, not judged."""
+    want: Annotated[WantConfig | None, NOT_IDENTITY] = None
+    """What the variant that the run chooses must meet; without it none is chosen."""
 
     @property
     def chains(self) -> tuple[Chain, ...]:
         """The methods of each entry, in their order."""
         return tuple(chain_of(entry) for entry in self.methods)
+
+    @property
+    def max_quality_loss(self) -> float | None:
+        """The largest loss of the primary metric that its gate accepts; None for the default of the task."""
+        return next((gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric is None), None)
 
     @property
     def on_models(self) -> tuple[Method, ...]:
@@ -62,7 +87,12 @@ class CompressConfig(Section):
         return self.model_copy(update={"methods": tuple(tuple(map(pinned, chain)) for chain in self.chains)})
 
     def fit(self, train: TrainConfig, task: str) -> None:
-        """Raise `Conflict` where a method trains, and the section `train` or the task does not fit it."""
+        """Raise `Conflict` for a gate that judges no metric of the task, and where a method trains, and the section
+        `train` or the task does not fit it."""
+        try:
+            fit_gates(self.gates, task)
+        except Conflict as misfit:
+            raise Conflict(f"compress.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         field = "compress.methods"
         for method in (method for method in self.on_models if method.training is not None):
             if not train.strategy.alone:

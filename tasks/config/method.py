@@ -17,7 +17,10 @@ class Method(Section):
     """Whether it changes the LiteRT file; otherwise the Keras model."""
 
     size_ratio: ClassVar[float] = 1.0
-    """Largest size of the file, as a share of the float LiteRT file, where `compress.max_size_ratio` is not set."""
+    """Largest size of the file, as a share of the float LiteRT file, where its gate has no `max_ratio`."""
+
+    reads_limit: ClassVar[bool] = False
+    """Whether it chooses by the limit of the quality gate, which is then part of the variant's digest."""
 
     made_from: ClassVar[str] = "litert"
     """The format of the float form that it changes."""

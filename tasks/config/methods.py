@@ -93,6 +93,7 @@ class Int8Selective(Method):
     stays float, until the loss on validation examples is within the limit."""
 
     size_ratio: ClassVar[float] = 0.7
+    reads_limit: ClassVar[bool] = True
 
     kind: Literal["int8_selective"] = "int8_selective"
     """The method."""

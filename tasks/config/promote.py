@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.config.base import Section
+from tasks.config.base import LISTED, Conflict, Section
+from tasks.config.gates import MEASURES, PromoteGate, fit_gates
 
 
 class PromoteConfig(Section):
@@ -19,12 +20,26 @@ class PromoteConfig(Section):
     """What the difference from the champion on the same test examples must be besides: `not_worse`: not worse by more
     than noise; `better`: better by more than noise (paired bootstrap; McNemar's test of shares)."""
 
+    gates: Annotated[tuple[PromoteGate, ...], LISTED] = ()
+    """What a new version must meet besides, on the test split."""
+
     baseline: bool = True
     """Whether the test score must be better than the task's baselines: always predicting the most frequent class, the
     mean or every label; for text, a bigram model, gzip and xz."""
 
     approval: Literal["none", "required"] = "none"
     """Whether a person must approve an export that passed the gate before it becomes champion."""
+
+    def fit(self, task: str) -> None:
+        """Raise `Conflict` for a gate that judges no metric of the task."""
+        try:
+            fit_gates(self.gates, task)
+        except Conflict as misfit:
+            raise Conflict(f"promote.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        for number, gate in enumerate(self.gates):
+            if gate.metric in MEASURES:
+                rule = "is of a file, and a version has several"
+                raise Conflict(f"promote.gates.{number}.metric", gate.metric, rule, "judge it in compress.gates")
 
 
 class ReleaseConfig(Section):

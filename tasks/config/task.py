@@ -31,7 +31,7 @@ class Task:
     """The metrics for which a higher value is better; for all others a lower one is."""
 
     default_quality_loss: float
-    """Largest loss of the primary metric of a compressed model, where `compress.max_quality_loss` is not set."""
+    """Largest loss of the primary metric of a compressed model, where its gate has no `max_loss`."""
 
     target: str | None
     """The feature that a model predicts; a language model needs none."""

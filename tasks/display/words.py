@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tasks.artifacts import Artifact, Release
-from tasks.compression import accepted
-from tasks.config import CompressConfig, Config
+from tasks.config import Config
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes, seconds
-from tasks.evaluation import gates
 from tasks.training.seeds import choice_of
 from tasks.tuning.table import COMPLETE, STATES, Table, Trial
 
@@ -129,14 +127,13 @@ def state_message(made: Any, *, cached: bool) -> str:
 
 
 def describe_variant(name: str, metrics: dict[str, float], manifest: dict[str, Any]) -> str:
-    """Describe the size and quality of a variant, and the result of its gates."""
+    """Describe the size and quality of a variant."""
     size = manifest["statistics"]["bytes"]
     ratio = metrics.get(f"{name}/size_ratio")
     share = f" ({size_of_float(name, metrics)})" if ratio and ratio != 1 else ""
-    mark = standing(manifest["statistics"].get("gates", []), CompressConfig())
     metric = primary_of(metrics, f"{name}/")
     value = metrics.get(f"{name}/test/{metric}", float("nan"))
-    return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}{', ' if mark else ''}{mark}"
+    return f"{name}: {kilobytes(size)}{share}, {metric.replace('_', ' ')} {value:.4f}"
 
 
 def size_of_float(variant: str, metrics: Mapping[str, float]) -> str:
@@ -146,14 +143,6 @@ def size_of_float(variant: str, metrics: Mapping[str, float]) -> str:
         return ""
     smaller = f", {after_gzip:.2f} after gzip" if after_gzip is not None and after_gzip < 0.9 * ratio else ""
     return f"{ratio:.2f} of float{smaller}"
-
-
-def standing(verdicts: Sequence[Mapping[str, Any]], config: CompressConfig) -> str:
-    """Describe the result of the gates of a variant; empty where it passed all of them."""
-    if not accepted(verdicts, config):
-        return "rejected by its gate"
-    undecided = any(verdict["verdict"] == gates.UNDECIDED for verdict in verdicts)
-    return "undecided, too few test examples" if undecided else ""
 
 
 def primary_of(metrics: dict[str, float], prefix: str = "") -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PARITY = "parity"
 
 PASS, FAIL, UNDECIDED = "pass", "fail", "not enough data"
-"""Verdicts. Undecided: with so few examples no variant could pass, however good it is."""
+"""Verdicts. Undecided: the examples show neither that a value is within its limit nor that it is beyond it."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,12 @@ class Verdict:
     limit: float
     verdict: str
     text: str
+    p_value: float | None = None
+    """Adjusted by Holm's method for all tests of the stage; None where the value is no statistic."""
+    more: int | None = None
+    """Of an undecided gate, about how many test examples more would decide it; None where no number would."""
+    few: bool = False
+    """Whether even the best model could not have passed with so few examples, or by so imprecise a measurement."""
 
     @property
     def passed(self) -> bool:
@@ -32,38 +38,21 @@ class Verdict:
         return self.verdict == PASS
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for manifests and pages; `value` is null where it is not finite."""
+        """Return it for records and pages; `value` is null where it is not finite."""
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
-def size(own: int, reference: int, limit: float, *, gzip: bool = False) -> Verdict:
-    """Pass where a compressed file has at most `limit` times the bytes of the float file, or those after gzip."""
-    ratio = own / reference
-    gate, counted = ("gzip size", "bytes after gzip") if gzip else ("size", "bytes")
-    return _verdict(gate, ratio, limit, f"{ratio:.3f} of the float file's {reference:,} {counted}")
+def measured(gate: str, value: float, limit: float, seen: str) -> Verdict:
+    """Pass where a measured value is at most its limit; a NaN does not pass."""
+    verdict = PASS if value <= limit else FAIL
+    return Verdict(
+        gate, value, limit, verdict, f"{seen}; {'within' if verdict == PASS else 'over'} the limit {limit:g}"
+    )
 
 
-def quality(
-    lower: float, upper: float, limit: float, seen: int = 1, needed: int = 0, counted: str = "examples"
-) -> Verdict:
-    """Pass where a compressed model loses at most `limit` of the primary metric against float, with 95 % confidence.
-
-    Args:
-        lower: lower 95 % bound of the loss.
-        upper: upper 95 % bound of the loss.
-        limit: the largest loss that passes.
-        seen: independent units (`counted`) behind the bounds.
-        needed: units from which on a model without loss can pass; with fewer the verdict is fail or undecided.
-        counted: plural name of the units.
-    """
-    if seen < needed and isfinite(upper) and lower <= limit:
-        text = f"too few test {counted} to tell ({seen:,}, {needed:,} needed); the limit is {limit:g}"
-        return Verdict("quality", upper, limit, UNDECIDED, text)
-    if seen < needed and isfinite(upper):
-        return Verdict(
-            "quality", lower, limit, FAIL, f"loses at least {lower:.4f} with 95 % confidence; over the limit {limit:g}"
-        )
-    return _verdict("quality", upper, limit, f"loses at most {upper:.4f} with 95 % confidence")
+def unmeasured(gate: str, limit: float, why: str, *, few: bool = False) -> Verdict:
+    """Return the verdict on what is not known; `few` where there are too few examples to know it."""
+    return Verdict(gate, float("nan"), limit, UNDECIDED, why, few=few)
 
 
 def parity(difference: float, largest: float, limit: float) -> Verdict:
@@ -73,12 +62,18 @@ def parity(difference: float, largest: float, limit: float) -> Verdict:
     """
     share = difference / max(1.0, largest)
     of = f"the largest, {largest:.3g}" if largest > 1 else "1"
-    return _verdict(PARITY, share, limit, f"outputs differ from Keras' by at most {share:.2e} of {of}")
+    return measured(PARITY, share, limit, f"outputs differ from Keras' by at most {share:.2e} of {of}")
 
 
-def latency(ratio: float, limit: float) -> Verdict:
-    """Pass where a compressed model's latency is at most `limit` times the float file's."""
-    return _verdict("latency", ratio, limit, f"takes {ratio:.2f} of the float file's time")
+def latency(ratio: float, limit: float, error: float = 1.0) -> Verdict:
+    """Pass where a compressed model's latency is at most `limit` times the float file's.
+
+    `error` is the factor by which the ratio may be wrong: where the limit is within it, the verdict is undecided.
+    """
+    if ratio / error <= limit < ratio * error:
+        text = f"takes {ratio:.2f} of the float file's time, and that file {error:.2f} of its own; "
+        return Verdict("latency", ratio, limit, UNDECIDED, f"{text}the limit is {limit:g}; run again", few=True)
+    return measured("latency", ratio, limit, f"takes {ratio:.2f} of the float file's time")
 
 
 @dataclass(frozen=True)
@@ -106,6 +101,8 @@ class Promotion:
     """The champion's score on the same records."""
     comparable: bool = True
     """Whether the champion has a score by the same metric on the same records."""
+    gates: tuple[Verdict, ...] = ()
+    """The verdicts of `promote.gates`."""
 
 
 def promotion(
@@ -148,6 +145,13 @@ def promotion(
     return Promotion(ahead >= margin and differs, text, against, before)
 
 
+def with_gates(promotion: Promotion, verdicts: Sequence[Verdict]) -> Promotion:
+    """Return the result of the promotion gate together with `promote.gates`, all of which must pass."""
+    texts = [promotion.text, *(f"{verdict.gate} {verdict.verdict}: {verdict.text}" for verdict in verdicts)]
+    passed = promotion.passed and all(verdict.passed for verdict in verdicts)
+    return replace(promotion, passed=passed, text="; ".join(texts), gates=tuple(verdicts))
+
+
 def _beyond_noise(change: Change | None, require: str) -> tuple[bool, str]:
     """Return whether a change is more than noise, and that as a part of a sentence."""
     if change is None:
@@ -165,11 +169,3 @@ def _beyond_noise(change: Change | None, require: str) -> tuple[bool, str]:
 def judged_by(version: str, metric: str) -> str:
     """Return the part of an error message that names the champion's metric."""
     return f"champion version {version} was judged by {metric or 'an unknown metric'}"
-
-
-def _verdict(gate: str, value: float, limit: float, seen: str) -> Verdict:
-    # A NaN compares as false and does not pass.
-    verdict = PASS if value <= limit else FAIL
-    return Verdict(
-        gate, value, limit, verdict, f"{seen}; {'within' if verdict == PASS else 'over'} the limit {limit:g}"
-    )

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log, log1p
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from tasks.evaluation import MIN_EXAMPLES
 from tasks.evaluation.metrics import Floats, Metric, mean
 
 LEVEL = 0.95
@@ -146,15 +144,47 @@ def difference_bounds(metric: Metric, before: Floats, after: Floats, sign: int, 
     return lower, upper
 
 
-def examples_needed(share: bool, limit: float) -> int:
-    """Return the number of examples from which on a model without loss can pass a quality gate with this limit.
+@dataclass(frozen=True)
+class Bounds:
+    """One-sided 95 % bounds of a value, and the evidence that it is below a limit."""
 
-    For a metric that counts examples (`share`) by `loss_bounds`: 149 for a limit of 0.02. At least `MIN_EXAMPLES`,
-    which is also the answer for a limit of 0, as no number of examples suffices.
+    lower: float
+    upper: float
+    p_value: float
+    """Of the hypothesis that the value is not below the limit."""
+
+
+def bounds(
+    value: Callable[[Floats], Floats], contributions: Floats, limit: float, resamples: int, *, corrected: bool = True
+) -> Bounds:
+    """Return one-sided bounds of a function of means, and the p-value of its being at least `limit`.
+
+    The p-value is the level of the bootstrap bound that is equal to the limit (Hall, The Bootstrap and Edgeworth
+    Expansion, 1992, 3.12); the smallest one is 1 / (resamples + 1).
     """
-    if not share or not 0 < limit < 1:
-        return MIN_EXAMPLES
-    return max(MIN_EXAMPLES, ceil(log(1 - LEVEL) / log1p(-limit)))
+    if len(contributions) < 2:
+        only = float(value(contributions.mean(axis=0)))
+        return Bounds(only, only, 1.0)
+    distribution = resampled(value, contributions, resamples)
+    tails = np.array([1 - LEVEL, LEVEL])
+    shape = _shape(value, contributions, distribution) if corrected else None
+    shifted = None if shape is None else _shifted(*shape, tails)
+    if shape is None or shifted is None:
+        shape, shifted = (0.0, 0.0), tails
+    bias, acceleration = shape
+    lower, upper = np.quantile(distribution, shifted)
+    below = ((distribution < limit).sum() + 0.5 * (distribution == limit).sum() + 0.5) / (resamples + 1)
+    from_middle = ndtri(below) - bias
+    p_value = float(ndtr(bias - from_middle / (1 + acceleration * from_middle)))
+    return Bounds(float(lower), float(upper), max(p_value, 1 / (resamples + 1)))
+
+
+def spread(value: Callable[[Floats], Floats], contributions: Floats) -> float:
+    """Return the standard deviation of an example's influence on a function of means (jackknife: Efron and Stein,
+    Annals of Statistics 9, 1981), so that the standard error is that by the root of the number of examples."""
+    count = len(contributions)
+    without = value((contributions.sum(axis=0) - contributions) / max(count - 1, 1))
+    return float(np.std(without * (count - 1), ddof=1)) if count > 1 else 0.0
 
 
 def difference(metric: Metric, before: Floats, after: Floats, resamples: int) -> Interval:
@@ -199,15 +229,16 @@ def _ends(
         return only, only, ALONE
     distribution = resampled(value, contributions, resamples)
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    shifted = _shifted(value, contributions, distribution, tails) if corrected else None
+    shape = _shape(value, contributions, distribution) if corrected else None
+    shifted = None if shape is None else _shifted(*shape, tails)
     low, high = np.quantile(distribution, tails if shifted is None else shifted)
     return float(low), float(high), PERCENTILE if shifted is None else BCA
 
 
-def _shifted(
-    value: Callable[[Floats], Floats], contributions: Floats, distribution: Floats, tails: Floats
-) -> Floats | None:
-    """Return the quantiles of the distribution that BCa takes for those of `tails`; None where they are undefined."""
+def _shape(
+    value: Callable[[Floats], Floats], contributions: Floats, distribution: Floats
+) -> tuple[float, float] | None:
+    """Return BCa's bias and acceleration; None where they are undefined."""
     whole = value(contributions.mean(axis=0))
     without = value((contributions.sum(axis=0) - contributions) / (len(contributions) - 1))
     influence = without.mean() - without
@@ -215,6 +246,11 @@ def _shifted(
         return None
     acceleration = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5)
     bias = ndtri(((distribution < whole).mean() + (distribution <= whole).mean()) / 2)
+    return (float(bias), float(acceleration)) if np.isfinite(bias) else None
+
+
+def _shifted(bias: float, acceleration: float, tails: Floats) -> Floats | None:
+    """Return the quantiles of the distribution that BCa takes for those of `tails`; None where they are undefined."""
     normal = bias + ndtri(tails)
     shifted: Floats = ndtr(bias + normal / (1 - acceleration * normal))
     return shifted if np.isfinite(shifted).all() and shifted[0] < shifted[1] else None

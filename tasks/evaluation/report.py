@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 SPLITS = ("validation", "test")
+SLICES = "slices.npy"
 FITTED, PICTURED = "validation", "test"
 
 
@@ -30,10 +33,11 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
 
     Temperature and thresholds are fitted on validation, and reported on both.
 
-    Writes `report.json`, `decision.json` (where something is fitted), `pictures/<name>.png` (of the test split) and
-    `predictions/<split>.npy` (float32, in stored order: logits [N, classes], or the array that the task's `Judge.saved`
-    names), for paired comparisons; what else the judge keeps in `predictions/<split>.<array>.npy`, so that variants are
-    compared without running Keras again.
+    Writes `report.json`, `decision.json` (where something is fitted), `pictures/<name>.png` (of the test split),
+    `slices.npy` (bits, uint8 [slices, examples / 8]: the examples of each slice of the test split, in the order of the
+    report's `slices`), and `predictions/<split>.npy` (float32, in stored order: logits [N, classes], or the array that
+    the task's `Judge.saved` names), for paired comparisons; what else the judge keeps in
+    `predictions/<split>.<array>.npy`, so that variants are compared without running Keras again.
 
     Raises:
         Failed: a split is empty, the model's outputs are not finite, or a setting does not fit the records or classes.
@@ -76,6 +80,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         flattened |= flat(split, metrics) | {f"{split}/{name}": value for name, value in besides.items()}
         counts[split] = judge.examples
         if split == PICTURED:
+            masks = list(slices.masks_of(judge, examples, predictions, config).values())
+            with bench.staging.piece(SLICES) as piece, open(piece.path, "wb") as file:
+                np.save(file, np.packbits(np.array(masks, np.bool_).reshape(len(masks), -1), axis=1))
             for name, png in judge.pictures(predictions, details).items():
                 bench.staging.put(f"pictures/{name}.png", png)
             sample = judge.show(call)
@@ -107,3 +114,13 @@ def read_kept(report: Report, split: str, judge: Judge) -> Kept:
 
 def _file(split: str, key: str, judge: Judge) -> str:
     return f"predictions/{split}.npy" if key == judge.saved else f"predictions/{split}.{key}.npy"
+
+
+def read_slices(report: Report, split: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
+    """Return the rows of the slices with a score in `report.json`, and the examples of each, bool [examples]."""
+    assert split == PICTURED
+    content = json.loads((report.path / "report.json").read_bytes())["splits"][split]
+    bits = np.load(report.path / SLICES)
+    masks = np.unpackbits(bits, axis=1, count=content["examples"]).astype(np.bool_)
+    rows = [(row, mask) for row, mask in zip(content["slices"], masks, strict=True) if row["value"] is not None]
+    return [row for row, _ in rows], {row["slice"]: mask for row, mask in rows}

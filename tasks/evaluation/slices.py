@@ -59,6 +59,14 @@ def measured(
     return fields
 
 
+def masks_of(judge: Judge, split: SnapshotSplit, predictions: Any, config: EvaluateConfig) -> Masks:
+    """Return the slices of the task and those of `evaluate.slices`, bool [examples] by name."""
+    features = features_of(split.records)
+    wanted = columns.needed(features, config)
+    frame = split.columns(wanted) if wanted else pl.DataFrame()
+    return {**judge.slices(predictions), **columns.of_config(frame, features, config)}
+
+
 def _scored(judge: Judge, metric: Any, contributions: Any, masks: Masks, resamples: int) -> list[dict[str, Any]]:
     """Return the metric on groups of the examples, or the reason why a group has no score."""
     groups = {name: (group, int(group.sum())) for name, group in masks.items()}

@@ -23,6 +23,9 @@ EXPORT_VERSION = 8
 EXPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "ai-edge-litert", "pillow", "soundfile", "tokenizers")
 """Packages whose versions decide an export's bytes, besides those of its formats."""
 
+EVIDENCE = "judged.npz"
+"""The file of a variant that gates read; no part of an export."""
+
 SAVED_MODEL = "saved_model"
 LITERT = "litert"
 

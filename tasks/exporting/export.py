@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -22,7 +21,8 @@ from tasks.config.task import TARGET
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import decisions, gates
-from tasks.exporting import FORMATS, SAVED_MODEL, format_of, readme
+from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
+from tasks.exporting.arrays import write_arrays
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
@@ -30,7 +30,7 @@ from tasks.exporting.transform import DECISION, TASK, read_transform
 from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, own_outputs
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
-from tasks.models.keras_file import ZIP_DATE, architecture, load, weights_sha256
+from tasks.models.keras_file import architecture, load, weights_sha256
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
@@ -125,6 +125,8 @@ def build(
         {name: array.shape for name, array in inputs.arrays.items()},
         expected,
         {package: version(package) for package in packages_of(descriptions)},
+        next((variant.name for variant in variants if variant.chosen and variant.name in verified), None),
+        {variant.name: variant.note for variant in variants},
     )
     bench.staging.put("README.md", text.encode())
     metrics = {
@@ -229,18 +231,10 @@ def golden_arrays(snapshot: Snapshot, records: Records, inputs: Batch) -> dict[s
     return named | {f"{RAW_INPUTS}{name}": array for name, array in raw.items()}
 
 
-def write_arrays(path: Path, arrays: dict[str, npt.NDArray]) -> None:
-    """Write an `.npz` file with reproducible bytes: `numpy.savez` stores the time of each entry."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in sorted(arrays.items()):
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", ZIP_DATE), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-
-
 def _copy(artifact: Artifact, folder: str, staging: Staging, target: str) -> None:
     """Copy an artifact's published files of `folder` (all for "") to `target` in the staging."""
     for row in artifact.manifest["files"]:
         path = Path(row["path"])
-        if path.is_relative_to(folder or "."):
+        if path.is_relative_to(folder or ".") and row["path"] != EVIDENCE:
             with staging.piece(f"{target}/{path.relative_to(folder).as_posix()}") as piece:
                 shutil.copyfile(artifact.path / path, piece.path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import Template
 from typing import Any
 
-from tasks.evaluation import gates
 from tasks.exporting import SAVED_MODEL, Format, format_of
 from tasks.exporting.answers import ANSWERS, decision_fields
 from tasks.exporting.preprocess import of_description, without_graph
@@ -30,7 +30,7 @@ $inputs
 | variant | file | bytes | test $metric (95 % interval) | largest difference from Keras |
 | --- | --- | ---: | --- | ---: |
 $rows
-
+$chosen
 `golden.npz` holds $golden and the trained model's outputs for them$others. The code below runs in this
 folder, with the packages it imports and nothing else.
 """
@@ -124,6 +124,8 @@ def write(
     golden: dict[str, tuple[int, ...]],
     expected: dict[str, tuple[str, float]],
     versions: dict[str, str],
+    chosen: str | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of `README.md`.
 
@@ -135,6 +137,8 @@ def write(
         golden: shapes of the golden inputs by name.
         expected: by variant name, the name of its golden outputs, and the largest difference from them.
         versions: of the packages that run the formats, and of `raw_inputs.LIBRARIES`.
+        chosen: the name of the variant that the run chose; None where it chose none.
+        notes: what the gates could not decide, by variant name.
     """
     answers, raw = ANSWERS[transform["task"]], RAW_INPUTS[transform["kind"]]
     fields = _fields(transform, sources) | raw.fields(transform)
@@ -144,7 +148,11 @@ def write(
         outputs=Template(answers.about).substitute(fields),
         inputs=Template(raw.about).substitute(fields),
         metric=metric.replace("_", " "),
-        rows="\n".join(_row(variant, verified[variant["name"]]["max_abs_difference"]) for variant in variants),
+        rows="\n".join(
+            _row(variant, verified[variant["name"]]["max_abs_difference"], (notes or {}).get(variant["name"], ""))
+            for variant in variants
+        ),
+        chosen="" if chosen is None else f"\n`{chosen}` is the run's choice, by `compress.want`.\n",
         golden=raw.golden.format(*next(iter(golden.values()))),
         others=OTHERS if any(name != OUTPUTS for name, _ in expected.values()) else "",
     )
@@ -243,9 +251,9 @@ def _code(variant: dict[str, Any], fields: dict[str, Any]) -> str:
     return Template(format_of(variant["format"]).README).substitute({**fields, "file": file})
 
 
-def _row(variant: dict[str, Any], difference: float) -> str:
+def _row(variant: dict[str, Any], difference: float, note: str) -> str:
     metric = variant["quality"]["metrics"][variant["against_float"]["metric"]]
     quality = f"{metric['value']:.4f} ({metric['low']:.4f} to {metric['high']:.4f})"
-    quality += "".join(f"; {gate['text']}" for gate in variant["gates"] if gate["verdict"] == gates.UNDECIDED)
+    quality += f"; {note}" if note else ""
     file = f"`{variant['name']}/{variant['file']}`"
     return f"| {variant['name']} | {file} | {variant['bytes']:,} | {quality} | {difference:.1e} |"

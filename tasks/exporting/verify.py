@@ -37,6 +37,7 @@ PREFILL, DECODE = "prefill", "decode"
 FORMATS = "formats"
 """The package that the formats' files are in here."""
 
+STATUS = Path("/proc/self/status")
 WARM_UP, CALLS, SECONDS = 3, 200, 2.0
 """Calls before the timed ones, timed calls at most, and seconds after which no other begins."""
 
@@ -178,7 +179,11 @@ def timed(run: Any, example: dict[str, Any]) -> dict[str, Any]:
 
 def peak_bytes() -> int:
     """Return the most memory that this process has had at a time (its resident set size)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if not STATUS.exists():  # not Linux
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    # of this process alone: on Linux `getrusage` counts that of the process that started it as well
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+    return 1024 * int(line.split()[1])
 
 
 def load_format(path: Path) -> Any:

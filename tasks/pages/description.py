@@ -26,7 +26,7 @@ def describe_run(facts: Facts) -> str:
 def describe_version(facts: Facts, version: str, verdict: str, export: str) -> str:
     """Return the verdict on a model version, its summary, and the results of the gates of its variants."""
     lines = [f"{verdict[0].upper()}{verdict[1:]}.", facts.summary]
-    results = [(variant.name, gate) for variant in facts.variants for gate in variant.manifest["statistics"]["gates"]]
+    results = [(name, gate) for name, verdicts in facts.judgement.get("verdicts", {}).items() for gate in verdicts]
     if results:
         rows = (f"- {name}, {gate['gate']} {WORD[gate['verdict']]}: {gate['text']}" for name, gate in results)
         lines.append("\n".join(rows))

@@ -12,8 +12,9 @@ from tasks.artifacts import KINDS, Artifact
 from tasks.config.models import MODELS
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
-from tasks.display.words import baselines, describe, describe_search, noun, one, score, standing
+from tasks.display.words import baselines, describe, describe_search, noun, one, score
 from tasks.evaluation import MIN_EXAMPLES, primary_metric
+from tasks.runs import judgement
 from tasks.runs.runs import Run
 from tasks.training.seeds import Choice, choice_of
 from tasks.tuning.table import Table
@@ -108,6 +109,11 @@ class Facts:
     def trials(self) -> Table | None:
         """The trials of a tuning; None of another run."""
         return read_table(self.run.folder)
+
+    @cached_property
+    def judgement(self) -> dict[str, Any]:
+        """The judgement of the variants; empty where this attempt did not get to it."""
+        return judgement.read(self.run.folder) if self.variants else {}
 
     @cached_property
     def report(self) -> dict[str, Any] | None:
@@ -227,15 +233,15 @@ class Facts:
             sentences.append(f"{describe(snapshot)}: {source}, ready for training")
         elif records is not None:
             sentences.append(f"{describe(records)}, converted from {source}")
-        marks = {
-            v.name: standing(v.manifest["statistics"].get("gates", []), self.config.compress) for v in self.variants
-        }
+        marks = {variant.name: judgement.words(self.judgement, variant.name) for variant in self.variants}
         kept = [variant for variant in self.variants if not marks[variant.name].startswith("rejected")]
         smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
         if smallest is not None:
             size = kilobytes(smallest.manifest["statistics"]["bytes"])
             mark = f" ({marks[smallest.name]})" if marks[smallest.name] else ""
             sentences.append(f"Its smallest accepted form, {smallest.name}, takes {size}{mark}")
+        if (chosen := self.judgement.get("chosen")) is not None:
+            sentences.append(f"Chosen by compress.want: {chosen}")
         if self.release is not None:
             sentences.append(str(self.release["verdict"]))
         if self.record["status"] == "failed":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials
+from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials, variants
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
+from tasks.runs.judgement import FILE
 from tasks.runs.runs import Run
 from tasks.store.files import write
 from tasks.tuning import table
@@ -34,6 +35,8 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
     files = [(run.folder / name, "") for name in made]
     if facts.trials is not None:
         files.append((run.folder / table.FILE, ""))
+    if facts.judgement:
+        files.append((run.folder / FILE, ""))
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))
@@ -67,7 +70,7 @@ def render(facts: Facts) -> str:
         training=sections.training(facts),
         samples=samples.samples(facts),
         augmented=batch.augmented(facts),
-        variants=sections.variants(facts),
+        variants=variants.variants(facts),
         data=data.data(facts),
         lineage=sections.lineage(facts),
         config=sections.config(facts),

@@ -10,9 +10,7 @@ from typing import Any
 import yaml
 
 from tasks.artifacts import Artifact
-from tasks.display.numbers import figure, kilobytes, seconds
-from tasks.display.words import size_of_float, span, standing
-from tasks.evaluation import gates
+from tasks.display.numbers import kilobytes, seconds
 from tasks.pages import seeds
 from tasks.pages.facts import Facts
 
@@ -89,68 +87,6 @@ def _ledger_of(facts: Facts, model: Artifact) -> str:
     from tasks.training.ledger import prove
 
     return str(prove(model.path, snapshot.path)["text"])
-
-
-def variants(facts: Facts) -> dict[str, Any]:
-    """Return a row per variant, and the ratio of two measurements of the same file."""
-    made = facts.variants
-    measured = _latency(facts, made)
-    batches = measured.get("batches", {})
-    rows = [_variant(facts, variant, batches) for variant in made]
-    again = [
-        {"batch": size, "ratio": row["ratios"]["litert_again"], "conclusive": row["conclusive"]}
-        for size, row in batches.items()
-    ]
-    return {"rows": rows, "batches": list(batches), "again": again, "threads": _threads(measured.get("threads"))}
-
-
-def _latency(facts: Facts, variants: list[Artifact]) -> dict[str, Any]:
-    """Return the latencies measured by this run, or by the run that made the variants."""
-    for folder in [facts.run.folder, *(facts.maker(variant) for variant in variants)]:
-        if variants and folder and (latency := measurements(folder).get("latency")):
-            return latency
-    return {}
-
-
-def _threads(measured: Any) -> str:
-    """Return `1 thread`, or where formats differ `1 thread (litert), 2 threads (saved_model)`."""
-    counts = measured if isinstance(measured, dict) else {"": measured or 1}
-    by_count: dict[int, list[str]] = {}
-    for name, count in counts.items():
-        by_count.setdefault(count, []).append(name)
-    texts = {count: f"{count} thread{'' if count == 1 else 's'}" for count in by_count}
-    if len(by_count) == 1:
-        return next(iter(texts.values()))
-    return ", ".join(f"{texts[count]} ({', '.join(names)})" for count, names in sorted(by_count.items()))
-
-
-def _variant(facts: Facts, variant: Artifact, batches: dict[str, Any]) -> dict[str, Any]:
-    name, statistics, metrics = variant.name, variant.manifest["statistics"], variant.metrics
-    verdicts = list(statistics["gates"])
-    limit = facts.config.compress.max_latency_ratio
-    ratios = [row["ratios"].get(name) for row in batches.values()]
-    if limit is not None and statistics["methods"] and None not in ratios and ratios:
-        verdicts.append(gates.latency(max(ratios), limit).as_json())
-    lost = metrics.get(f"{name}/test/{facts.metric}_loss")
-    bound = metrics.get(f"{name}/test/{facts.metric}_loss/high")
-    return {
-        "name": name,
-        "bytes": kilobytes(statistics["bytes"]),
-        "ratio": size_of_float(name, metrics).replace(" of float", ""),
-        "score": span(metrics, f"{name}/test/{facts.metric}"),
-        "lost": "" if lost is None else figure(lost),
-        "bound": "" if bound is None else f"at most {figure(bound)}",
-        "latency": [_speed(row, name) for row in batches.values()],
-        "gates": verdicts,
-        "standing": standing(verdicts, facts.config.compress),
-    }
-
-
-def _speed(row: dict[str, Any], name: str) -> tuple[str, str]:
-    if name not in row["ratios"]:
-        return "", ""
-    took = row["milliseconds"][name]
-    return f"{row['ratios'][name]:.2f} x", f"{took:.3g} ms" if took >= 0.1 else f"{1000 * took:.3g} µs"
 
 
 def lineage(facts: Facts) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.display import seeds
-from tasks.display.numbers import kilobytes, seconds
-from tasks.display.words import raw_input, size_of_float, span, standing
+from tasks.display import seeds, variants
+from tasks.display.numbers import seconds
+from tasks.display.words import raw_input
 from tasks.pages.facts import Facts
 from tasks.runs.runs import Run
 
@@ -67,16 +67,10 @@ def _sample(sample: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _variants(facts: Facts) -> Iterator[str]:
-    longest = max(len(variant.name) for variant in facts.variants)
-    shares = {variant.name: size_of_float(variant.name, variant.metrics) for variant in facts.variants}
-    width = max(map(len, shares.values()))
-    for number, variant in enumerate(facts.variants):
-        statistics, metrics, name = variant.manifest["statistics"], variant.metrics, variant.name
-        value = span(metrics, f"{name}/test/{facts.metric}")
-        size = f"{kilobytes(statistics['bytes']):>9}  {shares[name]:<{width}}"
-        mark = standing(statistics.get("gates", []), facts.config.compress)
-        score = f"  {facts.metric.replace('_', ' ')} {value[0]}" if value else ""
-        yield f"  {'' if number else 'variants':<9} {name:<{longest}} {size}{score}{'  ' if mark else ''}{mark}"
+    for number, line in enumerate(variants.lines(facts.variants, facts.judgement, facts.metric)):
+        yield f"  {'' if number else 'variants':<9} {line}"
+    if (chosen := facts.judgement.get("chosen")) is not None:
+        yield f"  chosen    {chosen}, by compress.want"
 
 
 def _next(facts: Facts) -> str:

@@ -235,7 +235,7 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
             raise Refused(
                 run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
             )
-        present = Champion(now, champion.metric, champion.score, noise.since(champion, run))
+        present = Champion(now, champion.metric, champion.score, noise.change(noise.of_champion(champion, run), run))
         require = promote.require
     _, higher_is_better = primary_metric(run.config.model.task)
     return promotion(registered.metric, registered.score, present, promote.margin, higher_is_better, require=require)

@@ -62,7 +62,7 @@ class PlannedArtifact:
         path = store.path(self.kind, self.digest)
         planned = None
         if not (path / "manifest.json").exists():
-            unknown = {"files": [], "counts": {}, "features": {}, "statistics": {"gates": []}}
+            unknown: dict[str, Any] = {"files": [], "counts": {}, "features": {}, "statistics": {}}
             planned = {"inputs": self.inputs, "parents": self.inputs["parents"], **unknown}
         return KINDS[self.kind](self.digest, path, self.name, planned)
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.artifacts import Artifact, Model
+from tasks.artifacts import Artifact, Model, Variant
 from tasks.config import (
     CompressConfig,
     EvaluateConfig,
@@ -194,7 +194,8 @@ def variant(
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
-    """Return the identity of a variant: form and methods, model, float parents, gates and the evaluation's config."""
+    """Return the identity of a variant: form and methods, model, float parents, the limits that methods read, and the
+    evaluation's config."""
     from tasks.compression import VARIANT_VERSION, versions
     from tasks.compression.forms import libraries_of
 
@@ -206,19 +207,37 @@ def variant(
     judged = {"resamples": evaluate.resamples, "bins": evaluate.bins}
     judged |= {} if "at" in evaluate.later() else {"at": evaluate.at}
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
-    sections = {"variant": form.name, "form": made_by, "compress": config, "evaluate": judged}
+    limits: dict[str, Any] = {"max_difference": config.max_difference}
+    if any(method.reads_limit for method in form.methods):
+        limits["max_quality_loss"] = config.max_quality_loss
+    sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
+
+
+def judgement(
+    variants: Sequence[Artifact], report: Artifact, config: CompressConfig, evaluate: EvaluateConfig
+) -> dict[str, Any]:
+    """Return what decides the judgement of variants, besides what was measured of them."""
+    from tasks.evaluation.gating import GATING_VERSION
+
+    return {
+        "variants": {variant.name: variant.digest for variant in variants},
+        "report": report.digest,
+        "compress": config.model_dump(mode="json"),
+        "resamples": evaluate.resamples,
+        "code": GATING_VERSION,
+    }
 
 
 def export(
     trained: Artifact,
     examples: Artifact,
-    variants: Sequence[Artifact],
+    variants: Sequence[Variant],
     config: ExportConfig,
     fitted: Artifact | None = None,
 ) -> Identity:
-    """Return the identity of an export: the accepted variants, the config, and the report where its temperature or
-    thresholds are part of the export."""
+    """Return the identity of an export: the accepted variants, what the README says of them, the config, and the report
+    where its temperature or thresholds are part of the export."""
     from tasks.compression.forms import libraries_of
     from tasks.exporting import EXPORT_LIBRARIES, EXPORT_VERSION
 
@@ -226,4 +245,7 @@ def export(
     if fitted is not None:
         parents["report"] = fitted
     libraries = {*EXPORT_LIBRARIES, *(package for variant in variants for package in libraries_of(variant.name))}
-    return Identity({"export": config}, parents, Code(EXPORT_VERSION, tuple(libraries)))
+    chosen = [variant.name for variant in variants if variant.chosen]
+    notes = {variant.name: variant.note for variant in variants if variant.note}
+    judged = {**({"chosen": chosen} if chosen else {}), **({"notes": notes} if notes else {})}
+    return Identity({"export": config, **judged}, parents, Code(EXPORT_VERSION, tuple(libraries)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,11 @@ from tasks.config.task import TASKS
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
 from tasks.evaluation import primary_metric
-from tasks.evaluation.gates import Champion, promotion
+from tasks.evaluation.gates import Champion, promotion, with_gates
+from tasks.evaluation.metrics import Floats
 from tasks.registry import approval
 from tasks.runs.audit import Audit
+from tasks.runs.judgement import tags_of
 from tasks.stage.attempt import Attempt, current, machine_errors
 from tasks.store.files import pretty, write
 from tasks.store.lock import locked
@@ -91,7 +93,7 @@ def _decide(
     records: Records,
     config: PromoteConfig,
 ) -> Release:
-    from tasks.registry import registry
+    from tasks.registry import noise, registry
 
     run, name = attempt.run, attempt.config.name
     registry.finish(client, Audit(run.home))
@@ -117,30 +119,41 @@ def _decide(
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
         registered = registry.version(client, name, number)
         assert registered is not None
-    current_champion = _champion_on(attempt, client, champion, records, metric) if champion else None
+    current_champion: Champion | None = None
+    reference: dict[str, Floats] = {}
+    if champion:
+        current_champion, reference = _champion_on(attempt, client, champion, records, metric)
     baselines = TASKS[attempt.config.model.task].baselines_in(report.metrics) if config.baseline else {}
     gate = promotion(metric, score, current_champion, config.margin, higher_is_better, baselines, config.require)
+    if config.gates:
+        against = champion.version if champion else None
+        gate = with_gates(gate, noise.judge(run, report, config.gates, against, reference))
+        attempt.shipper.tags(tags_of({"promote": [verdict.as_json() for verdict in gate.gates]}))
     required = config.approval == "required"
     ruling = approval.rule(gate, registered, run, required, attempt.decision_on(exported.digest) if required else None)
     assert run.lock is not None
     run.lock.check(run.run_id)
     changed = approval.carry_out(client, run, registered, ruling) or registered.decided(run.run_id)
     awaits = approval.awaited_run(registered, run) if ruling.action == "await" else None
-    return ruling.release(name, registered, changed, awaits)
+    made = ruling.release(name, registered, changed, awaits)
+    return replace(made, gates=tuple(verdict.as_json() for verdict in gate.gates))
 
 
 def _champion_on(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
-) -> Champion:
-    """Return the champion with its score on these records: the registered one, or a new one for other records."""
+) -> tuple[Champion, dict[str, Floats]]:
+    """Return the champion with its score on these records, the registered one or a new one for other records; and its
+    contributions to each metric by example, as far as they are known."""
     from tasks.registry import noise
 
     if champion.metric != metric or champion.records == records.digest:
-        change = noise.since(champion, attempt.run) if champion.metric == metric else None
-        return Champion(champion.version, champion.metric, champion.score, change)
+        reference = noise.of_champion(champion, attempt.run)
+        change = noise.change(reference, attempt.run) if champion.metric == metric else None
+        return Champion(champion.version, champion.metric, champion.score, change), reference
     scores = _score_again(attempt, client, champion, records)
-    change = noise.since_scored(scores["contributions"], attempt.run) if "contributions" in scores else None
-    return Champion(champion.version, champion.metric, scores.get(metric.removeprefix("test/"), math.nan), change)
+    reference = noise.scored(scores["contributions"], attempt.run) if "contributions" in scores else {}
+    score = scores.get(metric.removeprefix("test/"), math.nan)
+    return Champion(champion.version, champion.metric, score, noise.change(reference, attempt.run)), reference
 
 
 def _score_again(attempt: Attempt, client: MlflowClient, champion: Registered, records: Records) -> dict[str, Any]:

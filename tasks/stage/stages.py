@@ -197,13 +197,9 @@ def model_of_store(reference: str, field: str) -> Model:
     return checked
 
 
-def measure_stage(stage: str, work: str, arguments: tuple[Any, ...], *, always: bool) -> dict[str, Any]:
-    """Run a measurement of a stage's artifacts, if this run made one of them, or `always`; return its result."""
-    if planner() is not None:
-        return {}
+def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    """Run a measurement of a stage's artifacts in a compute process; return its result."""
     attempt = current.get()
-    if not always and all(row["cached"] for row in attempt.run.record["stages"][stage]):
-        return {}
     attempt.raise_if_stopped()
-    with terminal.stage(stage, "latency") as line:
+    with terminal.stage(stage, name) as line:
         return attempt.work(stage, work, None, arguments, on_progress=line.progress)

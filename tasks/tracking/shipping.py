@@ -93,6 +93,15 @@ class Shipper:
 
         self._queue.put(send)
 
+    def tags(self, tags: dict[str, str]) -> None:
+        """Send tags of the run."""
+
+        def send(client: MlflowClient, mlflow_id: str) -> None:
+            for name, value in tags.items():
+                client.set_tag(mlflow_id, name, value)
+
+        self._queue.put(send)
+
     def metrics(self, metrics: dict[str, float]) -> None:
         """Append summary metrics at step 0, except those that have a curve of the training.
 

@@ -33,20 +33,28 @@ def _compares(name: str, artifact: Artifact, metric: str) -> bool:
 
 
 def of_measurements(measured: dict[str, Any]) -> dict[str, float]:
-    """Return the latency of each variant by batch size relative to the float LiteRT file, where it is conclusive, and
-    what its fresh process measured: median and 99th percentile of a call with one example, and the peak memory.
+    """Return the latency of each variant by batch size and threads relative to the float LiteRT file, where it is
+    conclusive, the memory that it takes, and what its fresh process measured: median and 99th percentile of a call with
+    one example, and the peak memory.
 
     Other milliseconds are on the page.
     """
+    latency = measured.get("latency", {})
     fresh = {
         f"{name}/fresh/{figure}": value
         for name, figures in measured.get("fresh_process", {}).items()
         for figure, value in figures.items()
         if figure in ("p50_seconds", "p99_seconds", "peak_bytes")
     }
-    return fresh | {
-        f"{name}/latency_ratio_{size}": ratio
-        for size, row in measured.get("latency", {}).get("batches", {}).items()
-        for name, ratio in row["ratios"].items()
-        if row["conclusive"] and not name.startswith(LITERT)  # that file itself
+    memory = {f"{name}/model_peak_bytes": float(value) for name, value in latency.get("peak_bytes", {}).items()}
+    return {**fresh, **memory} | {
+        f"{name}/latency_ratio_{_setting(row)}": figures["ratio"]
+        for row in latency.get("settings", ())
+        for name, figures in row["variants"].items()
+        if row["conclusive"] and name != LITERT  # that file itself
     }
+
+
+def _setting(row: dict[str, Any]) -> str:
+    """Return the name of a setting of latency: the batch size, and the threads where they are several."""
+    return str(row["batch"]) if row["threads"] == 1 else f"{row['batch']}_threads_{row['threads']}"

@@ -1,0 +1,77 @@
+"""The front of the variants (Pareto): those that no other one dominates, and the one that a user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.config.compress import WantConfig
+
+
+@dataclass(frozen=True)
+class Point:
+    """A variant by what is to be small."""
+
+    name: str
+    bytes: int
+    loss: float
+    """Of the primary metric against the float model, as observed on the test split."""
+    latency: float | None
+    """Time of a call as a share of the float LiteRT file's, on one thread, at the slower batch size; None where it
+    was not measured."""
+    accepted: bool = True
+    """Whether its gates let it pass; what is rejected is on no front and dominates nothing."""
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """What is to be small."""
+        return (self.bytes, self.loss) if self.latency is None else (self.bytes, self.loss, self.latency)
+
+    def dominates(self, other: Point) -> bool:
+        """Return whether it is nowhere worse than another one, and somewhere better."""
+        pairs = list(zip(self.costs, other.costs, strict=True))
+        return all(own <= its for own, its in pairs) and any(own < its for own, its in pairs)
+
+    def misses(self, want: WantConfig) -> list[str]:
+        """Return the limits that it misses, in words."""
+        missed = []
+        for name, value in (("bytes", self.bytes), ("latency", self.latency), ("quality_loss", self.loss)):
+            limit = getattr(want, name)
+            if limit is not None and (value is None or value > limit):
+                missed.append(f"{name} {'not measured' if value is None else f'{value:.4g}'} of at most {limit:.4g}")
+        return missed
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+def dominated_by(points: Sequence[Point]) -> dict[str, str | None]:
+    """Return for each variant the smallest accepted one of the front that dominates it; None where none does."""
+    front = [point for point in points if point.accepted and not any(_beats(other, point) for other in points)]
+    smallest = sorted(front, key=_rank)
+    return {point.name: next((other.name for other in smallest if other.dominates(point)), None) for point in points}
+
+
+def choose(points: Sequence[Point], want: WantConfig) -> Point | None:
+    """Return the smallest of the accepted variants that meet all limits (then the fastest); None where none does."""
+    meeting = [point for point in points if point.accepted and not point.misses(want)]
+    return min(meeting, key=_rank, default=None)
+
+
+def missed(points: Sequence[Point], want: WantConfig, rejected: Mapping[str, str]) -> str:
+    """Return why no variant is what is wanted: of each the limits that it misses, or why it is rejected."""
+    reasons = (
+        f"{point.name}: {', '.join([*point.misses(want), *([rejected[point.name]] if point.name in rejected else [])])}"
+        for point in points
+    )
+    return "; ".join(reasons)
+
+
+def _beats(other: Point, point: Point) -> bool:
+    return other.accepted and other.dominates(point)
+
+
+def _rank(point: Point) -> tuple[float, float, float, str]:
+    return (point.bytes, point.latency or 0.0, point.loss, point.name)

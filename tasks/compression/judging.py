@@ -1,0 +1,197 @@
+"""The judgement of the variants of a run: the verdicts of their gates, the front, and the one that is chosen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.artifacts import Report, Variant
+from tasks.compression import front
+from tasks.compression.forms import FLOAT, Form
+from tasks.compression.front import Point
+from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config.method import Method
+from tasks.config.task import TASKS
+from tasks.evaluation import gates, gating
+from tasks.evaluation.gates import Verdict
+from tasks.evaluation.gating import Ratio, Subject, metrics_of
+from tasks.evaluation.gating.deciding import decide
+from tasks.evaluation.intervals import difference, interval_of
+from tasks.evaluation.metrics import Floats
+from tasks.evaluation.noninferiority import Test
+from tasks.evaluation.report import read_slices
+from tasks.exporting import EVIDENCE, LITERT
+from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED
+
+if TYPE_CHECKING:
+    from tasks.processes.workbench import Workbench
+
+SPLIT = "test"
+
+
+def judge(
+    bench: Workbench,
+    forms: Sequence[Form],
+    variants: Sequence[Variant],
+    reference: Variant | None,
+    report: Report,
+    latency: Mapping[str, Any],
+    task: str,
+    config: CompressConfig,
+    evaluate: EvaluateConfig,
+) -> dict[str, Any]:
+    """Judge the variants of a run together.
+
+    Args:
+        forms: of the variants, in their order.
+        reference: the float LiteRT file; None where none was made.
+        latency: the result of `tasks.exporting.latency.measure`.
+
+    Returns:
+        `verdicts` (by variant, as `Verdict.as_json`), `standing` (`accepted`, `rejected` or `undecided`: kept and
+        marked), `front` (by variant, as `Point.as_json` and `dominated_by`), `slices` (by compressed variant the metric
+        and its loss on slices of the test split), `want`, `chosen` and `missed` (why nothing is chosen).
+    """
+    _, masks = read_slices(report, SPLIT)
+    described = {variant.name: json.loads((variant.path / "variant.json").read_bytes()) for variant in variants}
+    found: list[list[Verdict | Test]] = []
+    slices: dict[str, Any] = {}
+    for number, (form, variant) in enumerate(zip(forms, variants, strict=True)):
+        bench.progress(number, len(variants), "variants")
+        own = described[variant.name]
+        row: list[Verdict | Test] = []
+        if form.on_file is None:
+            against = own["against_float"]
+            row.append(gates.parity(against["max_abs_difference"], against["largest"], config.max_difference))
+        if form.methods:
+            assert reference is not None
+            subject = subject_of(task, form, variant, reference, masks, latency, evaluate.resamples)
+            row += [each for gate in config.gates for each in gating.find(gate, subject)]
+            slices[variant.name] = by_slice(subject, masks)
+        found.append(row)
+    verdicts = dict(zip(described, decide(found), strict=True))
+    standing = {name: standing_of(each, config.undecided) for name, each in verdicts.items()}
+    return {
+        "verdicts": {name: [verdict.as_json() for verdict in each] for name, each in verdicts.items()},
+        "standing": standing,
+        "slices": slices,
+        **_front(described, verdicts, standing, latency, config),
+    }
+
+
+def subject_of(
+    task: str,
+    form: Form,
+    variant: Variant,
+    reference: Variant,
+    masks: Mapping[str, npt.NDArray[np.bool_]],
+    latency: Mapping[str, Any],
+    resamples: int,
+) -> Subject:
+    """Return what the gates judge of a compressed variant."""
+    own, of_float = (each.manifest["statistics"] for each in (variant, reference))
+    peaks = latency.get("peak_bytes", {})
+    ratios = {name: Ratio(own[name] / of_float[name]) for name in ("bytes", "gzip_bytes")}
+    if variant.name in peaks and peaks.get(reference.name):
+        ratios["peak_bytes"] = Ratio(peaks[variant.name] / peaks[reference.name])
+    if (slowest := slowest_of(variant.name, latency)) is not None:
+        ratios["latency"] = slowest
+    measures = {name: float(own[name]) for name in ("bytes", "gzip_bytes")}
+    if variant.name in peaks:
+        measures["peak_bytes"] = float(peaks[variant.name])
+    with np.load(variant.path / EVIDENCE) as arrays:
+        values = {name: arrays[name] for name in arrays.files}
+    return Subject(
+        task=task,
+        own=_under("own/", values),
+        reference=_under("float/", values),
+        against="the float model",
+        resamples=resamples,
+        masks=masks,
+        measures=measures,
+        ratios=ratios,
+        limits={"bytes": product(form.methods, "size_ratio"), "gzip_bytes": product(form.methods, "gzip_limit")},
+    )
+
+
+def slowest_of(name: str, latency: Mapping[str, Any]) -> Ratio | None:
+    """Return a variant's largest latency ratio of all batch sizes on one thread, with the error that the float file
+    against itself shows, where that measurement was not conclusive; None where it was not measured."""
+    rows = [row for row in latency.get("settings", ()) if row["threads"] == 1 and name in row["variants"]]
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: row["variants"][name]["ratio"])
+    return Ratio(row["variants"][name]["ratio"], 1.0 if row["conclusive"] else max(row["again"], 1 / row["again"]))
+
+
+def by_slice(subject: Subject, masks: Mapping[str, npt.NDArray[np.bool_]]) -> list[dict[str, Any]]:
+    """Return the primary metric on slices, and what was lost against float (`loss`), each with its interval."""
+    name, higher_is_better = TASKS[subject.task].primary
+    metric, sign = metrics_of(subject.task)[name], 1 if higher_is_better else -1
+    before, after = subject.reference[name], subject.own[name]
+    rows = []
+    for where, mask in masks.items():
+        change = difference(metric, before[mask], after[mask], subject.resamples)
+        low, high = sorted((-sign * change.low, -sign * change.high))
+        own = interval_of(metric, after[mask], subject.resamples).ends
+        lost = {"value": -sign * change.value, "low": low, "high": high}
+        rows.append({"slice": where, "examples": int(mask.sum()), **own, "loss": lost})
+    return rows
+
+
+def standing_of(verdicts: Sequence[Verdict], undecided: str) -> str:
+    """Return whether a variant is accepted, rejected, or kept and marked as undecided."""
+    if any(verdict.verdict == gates.FAIL for verdict in verdicts):
+        return REJECTED
+    open_ones = [verdict for verdict in verdicts if verdict.verdict == gates.UNDECIDED]
+    if not open_ones:
+        return ACCEPTED
+    keeps = undecided == "keep" or (undecided == "keep_if_few" and all(verdict.few for verdict in open_ones))
+    return UNDECIDED if keeps else REJECTED
+
+
+def _front(
+    described: Mapping[str, dict[str, Any]],
+    verdicts: Mapping[str, Sequence[Verdict]],
+    standing: Mapping[str, str],
+    latency: Mapping[str, Any],
+    config: CompressConfig,
+) -> dict[str, Any]:
+    points = []
+    for name, variant in described.items():
+        if variant["format"] == LITERT:
+            slowest = slowest_of(name, latency)
+            ratio = (1.0 if name == FLOAT.name else slowest.value) if slowest is not None else None
+            loss, accepted = variant["against_float"]["loss"], standing[name] != REJECTED
+            points.append(Point(name, variant["bytes"], loss, ratio, accepted))
+    dominated = front.dominated_by(points)
+    chosen = None if config.want is None else front.choose(points, config.want)
+    rejected = {name: reasons(verdicts[name]) for name in described if standing[name] == REJECTED}
+    lost = config.want is not None and chosen is None
+    return {
+        "front": {point.name: {**point.as_json(), "dominated_by": dominated[point.name]} for point in points},
+        "want": None if config.want is None else config.want.model_dump(mode="json"),
+        "chosen": None if chosen is None else chosen.name,
+        "missed": front.missed(points, config.want, rejected) if lost and config.want is not None else None,
+    }
+
+
+def reasons(verdicts: Sequence[Verdict]) -> str:
+    """Return why gates did not let a variant pass."""
+    return "; ".join(verdict.text for verdict in verdicts if not verdict.passed)
+
+
+def product(methods: Sequence[Method], name: str) -> float:
+    """Return the product of a limit of methods, to three digits."""
+    value = 1.0
+    for method in methods:
+        value *= getattr(method, name)
+    return round(value, 3)
+
+
+def _under(prefix: str, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

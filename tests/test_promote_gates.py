@@ -1,0 +1,128 @@
+"""`promote.gates` on a finished run, and the judgement of its variants: found again, tagged, shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from tasks.artifacts import Report, Variant
+from tasks.config.gates import PromoteGate
+from tasks.errors import Failed
+from tasks.evaluation.gates import FAIL, PASS, Champion, promotion, with_gates
+from tasks.pages import results
+from tasks.pages.facts import Facts
+from tasks.registry import noise
+from tasks.runs.home import Home
+from tasks.runs.judgement import tags_of
+from tasks.runs.runs import Run, find_runs
+from tasks.stage import judgements
+from tests.homes import CommandHome
+
+
+@pytest.fixture(scope="module")
+def run(finished: CommandHome) -> Run:
+    [found] = find_runs(Home(finished.root))
+    return found
+
+
+def report_of(run: Run) -> Report:
+    [row] = run.record["stages"]["evaluate"]
+    return Report(row["digest"], run.store.path("report", row["digest"]), "report")
+
+
+def judge(run: Run, gate: dict[str, Any], champion: str | None = None, reference: Any = None) -> Any:
+    adapter: TypeAdapter[Any] = TypeAdapter(PromoteGate)
+    [verdict] = noise.judge(run, report_of(run), [adapter.validate_python(gate)], champion, reference or {})
+    return verdict
+
+
+def test_a_new_version_is_judged_by_its_own_predictions(run: Run) -> None:
+    accuracy = report_of(run).metrics["test/accuracy"]
+    gate = {"kind": "absolute", "metric": "accuracy"}
+    assert judge(run, {**gate, "at_least": accuracy - 0.1}).verdict == PASS
+    assert judge(run, {**gate, "at_least": 0.5 + accuracy / 2}).verdict == FAIL
+    assert judge(run, {**gate, "at_most": 0.5}).verdict == FAIL
+
+
+def test_a_new_version_is_compared_with_the_champion_on_the_same_examples(run: Run) -> None:
+    own = results.contributions(Facts(run), "test")
+    assert own is not None
+    gate, slices = {"kind": "champion", "max_loss": 0.05}, {"kind": "slices", "max_loss": 0.2, "least": 10}
+    for each in (gate, slices):
+        assert judge(run, each).verdict == PASS, "there is no champion"
+        assert "not comparable: champion version 3" in judge(run, each, "3").text
+    assert judge(run, gate, "3", own.values).verdict == PASS
+    worse = {"accuracy": np.zeros_like(own.values["accuracy"])}
+    assert judge(run, gate, "3", worse).verdict == PASS, "it wins"
+    first = own.values["accuracy"].copy()
+    assert judge(run, {**gate, "max_loss": 0.0}, "3", {"accuracy": first}).verdict == "not enough data"
+    losing = {"loss": own.values["loss"] - 1.0}
+    failed = judge(run, {**gate, "metric": "loss"}, "3", losing)
+    assert failed.verdict == FAIL and failed.text.startswith("loses at least")
+
+
+def test_a_version_passes_only_with_all_of_its_gates(run: Run) -> None:
+    before = promotion("test/accuracy", 0.9, Champion("1", "test/accuracy", 0.8), 0.0, True)
+    good = judge(run, {"kind": "absolute", "metric": "accuracy", "at_least": 0.01})
+    bad = judge(run, {"kind": "absolute", "metric": "accuracy", "at_least": 0.9999})
+    assert with_gates(before, [good]).passed
+    together = with_gates(before, [good, bad])
+    assert not together.passed and "accuracy at least 0.9999 fail: has at most" in together.text
+    lost = promotion("test/accuracy", 0.7, Champion("1", "test/accuracy", 0.8), 0.0, True)
+    assert not with_gates(lost, [good]).passed
+    assert tags_of({"promote": [good.as_json(), bad.as_json()]}) == {
+        "millrace.gates.promote": "fail: accuracy at least 0.9999"
+    }
+
+
+def test_the_mlflow_run_has_the_verdicts_and_the_front_as_tags(run: Run, finished: CommandHome) -> None:
+    client = mlflow.MlflowClient(tracking_uri=run.home.mlflow_uri)
+    tags = client.get_run(run.record["mlflow_run_id"]).data.tags
+    judgement = json.loads((run.folder / "judgement.json").read_bytes())
+    for name, verdicts in judgement["verdicts"].items():
+        passed = all(verdict["passed"] for verdict in verdicts)
+        assert (tags[f"millrace.gates.{name}"] == "pass") is passed
+    front = [name for name, point in judgement["front"].items() if point["accepted"] and not point["dominated_by"]]
+    assert tags["millrace.front"] == ", ".join(front) and "int8_dynamic" in front
+
+
+def test_a_judgement_is_found_again_by_its_key_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def attempt(number: int, cached: bool) -> Any:
+        folder = tmp_path / "runs" / f"{number}"
+        folder.mkdir(parents=True)
+        record = {"stages": {"compress": [{"cached": cached}]}}
+        home = SimpleNamespace(runs=tmp_path / "runs")
+        shipper = SimpleNamespace(tags=lambda tags: None)
+        return SimpleNamespace(run=SimpleNamespace(record=record, folder=folder, home=home), shipper=shipper)
+
+    def work() -> dict[str, Any]:
+        made.append("once more")
+        return {"verdicts": {}, "front": {}, "want": None, "number": len(made)}
+
+    for number, (cached, key, expected) in enumerate(
+        [(False, "a", 1), (True, "a", 1), (True, "b", 2), (True, "a", 1), (False, "a", 3), (True, "a", 3)]
+    ):
+        token = judgements.current.set(attempt(number, cached))
+        judgement = judgements.judged("compress", {"gates": key}, work)
+        judgements.current.reset(token)
+        assert judgement["number"] == expected
+        assert json.loads((tmp_path / "runs" / f"{number}" / "judgement.json").read_bytes()) == judgement
+
+
+def test_a_want_that_nothing_meets_ends_the_stage_with_what_each_misses(tmp_path: Path) -> None:
+    variants = [Variant("0" * 64, tmp_path, name) for name in ("litert", "int8_dynamic")]
+    met = {"want": {"bytes": 1000}, "chosen": "int8_dynamic", "missed": None}
+    assert [each.chosen for each in judgements.kept(variants, met)] == [False, True]
+    missed = {"want": {"bytes": 10, "latency": None}, "chosen": None, "missed": "litert: bytes 90 of at most 10"}
+    with pytest.raises(Failed, match=r"compress.want: bytes 10; no variant meets it: litert: bytes 90 of at most 10"):
+        judgements.kept(variants, missed)
+    assert judgements.kept(variants, {}) == variants, "while planning"
