@@ -21,7 +21,7 @@ GOLDEN = {
     "compress/saved_model": "32303cfe1e4c8c81",
     "compress/litert": "6b6ad860b0ccccde",
     "compress/int8_dynamic": "e44a2d80795e3e56",
-    "export/export": "c06c0cbb32204fc6",
+    "export/export": "637a9f40199835e5",
 }
 
 GOLDEN_TEXT = {
@@ -32,7 +32,7 @@ GOLDEN_TEXT = {
     "compress/saved_model": "8451c70c701294e2",
     "compress/litert": "02e2b95d8d543644",
     "compress/int8_dynamic": "f45558537404e70d",
-    "export/export": "d1f49877276cc67b",
+    "export/export": "9482e36f3da3e91e",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
