@@ -26,7 +26,9 @@ def row(variant: Artifact, judgement: Mapping[str, Any], metric: str) -> tuple[s
     """Return name, size, size of float, quality with its loss, latency, and how it stands."""
     name, metrics = variant.name, variant.metrics
     value, loss = span(metrics, f"{name}/test/{metric}"), metrics.get(f"{name}/test/{metric}_loss")
-    lost = f" (loses {loss:.4f})" if loss is not None and variant.manifest["statistics"].get("methods") else ""
+    lost = ""
+    if loss is not None and variant.manifest["statistics"].get("methods"):
+        lost = f" ({'gains' if loss < 0 else 'loses'} {abs(loss):.4f})"
     score = f"{metric.replace('_', ' ')} {value[0]}{lost}" if value else ""
     latency = judgement.get("front", {}).get(name, {}).get("latency")
     speed = "" if latency is None else f"{latency:.2f} x time"
