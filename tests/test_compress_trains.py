@@ -457,9 +457,11 @@ def test_units_without_weights_are_left_out_and_no_output_changes(name: str) -> 
     again = of({"kind": "prune_structured", "norm": "l2", "fine_tune": {"steps": 1}})
     assert prune_structured.prepare(again, config, model)[0] == smaller  # type: ignore[arg-type]
     [given] = model.inputs
-    shape = (2, *(size or 16 for size in given.shape[1:]))
-    batch = random.integers(0, 31, shape).astype(given.dtype)
-    assert np.allclose(made(batch), model(batch), atol=1e-4)
+    batch = random.integers(0, 31 if name == "transformer" else 255, (32, *(size or 16 for size in given.shape[1:])))
+    batch = batch.astype(given.dtype)
+    expected = np.asarray(model(batch))
+    assert np.ptp(expected, axis=0).max() > 0.1, "the units that are left matter"
+    assert np.allclose(made(batch), expected, atol=1e-3 * np.abs(expected).max())
 
 
 def test_an_architecture_without_such_units_is_refused(training: Training) -> None:
