@@ -27,7 +27,7 @@ class TimeoutsConfig(Section):
     """Of stage `evaluate`."""
 
     compress: Seconds | None = None
-    """Of each variant of stage `compress`."""
+    """Of each variant of stage `compress`, and of each training of a method."""
 
     export: Seconds | None = None
     """Of stage `export`."""

@@ -22,8 +22,6 @@ class Derived(Architecture):
     """That of the other one."""
     model: StoredModel
     """The other one."""
-    folder: Annotated[str, NOT_IDENTITY, Field(exclude=True)] = ""
-    """The folder of the artifact, where files of the user's are; empty where `model` names their place."""
 
 
 class PreparedModel(Derived):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.config import ImportedModel, ModelConfig
+from tasks.config.stored import Derived
 from tasks.data.user_code import files_of, packages_of
 from tasks.models.keras_archive import CONFIG, architecture_of
 
-BROUGHT_VERSION = 2
+BROUGHT_VERSION = 3
 """Incremented when a model that the user has brought would get other weights, and those of Millrace would not."""
 
 FOLDER = "code"
@@ -31,13 +32,15 @@ class Brought(NamedTuple):
     """Returns name and version of the packages that decide it, of a config and its files."""
 
 
-def own_files(config: ModelConfig) -> dict[str, bytes]:
+def own_files(config: Any) -> dict[str, bytes]:
     """Return the files that a brought model is built from, by path in `code/`; none for the architectures of Millrace.
 
     Raises:
         Refused: there is no such module or file, or it is not Python.
         Failed: a file is not of Keras.
     """
+    if isinstance(config, Derived):
+        return own_files(config.model)
     return BROUGHT[config.kind].files(config) if config.kind in BROUGHT else {}
 
 
@@ -58,12 +61,19 @@ def source_files(config: ModelConfig) -> list[tuple[str, str]]:
     return list(files.items())
 
 
-def at(config: ModelConfig, folder: Path) -> ModelConfig:
+def at(config: Any, folder: Path) -> Any:
     """Return the config of a model artifact in a folder, with the copies of its files in place of the user's."""
+    if isinstance(config, Derived):
+        return config.model_copy(update={"model": at(config.model, folder)})
     if config.kind not in BROUGHT:
         return config
     copied = BROUGHT[config.kind]
     return config.model_copy(update={copied.field: str(folder / copied.place)})
+
+
+def stored(config: Any) -> Any:
+    """Return a config as an artifact describes it: with the places of the copies within it, wherever the files were."""
+    return at(config, Path())
 
 
 def module_files(config: ImportedModel) -> dict[str, bytes]:
@@ -74,7 +84,5 @@ def module_files(config: ImportedModel) -> dict[str, bytes]:
 BROUGHT: dict[str, Brought] = {
     "import": Brought(module_files, "folder", FOLDER, lambda config, files: packages_of(files, Path(config.folder))),
     "keras_file": Brought(lambda config: {CONFIG: architecture_of(Path(config.path))}, "path", f"{FOLDER}/{CONFIG}"),
-    "prepared": Brought(lambda config: own_files(config.model), "folder", "."),
-    "factored": Brought(lambda config: own_files(config.model), "folder", "."),
 }
-"""The kinds that a user brings, and those that are made from others."""
+"""The kinds that a user brings."""

@@ -7,14 +7,13 @@ with `rank` filters and a 1 x 1 convolution (Zhang et al., arXiv 1505.06798). Th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import keras
 
 from tasks.config.stored import FactoredModel
-from tasks.models import brought, has_functions
 from tasks.models import build as build_model
+from tasks.models import has_functions
 from tasks.models.decoding import Function, OtherVariables
 
 FACTOR = "_factor"
@@ -25,9 +24,7 @@ SIMPLE = {"use_bias": False, "activation": "linear", "bias_regularizer": None, "
 
 def build(config: FactoredModel, features: dict[str, Any], seed: int) -> keras.Model:
     """Build the architecture before, with new weights, and factor layers."""
-    inner: Any = config.model
-    if config.folder:
-        inner = brought.at(inner, Path(config.folder))
+    inner: Any = config.model  # of any kind, also one that a method has made
     return factored(build_model(inner, features, seed), config.ranks)
 
 

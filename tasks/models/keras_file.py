@@ -71,7 +71,7 @@ def save(
     model.save_weights(scratch / WEIGHTS)
     with staging.piece(WEIGHTS) as piece:
         os.replace(scratch / WEIGHTS, piece.path)
-    described = config.model_dump(mode="json", exclude=config.later())
+    described = brought.stored(config).model_dump(mode="json", exclude=config.later())
     architecture_json = {"model": described, "features": features, "seed": seed}
     architecture_json["loss"] = loss or TASKS[config.task].losses[0]
     staging.put(ARCHITECTURE, pretty(architecture_json))
