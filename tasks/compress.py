@@ -9,6 +9,7 @@ from tasks.config import CompressConfig, EvaluateConfig, ExportConfig, TrainConf
 from tasks.config.methods import Chain
 from tasks.stage import identities, methods
 from tasks.stage.judgements import judged, kept
+from tasks.stage.searches import search
 from tasks.stage.stages import measure_stage, parent_of, run_stage, verb
 
 
@@ -28,6 +29,7 @@ def compress(
 
     Methods that change the model make models of their own, which are converted in the same way. Those that train do so
     as `train` says, but for their own steps and learning rate: exactly, from the last checkpoint of an earlier attempt.
+    With `compress.search` further methods are tried, and those on the front of size and loss on validation are added.
     A format that another format or a method is made from is made as well, and returned only where it is listed.
 
     Size, quality on the test split, and latency relative to the float LiteRT file (interleaved) are measured, and all
@@ -67,7 +69,26 @@ def compress(
             )
         return made[form.name]
 
-    forms = [*map(Form, export.formats), *map(compressed, config.chains)]
+    chains = dict.fromkeys(config.chains)
+    if config.search is not None:
+        from tasks.compression.searching import space
+
+        task = model.manifest["inputs"]["config"]["model"]["task"]
+        chains |= dict.fromkeys(
+            search(
+                config.search,
+                identities.search(model, report, config, evaluate),
+                space(task, config),
+                make=lambda chain: variant(compressed(chain)),
+                lost=lambda each: measure_stage(
+                    "compress",
+                    "trial",
+                    "tasks.compression.validating:lost",
+                    (each, model, examples, records, report, evaluate),
+                ),
+            )
+        )
+    forms = [*map(Form, export.formats), *map(compressed, chains)]
     variants = [variant(form) for form in forms]
 
     def judge() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tasks.artifacts import Report, Variant
 from tasks.config import Config
 from tasks.pages import run_page
 from tasks.pages.facts import Facts
+from tasks.runs.judgement import words
 from tasks.store.files import pretty
 from tests.homes import ROOT
 from tests.pages import run_of
@@ -123,6 +124,9 @@ def test_a_variant_without_a_verdict_is_marked_as_such(tmp_path: Path) -> None:
     facts = Facts(run)
     page = " ".join(Loads(run_page.render(facts)).text.split())
     assert "undecided, too few test examples" in page and f"? quality {text}" in page and "rejected" not in page
+    tried = judgement | {"standing": {"other": "accepted"}}
+    assert words(judgement, "variant").startswith("undecided") and words(tried, "variant") == "not judged"
+    assert words({}, "variant") == ""
     assert "on the front" in page and "(undecided, too few test examples)" in facts.summary
 
 

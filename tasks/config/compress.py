@@ -38,6 +38,21 @@ class WantConfig(Section):
         return self
 
 
+class SearchConfig(Section):
+    """A search for methods, by Optuna, in which nothing is trained: pruning or clustering, a method that quantises, and
+    for `int8_selective` how many layers stay float. What is on the front of size and loss on the validation split is
+    added to `methods`."""
+
+    trials: Annotated[int, Field(ge=1, le=1000)]
+    """Variants that are tried, at most; another run begins with the same."""
+
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Minutes after which no trial begins. The result then depends on the machine's speed, and cannot be repeated."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Decides the order in which methods are tried."""
+
+
 class CompressConfig(Section):
     """The float SavedModel and the float LiteRT file are always made; methods add to them."""
 
@@ -56,6 +71,9 @@ class CompressConfig(Section):
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output (or of
     1, if that is smaller): on the test split, and in a fresh process on the golden inputs of the export."""
+
+    search: Annotated[SearchConfig | None, NOT_IDENTITY] = None
+    """Which further methods are tried; default: none."""
 
     want: Annotated[WantConfig | None, NOT_IDENTITY] = None
     """What the variant that the run chooses must meet; without it none is chosen."""

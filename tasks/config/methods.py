@@ -102,6 +102,11 @@ class Int8Selective(Method):
     examples: Rows = 1024
     """Examples of the validation split, at most."""
 
+    @property
+    def label(self) -> str:
+        """The name of the method with that of its limit."""
+        return self.kind if self.max_loss is None else f"{self.kind}_{self.max_loss:g}".replace(".", "_")
+
 
 class Gptq(Calibrated):
     """int4 weights of dense layers, rounded one after the other so that each makes up for the error of those before

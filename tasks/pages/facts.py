@@ -234,7 +234,7 @@ class Facts:
         elif records is not None:
             sentences.append(f"{describe(records)}, converted from {source}")
         marks = {variant.name: judgement.words(self.judgement, variant.name) for variant in self.variants}
-        kept = [variant for variant in self.variants if not marks[variant.name].startswith("rejected")]
+        kept = [variant for variant in self.variants if not marks[variant.name].startswith(("rejected", "not judged"))]
         smallest = min(kept, key=lambda variant: variant.manifest["statistics"]["bytes"], default=None)
         if smallest is not None:
             size = kilobytes(smallest.manifest["statistics"]["bytes"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from tasks.pages import batch, data, evaluation, judgement, samples, sections, seeds, templates, trials, variants
 from tasks.pages.description import describe_run
 from tasks.pages.facts import Facts
-from tasks.runs.judgement import FILE
+from tasks.runs.judgement import FILE, SEARCH
 from tasks.runs.runs import Run
 from tasks.store.files import write
 from tasks.tuning import table
@@ -37,6 +37,8 @@ def publish(run: Run) -> tuple[list[tuple[Path, str]], str]:
         files.append((run.folder / table.FILE, ""))
     if facts.judgement:
         files.append((run.folder / FILE, ""))
+    if (run.folder / SEARCH).exists():
+        files.append((run.folder / SEARCH, ""))
     report = facts.one("report")
     if report is not None:
         files.append((report.path / "report.json", ""))

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 FILE = "judgement.json"
+SEARCH = "search.json"
+"""The trials of `compress.search`."""
+
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 
 STANDING = {ACCEPTED: "", REJECTED: "rejected by its gate", UNDECIDED: "undecided, too few test examples"}
@@ -20,8 +23,15 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def words(judgement: Mapping[str, Any], variant: str) -> str:
-    """Describe the result of the gates of a variant; empty where it passed all of them."""
+    """Describe the result of the gates of a variant; empty where it passed all of them, or nothing was judged."""
+    if not was_judged(judgement, variant):
+        return "not judged"
     return STANDING[judgement.get("standing", {}).get(variant, ACCEPTED)]
+
+
+def was_judged(judgement: Mapping[str, Any], variant: str) -> bool:
+    """Return whether a variant was judged; what a search only tried, or others are made from, was not."""
+    return not judgement or variant in judgement["standing"]
 
 
 def place(judgement: Mapping[str, Any], variant: str) -> str:

@@ -214,6 +214,21 @@ def variant(
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
+def search(model: Artifact, report: Artifact, config: CompressConfig, evaluate: EvaluateConfig) -> dict[str, Any]:
+    """Return what decides the trials of a search for methods, besides its seed."""
+    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+    from tasks.compression.searching import SEARCH_VERSION
+
+    return {
+        "model": model.digest,
+        "report": report.digest,
+        "limits": [config.max_quality_loss, config.max_difference],
+        "evaluate": evaluate.at,
+        "code": [SEARCH_VERSION, VARIANT_VERSION],
+        "libraries": {name: installed(name) for name in sorted({*VARIANT_LIBRARIES, "optuna"})},
+    }
+
+
 def judgement(
     variants: Sequence[Artifact], report: Artifact, config: CompressConfig, evaluate: EvaluateConfig
 ) -> dict[str, Any]:

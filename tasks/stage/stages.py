@@ -197,7 +197,7 @@ def model_of_store(reference: str, field: str) -> Model:
     return checked
 
 
-def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
+def measure_stage(stage: str, name: str, work: str, arguments: tuple[Any, ...]) -> Any:
     """Run a measurement of a stage's artifacts in a compute process; return its result."""
     attempt = current.get()
     attempt.raise_if_stopped()

@@ -1,0 +1,114 @@
+"""The search for methods of compression: what is tried, in which order, and what of it is on the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.compression.front import Point, dominated_by
+from tasks.config import CompressConfig
+from tasks.config.methods import Chain
+from tasks.config.task import TASKS
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+SEARCH_VERSION = 1
+"""Incremented when the same settings would try other methods."""
+
+NONE = "none"
+ON_MODEL: dict[str, Any] = {
+    NONE: (),
+    "prune_30": ({"kind": "prune", "share": 0.3},),
+    "prune_2of4": ({"kind": "prune", "pattern": "2:4"},),
+    "cluster_64": ({"kind": "cluster", "clusters": 64},),
+    "cluster_16": ({"kind": "cluster", "clusters": 16},),
+}
+"""What is done to the model, by name; nothing that trains."""
+
+ON_FILE: dict[str, Any] = {
+    "float16": "float16",
+    "int8_dynamic": "int8_dynamic",
+    "int8_weight_only": "int8_weight_only",
+    "int8_static": "int8_static",
+    "int4_dynamic": "int4_dynamic",
+    "int4_dynamic_32": {"kind": "int4_dynamic", "block": 32},
+    "int4_weight_only": "int4_weight_only",
+    "gptq": "gptq",
+}
+"""What is done to the file, by name; `int8_selective` with several limits comes on top."""
+
+STARTUP = 8
+"""Trials with random values before those of the best trials count."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Methods that were tried."""
+
+    number: int
+    values: dict[str, str]
+    name: str
+    """Of the variant."""
+    bytes: int | None = None
+    loss: float | None = None
+    """Of the primary metric against the float model on the validation split."""
+    reason: str = ""
+    """Why there is no variant; empty where there is one."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return asdict(self)
+
+
+def space(task: str, config: CompressConfig) -> dict[str, dict[str, Any]]:
+    """Return the values by key and name; with smaller limits `int8_selective` leaves more layers float."""
+    limit = config.max_quality_loss
+    if limit is None and not TASKS[task].in_target_units:
+        limit = TASKS[task].default_quality_loss
+    losses = [0.0] if limit is None else [0.0, limit / 4]
+    selective: dict[str, Any] = {"int8_selective": "int8_selective"}
+    selective |= {f"int8_selective_{loss:g}": {"kind": "int8_selective", "max_loss": loss} for loss in losses}
+    return {"model": ON_MODEL, "file": {**ON_FILE, **selective}}
+
+
+def chain(values: dict[str, str], of: dict[str, dict[str, Any]]) -> Chain:
+    """Return the methods of a trial."""
+    entry = [*of["model"][values["model"]], of["file"][values["file"]]]
+    return CompressConfig.model_validate({"methods": [entry]}).chains[0]
+
+
+def ask(trials: Sequence[Trial], of: dict[str, dict[str, Any]], seed: int) -> dict[str, str]:
+    """Return the values of the next trial: a function of the seed and of the trials before it.
+
+    By a tree-structured Parzen estimator of two objectives (Ozaki et al., GECCO 2020), bytes and loss.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    distributions: dict[str, Any] = {
+        key: optuna.distributions.CategoricalDistribution(list(of[key])) for key in sorted(of)
+    }
+    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=STARTUP)
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+    study.add_trials([_frozen(trial, distributions) for trial in trials])
+    values: dict[str, str] = study.ask(distributions).params
+    return values
+
+
+def _frozen(trial: Trial, distributions: dict[str, Any]) -> FrozenTrial:
+    import optuna
+
+    state = optuna.trial.TrialState.COMPLETE if trial.bytes is not None else optuna.trial.TrialState.FAIL
+    values = None if trial.bytes is None or trial.loss is None else [float(trial.bytes), trial.loss]
+    return optuna.trial.create_trial(state=state, params=trial.values, distributions=distributions, values=values)
+
+
+def on_front(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials whose variants no other one dominates, each variant once, the smallest first."""
+    made = {trial.name: trial for trial in trials if trial.bytes is not None and trial.loss is not None}
+    points = [Point(name, trial.bytes or 0, trial.loss or 0.0, None) for name, trial in made.items()]
+    dominated = dominated_by(points)
+    return sorted((made[name] for name in made if dominated[name] is None), key=lambda trial: trial.bytes or 0)
