@@ -16,8 +16,8 @@ from scipy import stats
 from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.load import validate
 from tasks.errors import Refused
-from tasks.evaluation.gates import FAIL, PASS, UNDECIDED
-from tasks.evaluation.gating import Ratio, Subject, find
+from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
+from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import bounds, loss_bounds
 from tasks.evaluation.metrics import mean

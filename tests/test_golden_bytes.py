@@ -50,7 +50,7 @@ GOLDEN = {
     "saved_model/saved_model/variables/variables.data-00000-of-00001": "ffc693bba2ba3161",
     "litert/model.tflite": "fbb539edbad9d8df",
     "int8_dynamic/model.tflite": "df939ff1e64faf08",
-    "export/README.md": "c8d5935b17c8b395",
+    "export/README.md": "31e69de5e977df3b",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
     "report/report.json": "867fb18e3101d430",

@@ -39,7 +39,8 @@ class Point:
         for name, value in (("bytes", self.bytes), ("latency", self.latency), ("quality_loss", self.loss)):
             limit = getattr(want, name)
             if limit is not None and (value is None or value > limit):
-                missed.append(f"{name} {'not measured' if value is None else f'{value:.4g}'} of at most {limit:.4g}")
+                found = "not measured" if value is None else _number(value)
+                missed.append(f"{name} {found} of at most {_number(limit)}")
         return missed
 
     def as_json(self) -> dict[str, Any]:
@@ -67,6 +68,10 @@ def missed(points: Sequence[Point], want: WantConfig, rejected: Mapping[str, str
         for point in points
     )
     return "; ".join(reasons)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def _beats(other: Point, point: Point) -> bool:

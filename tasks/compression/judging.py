@@ -13,12 +13,13 @@ from tasks.artifacts import Report, Variant
 from tasks.compression import front
 from tasks.compression.forms import FLOAT, Form
 from tasks.compression.front import Point
+from tasks.compression.slowest import slowest_of
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.method import Method
 from tasks.config.task import TASKS
 from tasks.evaluation import gates, gating
-from tasks.evaluation.gates import Verdict
-from tasks.evaluation.gating import Ratio, Subject, metrics_of
+from tasks.evaluation.gates import Ratio, Verdict
+from tasks.evaluation.gating import Subject, metrics_of
 from tasks.evaluation.gating.deciding import decide
 from tasks.evaluation.intervals import difference, interval_of
 from tasks.evaluation.metrics import Floats
@@ -116,16 +117,6 @@ def subject_of(
         ratios=ratios,
         limits={"bytes": product(form.methods, "size_ratio"), "gzip_bytes": product(form.methods, "gzip_limit")},
     )
-
-
-def slowest_of(name: str, latency: Mapping[str, Any]) -> Ratio | None:
-    """Return a variant's largest latency ratio of all batch sizes on one thread, with the error that the float file
-    against itself shows, where that measurement was not conclusive; None where it was not measured."""
-    rows = [row for row in latency.get("settings", ()) if row["threads"] == 1 and name in row["variants"]]
-    if not rows:
-        return None
-    row = max(rows, key=lambda row: row["variants"][name]["ratio"])
-    return Ratio(row["variants"][name]["ratio"], 1.0 if row["conclusive"] else max(row["again"], 1 / row["again"]))
 
 
 def by_slice(subject: Subject, masks: Mapping[str, npt.NDArray[np.bool_]]) -> list[dict[str, Any]]:

@@ -42,6 +42,15 @@ class Verdict:
         return {**asdict(self), "passed": self.passed, "value": self.value if isfinite(self.value) else None}
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """A measure of a file as a share of the float LiteRT file's."""
+
+    value: float
+    error: float = 1.0
+    """The factor by which it may be wrong; 1 where it is exact, or the measurement was conclusive."""
+
+
 def measured(gate: str, value: float, limit: float, seen: str) -> Verdict:
     """Pass where a measured value is at most its limit; a NaN does not pass."""
     verdict = PASS if value <= limit else FAIL

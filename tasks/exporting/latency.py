@@ -107,9 +107,10 @@ def compare(runners: dict[str, Call], batch: Arrays, energy: Energy) -> dict[str
             before = energy.read()
             seconds[name].append(_round_of(runners[name], batch, calls[name]))
             joules[name] += energy.joules(before, energy.read())
-    means = {name: [sum(each) / len(each) for each in taken] for name, taken in seconds.items()}
+    middles = {name: [median(each) for each in taken] for name, taken in seconds.items()}
     ratios = {
-        name: median(own / of_float for own, of_float in zip(means[name], means[LITERT], strict=True)) for name in names
+        name: median(own / of_float for own, of_float in zip(middles[name], middles[LITERT], strict=True))
+        for name in names
     }
     low, high = CONCLUSIVE
     again = ratios[FLOAT_AGAIN]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.artifacts import Artifact
+from tasks.compression.slowest import slowest_of
 from tasks.display.numbers import figure, kilobytes
 from tasks.display.words import size_of_float, span
 from tasks.pages import front
@@ -59,6 +60,7 @@ def _variant(facts: Facts, variant: Artifact, measured: dict[str, Any]) -> dict[
         "score": span(metrics, f"{name}/test/{facts.metric}"),
         "lost": "" if lost is None else figure(lost),
         "bound": "" if bound is None else f"at most {figure(bound)}",
+        "slowest": "" if (slowest := slowest_of(name, measured)) is None else f"{slowest.value:.2f} x",
         "latency": [_speed(row) for row in rows],
         "memory": "" if peak is None else kilobytes(peak),
         "gates": facts.judgement.get("verdicts", {}).get(name, []),

@@ -56,7 +56,7 @@ def kept(variants: Sequence[Variant], judgement: Mapping[str, Any]) -> list[Vari
         chosen = judgement.get("chosen") == variant.name
         accepted.append(replace(variant, note=note, chosen=chosen) if note or chosen else variant)
     if missed := judgement.get("missed"):
-        wanted = ", ".join(f"{name} {value:g}" for name, value in judgement["want"].items() if value is not None)
+        wanted = ", ".join(f"{name} {value:,}" for name, value in judgement["want"].items() if value is not None)
         remedy = "add a method to compress.methods, or ask for less; the variants are kept"
         raise Failed("compress.want", wanted, f"no variant meets it: {missed}", remedy)
     return accepted

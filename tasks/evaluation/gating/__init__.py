@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tasks.config.gates import Gate
 from tasks.config.task import TASKS
-from tasks.evaluation.gates import Verdict
+from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.metrics import Floats, Metric
 from tasks.evaluation.noninferiority import Test
 
@@ -26,15 +26,6 @@ GATES = {
     "slices": "tasks.evaluation.gating.by_slice",
 }
 """The module of each kind, imported on use."""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A measure of a file as a share of the float LiteRT file's."""
-
-    value: float
-    error: float = 1.0
-    """The factor by which it may be wrong; 1 where it is exact, or the measurement was conclusive."""
 
 
 @dataclass(frozen=True)
