@@ -46,8 +46,11 @@ def test_a_piece_is_adopted_only_while_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), store.claim(Records, "d", "records") as claim:
         claim.staging.put("a", b"first", rows=1)
         claim.staging.put("b", b"second", rows=2)
+        (claim.staging.root / "model").mkdir()
+        (claim.staging.root / "model/c.7.partial").write_bytes(b"thi")
         raise RuntimeError("killed")
     with store.claim(Records, "d", "records") as claim:
+        assert not list(claim.staging.root.glob("model/*")), "TensorFlow would take it for a part of its model"
         assert claim.staging.adopt("a") == {"rows": 1}
         (claim.staging.root / "b").write_bytes(b"secone")
         assert claim.staging.adopt("b") is None

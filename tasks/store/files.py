@@ -13,6 +13,9 @@ from typing import Any
 
 import google_crc32c
 
+PARTIAL = ".partial"
+"""Ends the name of a file that is being written."""
+
 CHUNK = 4 << 20
 
 
@@ -62,7 +65,7 @@ def sync(path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it is synced and renamed to `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
         yield partial
         sync(partial)

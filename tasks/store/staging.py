@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
-from tasks.store.files import checksums, pretty, replacing, sync, write
+from tasks.store.files import PARTIAL, checksums, pretty, replacing, sync, write
 from tasks.store.lock import Lock
 
 SIDECARS = ".pieces"
@@ -47,6 +47,11 @@ class Staging:
     def check(self) -> None:
         """Raise `Superseded` if a newer attempt has the lock of this digest."""
         Lock(self.lock, self.token).check(self.root.name[:12])
+
+    def clear(self) -> None:
+        """Remove the files that a killed attempt had not finished: a library that reads a folder would find them."""
+        for path in self.root.rglob(f"*{PARTIAL}"):
+            path.unlink(missing_ok=True)
 
     def reserve(self, size: int) -> None:
         """Raise `Failed` where the disk has not enough space for `size` bytes, including the files already written.

@@ -124,7 +124,9 @@ class Store:
         with locked(self.root / ".locks" / kind.kind / f"{digest}.lock", waiting, raise_if_stopped) as lock:
             root = self.root / ".staging" / kind.kind / digest
             root.mkdir(parents=True, exist_ok=True)
-            yield Claim(self, kind, digest, name, Staging(root, lock.path, lock.token))
+            staging = Staging(root, lock.path, lock.token)
+            staging.clear()
+            yield Claim(self, kind, digest, name, staging)
             shutil.rmtree(root, ignore_errors=True)
 
     def published(self, kind: str | None = None) -> list[Path]:
