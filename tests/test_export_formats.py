@@ -111,7 +111,7 @@ def export(
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_answers_as_keras_does(made: dict[str, Variant], name: str) -> None:
     description = json.loads((made[name].path / "variant.json").read_bytes())
-    assert description["accepted"] and description["against_float"]["max_abs_difference"] < 1e-5
+    assert description["against_float"]["max_abs_difference"] < 1e-5
     assert description["against_float"]["largest"] > 0.1, "outputs of zero would be equal in any format"
 
 

@@ -82,7 +82,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
         if split == PICTURED:
             masks = list(slices.masks_of(judge, examples, predictions, config).values())
             with bench.staging.piece(SLICES) as piece, open(piece.path, "wb") as file:
-                np.save(file, np.packbits(np.array(masks, np.bool_).reshape(len(masks), -1), axis=1))
+                np.save(file, np.packbits(np.array(masks, np.bool_).reshape(len(masks), judge.examples), axis=1))
             for name, png in judge.pictures(predictions, details).items():
                 bench.staging.put(f"pictures/{name}.png", png)
             sample = judge.show(call)
