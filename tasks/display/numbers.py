@@ -20,3 +20,8 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes}:{rest:02d} min"
+
+
+def change(loss: float) -> str:
+    """Return a loss of quality in words: `loses 0.0116`, `gains 0.0058`."""
+    return f"{'gains' if loss < 0 else 'loses'} {abs(loss):.4f}"

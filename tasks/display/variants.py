@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.artifacts import Artifact
-from tasks.display.numbers import kilobytes
+from tasks.display.numbers import change, kilobytes
 from tasks.display.words import size_of_float, span
 from tasks.runs.judgement import place, words
 
@@ -28,7 +28,7 @@ def row(variant: Artifact, judgement: Mapping[str, Any], metric: str) -> tuple[s
     value, loss = span(metrics, f"{name}/test/{metric}"), metrics.get(f"{name}/test/{metric}_loss")
     lost = ""
     if loss is not None and variant.manifest["statistics"].get("methods"):
-        lost = f" ({'gains' if loss < 0 else 'loses'} {abs(loss):.4f})"
+        lost = f" ({change(loss)})"
     score = f"{metric.replace('_', ' ')} {value[0]}{lost}" if value else ""
     latency = judgement.get("front", {}).get(name, {}).get("latency")
     speed = "" if latency is None else f"{latency:.2f} x time"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tasks.display.numbers import kilobytes
+from tasks.display.numbers import change, kilobytes
 from tasks.pages.curves import linear_ticks
 
 WIDTH, HEIGHT = 940, 260
@@ -60,7 +60,7 @@ def _point(name: str, point: Mapping[str, Any], across: float, down: float, slow
         ends = (across - radius, down - radius, across + radius, down + radius)
         shape += '<line class="curve c1" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>'.format(*ends)
     latency = "" if point["latency"] is None else f", {point['latency']:.2f} x time"
-    said = escape(f"{name}: {kilobytes(point['bytes'])}, loses {point['loss']:.4f}{latency}")
+    said = escape(f"{name}: {kilobytes(point['bytes'])}, {change(point['loss'])}{latency}")
     text = f'<text x="{across + radius + 4:.1f}" y="{down + 3.5:.1f}">{escape(name)}</text>'
     return f"<g><title>{said}</title>{shape}{text}</g>"
 

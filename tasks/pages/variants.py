@@ -29,6 +29,7 @@ def variants(facts: Facts) -> dict[str, Any]:
         "energy": measured.get("energy"),
         "slices": _slices(facts.judgement.get("slices", {})),
         "front": front.draw(facts.judgement.get("front", {}), facts.metric.replace("_", " ")),
+        "crossed": any(not point["accepted"] for point in facts.judgement.get("front", {}).values()),
     }
 
 
