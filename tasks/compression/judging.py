@@ -26,7 +26,7 @@ from tasks.evaluation.metrics import Floats
 from tasks.evaluation.noninferiority import Test
 from tasks.evaluation.report import read_slices
 from tasks.exporting import EVIDENCE, LITERT
-from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED
+from tasks.runs.judgement import ACCEPTED, REJECTED, UNDECIDED, reasons
 
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
@@ -161,7 +161,9 @@ def _front(
             points.append(Point(name, variant["bytes"], loss, ratio, accepted))
     dominated = front.dominated_by(points)
     chosen = None if config.want is None else front.choose(points, config.want)
-    rejected = {name: reasons(verdicts[name]) for name in described if standing[name] == REJECTED}
+    rejected = {
+        name: reasons([each.as_json() for each in verdicts[name]]) for name in described if standing[name] == REJECTED
+    }
     lost = config.want is not None and chosen is None
     return {
         "front": {point.name: {**point.as_json(), "dominated_by": dominated[point.name]} for point in points},
@@ -169,11 +171,6 @@ def _front(
         "chosen": None if chosen is None else chosen.name,
         "missed": front.missed(points, config.want, rejected) if lost and config.want is not None else None,
     }
-
-
-def reasons(verdicts: Sequence[Verdict]) -> str:
-    """Return why gates did not let a variant pass."""
-    return "; ".join(verdict.text for verdict in verdicts if not verdict.passed)
 
 
 def product(methods: Sequence[Method], name: str) -> float:

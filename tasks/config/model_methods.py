@@ -84,36 +84,41 @@ class Cluster(Method):
         return f"{self.kind}_{self.clusters}"
 
 
-class Qat(Method):
+class Trained(Method):
+    """A method that needs a training."""
+
+    on_file: ClassVar[bool] = False
+
+    fine_tune: FineTune
+    """The training."""
+
+    @property
+    def training(self) -> FineTune | None:
+        """The training, of the model that the method has prepared."""
+        return self.fine_tune
+
+
+class Qat(Trained):
     """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the weights are rounded in the training as a method
     that quantises rounds them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
 
-    on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
 
     kind: Literal["qat"] = "qat"
     """The method."""
     bits: Literal[4, 8] = 4
     """Bits of a weight of dense and convolutional layers, with a scale for each channel; of a table of embeddings 8."""
-    fine_tune: FineTune
-    """The training."""
 
     @property
     def label(self) -> str:
         """The name of the method with its bits."""
         return f"{self.kind}{self.bits}"
 
-    @property
-    def training(self) -> FineTune | None:
-        """The training with rounded weights."""
-        return self.fine_tune
 
-
-class Distill(Method):
+class Distill(Trained):
     """Distillation (Hinton et al., arXiv 1503.02531): another model, the student, is trained on the labels and on the
     outputs of a teacher."""
 
-    on_file: ClassVar[bool] = False
     adds_loss: ClassVar[bool] = True
 
     kind: Literal["distill"] = "distill"
@@ -144,11 +149,6 @@ class Distill(Method):
         return f"{self.kind}_{self.name or self.student.kind}"
 
     @property
-    def training(self) -> FineTune | None:
-        """The training of the student."""
-        return self.fine_tune
-
-    @property
     def teacher_model(self) -> str | None:
         """The model that the student learns from; empty for the one before the method."""
         return self.teacher or ""
@@ -173,11 +173,9 @@ class Distill(Method):
         return self
 
 
-class LowRank(Method):
+class LowRank(Trained):
     """The kernel of a dense or convolutional layer becomes the product of two smaller ones (Zhang et al., arXiv
     1505.06798), by a singular value decomposition, and the model is trained again. Smaller and faster by itself."""
-
-    on_file: ClassVar[bool] = False
 
     kind: Literal["low_rank"] = "low_rank"
     """The method."""
@@ -194,11 +192,6 @@ class LowRank(Method):
         """The name of the method with its rank or share."""
         return f"{self.kind}_{self.rank if self.energy is None else f'e{round(100 * self.energy)}'}"
 
-    @property
-    def training(self) -> FineTune | None:
-        """The training of all layers."""
-        return self.fine_tune
-
     @model_validator(mode="after")
     def rank_or_energy(self) -> LowRank:
         if (self.rank is None) == (self.energy is None):
@@ -206,12 +199,10 @@ class LowRank(Method):
         return self
 
 
-class PruneStructured(Method):
+class PruneStructured(Trained):
     """Whole filters and hidden units of the smallest norm are left out (Li et al., arXiv 1608.08710), and the model is
     trained again: the same architecture, smaller and faster. For `mlp`, `convnet`, `convnet1d`, and the feed-forward
     layers of `encoder`, `transformer` and `vit`."""
-
-    on_file: ClassVar[bool] = False
 
     kind: Literal["prune_structured"] = "prune_structured"
     """The method."""
@@ -226,8 +217,3 @@ class PruneStructured(Method):
     def label(self) -> str:
         """The name of the method with its share."""
         return f"{self.kind}_{round(100 * self.share)}"
-
-    @property
-    def training(self) -> FineTune | None:
-        """The training of what is left."""
-        return self.fine_tune
