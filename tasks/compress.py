@@ -36,11 +36,11 @@ def compress(
     variants are judged together by `compress.gates`. One that a gate rejects is stored and shown with a warning, and is
     not returned.
 
-    Raises:
-        Failed: no variant is what `compress.want` asks for.
-
     `report` is no parent: only the model's outputs on the test split are read from it, which depend on model and
     snapshot alone.
+
+    Raises:
+        Failed: no variant is what `compress.want` asks for.
     """
     from tasks.compression.forms import FLOAT, Form, compressed
 

@@ -175,7 +175,7 @@ class Distill(Trained):
 
 class LowRank(Trained):
     """The kernel of a dense or convolutional layer becomes the product of two smaller ones (Zhang et al., arXiv
-    1505.06798), by a singular value decomposition, and the model is trained again. Smaller and faster by itself."""
+    1505.06798), by a singular value decomposition, and the model is trained again. Smaller by itself."""
 
     kind: Literal["low_rank"] = "low_rank"
     """The method."""
