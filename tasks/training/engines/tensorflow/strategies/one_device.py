@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tasks.config.strategy import OneDevice
 from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
 from tasks.training.engines.tensorflow.step import Reduce, Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 from tasks.training.group import Alone, Cluster, Group
@@ -48,23 +49,17 @@ class OneDeviceStrategy:
         signature = [specs, tf.TensorSpec((None,), tf.float32)]
 
         @tf.function(input_signature=signature, autograph=False)
-        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> dict[str, tf.Tensor]:
-            n = tf.shape(rates)[0]
-
-            def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
+        def run(arrays: dict[str, tf.Tensor], rates: tf.Tensor) -> tf.Tensor:
+            def one_step(k: tf.Tensor) -> tf.Tensor:
                 step.optimizer.learning_rate.assign(rates[k])
-                sums = step({name: values[k] for name, values in arrays.items()}, self._reduce)
-                return k + 1, [array.write(k, sums[name]) for name, array in zip(step.returned, returned, strict=True)]
+                return packed(step, step({name: values[k] for name, values in arrays.items()}, self._reduce))
 
-            empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
-            _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
-            return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
+            return looped(one_step, tf.shape(rates)[0])
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}
             with self._errors():
-                returned = run(tensors, tf.constant(rates))
-                return {name: value.numpy() for name, value in returned.items()}
+                return unpacked(step, run(tensors, tf.constant(rates)).numpy())
 
         return call
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
 from tasks.training.engines.tensorflow.optimizers import apply_locally
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
@@ -53,28 +54,21 @@ class Replicated:
         signature = [[specs] * self.devices, tf.TensorSpec((None,), tf.float32)]
 
         @tf.function(input_signature=signature, autograph=False)
-        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor) -> dict[str, tf.Tensor]:
-            n = tf.shape(rates)[0]
-
-            def one_step(k: tf.Tensor, returned: list[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
+        def run(slices: list[dict[str, tf.Tensor]], rates: tf.Tensor) -> tf.Tensor:
+            def one_step(k: tf.Tensor) -> tf.Tensor:
                 step.optimizer.learning_rate.assign(rates[k])
 
-                def on_replica() -> dict[str, tf.Tensor]:
+                def on_replica() -> tf.Tensor:
                     own = {name: values[k] for name, values in self._own(slices).items()}
-                    return step(own, reduce)
+                    return packed(step, step(own, reduce))
 
-                sums = self.strategy.run(on_replica)
-                first = {name: self.strategy.experimental_local_results(value)[0] for name, value in sums.items()}
-                return k + 1, [array.write(k, first[name]) for name, array in zip(step.returned, returned, strict=True)]
+                return self.strategy.experimental_local_results(self.strategy.run(on_replica))[0]
 
-            empty = [tf.TensorArray(tf.float32, n) for _ in step.returned]
-            _, returned = tf.while_loop(lambda k, _: k < n, one_step, (0, empty), parallel_iterations=1)
-            return {name: array.stack() for name, array in zip(step.returned, returned, strict=True)}
+            return looped(one_step, tf.shape(rates)[0])
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             with self._errors():
-                returned = run(self._slices(arrays), tf.constant(rates))
-                return {name: value.numpy() for name, value in returned.items()}
+                return unpacked(step, run(self._slices(arrays), tf.constant(rates)).numpy())
 
         return call
 
