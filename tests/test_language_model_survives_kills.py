@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.artifacts import STAGES
 from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
 from tests.kills import Unbroken, disturbed_in_each_stage
 
@@ -24,6 +25,10 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
     return Unbroken(COMMAND, home)
 
 
-def test_killed_stopped_or_interrupted_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+def test_killed_stopped_or_interrupted_in_each_stage_that_computes_with_text(
+    unbroken: Unbroken, tmp_path: Path
+) -> None:
+    """Evaluation and promotion are those of the digits, in `test_run_survives_kills`."""
     numbers = itertools.cycle([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-    disturbed_in_each_stage(unbroken, CommandHome(tmp_path), numbers)
+    with_text = [stage for stage in STAGES if stage not in ("evaluate", "promote")]
+    disturbed_in_each_stage(unbroken, CommandHome(tmp_path), numbers, with_text)
