@@ -6,7 +6,7 @@ quantisation after the training.
 For each seed two runs of `millrace` in a temporary home: the preset's model with all entries, and the small model.
 Digits by default; with `--lm` a language model of some files of the standard library. Printed are bytes of the LiteRT
 file, bytes after gzip, and the primary metric on the test split: the mean over the seeds, the means of the ends of its
-95 % intervals, and the range over the seeds.
+95 % intervals, and the range over the seeds; after each seed those of the seeds so far.
 """
 
 from __future__ import annotations
@@ -112,6 +112,11 @@ def main() -> None:
                 for variant in variants(Path(folder), job, seed, steps, options):
                     rows[label + variant["name"]].append(variant)
                 print(f"seed {seed} {label or 'all'}", file=sys.stderr, flush=True)
+            table(rows)
+
+
+def table(rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Print what the seeds so far gave."""
     print("| variant | kB | kB after gzip | metric [95 %] | over the seeds |\n| --- | --- | --- | --- | --- |")
     for name, found in sorted(rows.items(), key=lambda row: -row[1][0]["bytes"]):
         metric = found[0]["against_float"]["metric"]
