@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.artifacts import Artifact, Model, Records, Snapshot
+from tasks.config import MlpModel
 from tasks.data.features import Feature
 from tasks.data.sources import Bad, Piece, Rows, Source
 from tasks.processes import threads
@@ -25,10 +26,12 @@ from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
+from tasks.training.fit import fit
 from tests.homes import CommandHome, finished_home
 from tests.registries import RegistryHome
 from tests.stacks import Up, copied_stack, free_ports
-from tests.tiny import write_snapshot
+from tests.tiny import CONFIG, write_snapshot
+from tests.training import PLAIN
 
 Kind = TypeVar("Kind", bound=Artifact)
 
@@ -241,6 +244,18 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """Ten training images of two classes (`tests.tiny`)."""
     bench = workbench(tmp_path_factory.mktemp("tiny") / "snapshot")
     return published(Snapshot, bench, write_snapshot(bench))
+
+
+@pytest.fixture
+def trained(tiny: Snapshot, benches: Callable[[str], Workbench]) -> Callable[..., Workbench]:
+    """`trained(name, model, **options)`: a training on a workbench of its own."""
+
+    def train(name: str, model: MlpModel = PLAIN, base: Model | None = None, **options: Any) -> Workbench:
+        bench = benches(name)
+        fit(bench, tiny, model, CONFIG.model_copy(update=options), seed=5, base=base)
+        return bench
+
+    return train
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from tasks.training.actions import Evaluate, Guard, Log, Progress, Save
 from tasks.training.best_weights import BestWeights
 from tasks.training.board import FOLDER, Board
 from tasks.training.checkpoints import STATE, StagedCheckpoints
-from tasks.training.engines import Arrays
+from tasks.training.engines import Arrays, Engine
 from tasks.training.fed import names_of
 from tasks.training.goodput import Goodput
 from tasks.training.group import Cluster
@@ -26,7 +26,7 @@ from tasks.training.ledger import LEDGER, SPAN
 from tasks.training.loop import Action, train
 from tasks.training.memory import explained, micro_batches
 from tasks.training.meter import Meter
-from tasks.training.plan import make_plan
+from tasks.training.plan import Plan, make_plan
 from tasks.training.probing import check_repeatable
 from tasks.training.ranks import Ranks
 from tasks.training.samples import FILE as SAMPLES
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tasks.data.batches import BatchReader
     from tasks.data.pipeline import SnapshotReader
     from tasks.processes.workbench import Workbench
+    from tasks.store.staging import Staging
 
 
 def fit(
@@ -89,29 +90,15 @@ def fit(
     if config.tensorboard is not None and folder is not None:  # after the engine, which configures devices
         board = Board(folder / FOLDER, config.tensorboard, config.evaluate_every)
     journal = bench.journal if board is None else board.curves(bench.journal)
-    staging = bench.staging if cluster.rank == 0 else None
-    number = micro_batches(engine, config, bench)
-    layout = bench.layout | ({"accumulate": number} if number > 1 else {})
-
     best, meter = BestWeights(config), Meter(spikes=Spikes(config.on_spike))
     evaluate = Evaluate(config.evaluate_every, validation(snapshot), journal, best)
-    evaluations: list[Action] = [evaluate]
-    settle = None
-    if SIDECAR in config.roles:
-
-        def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
-            evaluate.take(step, scores, weights, meter, engine)
-
-        sidecar = Sidecar(bench.addresses[-1], config.evaluate_every, take)
-        evaluations, settle = [sidecar] if cluster.rank == 0 else [], sidecar.settle
-    base_state = base.path / STATE if base is not None else None
-    checkpoints = StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, layout, settle)
-    if staging is not None:
-        state_bytes = sum(array.nbytes for array in engine.state().values())
-        # and one being written, the model, its weights
-        staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
+    sidecar = make_sidecar(bench, config, evaluate, meter, engine)
+    chief = cluster.rank == 0
+    staging = bench.staging if chief else None
+    checkpoints = make_checkpoints(bench, staging, engine, config, plan, best, base, sidecar)
     speed = Speed(config.batch_size, positions(snapshot.features))
     ranks = Ranks(config.log_every, bench.hosts, bench.measure)
+    evaluations: list[Action] = [evaluate] if sidecar is None else [sidecar] if chief else []
     actions: list[Action] = [
         Guard(names_of(examples, snapshot, plan, seed)),
         progress,
@@ -147,6 +134,41 @@ def fit(
         also={**saved, "steps": step},
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],
     )
+
+
+def make_sidecar(
+    bench: Workbench, config: TrainConfig, evaluate: Evaluate, meter: Meter, engine: Engine
+) -> Sidecar | None:
+    """Return what has the weights evaluated by another process, whose scores `evaluate` takes; None without one."""
+    if SIDECAR not in config.roles:
+        return None
+
+    def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
+        evaluate.take(step, scores, weights, meter, engine)
+
+    return Sidecar(bench.addresses[-1], config.evaluate_every, take)
+
+
+def make_checkpoints(
+    bench: Workbench,
+    staging: Staging | None,
+    engine: Engine,
+    config: TrainConfig,
+    plan: Plan,
+    best: BestWeights,
+    base: Model | None,
+    sidecar: Sidecar | None,
+) -> StagedCheckpoints:
+    """Return the checkpoints of the training, which begin with the state of `base`; reserve their space on the disk."""
+    number = micro_batches(engine, config, bench)
+    layout = bench.layout | ({"accumulate": number} if number > 1 else {})
+    if staging is not None:
+        state_bytes = sum(array.nbytes for array in engine.state().values())
+        # and one being written, the model, its weights
+        staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
+    base_state = base.path / STATE if base is not None else None
+    settle = None if sidecar is None else sidecar.settle
+    return StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, layout, settle)
 
 
 def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:

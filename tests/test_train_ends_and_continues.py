@@ -1,0 +1,156 @@
+"""A training that ends early, keeps its best weights, or continues another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Model, Snapshot
+from tasks.config import identity
+from tasks.config.optimizer import Adam
+from tasks.config.schedule import Constant, Linear
+from tasks.config.train import CheckpointConfig, EarlyStopping
+from tasks.errors import Refused, Stopped
+from tasks.processes.workbench import Workbench
+from tasks.training.best_weights import BestWeights
+from tasks.training.checkpoints import STATE, unpack
+from tasks.training.continuing import check_base
+from tasks.training.fit import fit
+from tasks.training.ledger import LEDGER
+from tests.tiny import CONFIG, MODEL, files, stopping_after
+from tests.training import PLAIN
+
+CONSTANT = {"schedule": Constant(), "optimizer": Adam()}
+
+
+def test_training_ends_early_and_says_at_which_step(tiny: Snapshot, benches: Callable[[str], Workbench]) -> None:
+    options = {"steps": 400, "evaluate_every": 5, "early_stopping": EarlyStopping(patience=2), **CONSTANT}
+    config = CONFIG.model_copy(update=options)
+    measured: dict[str, float] = {}
+    bench = replace(benches("stopped"), measure=measured.__setitem__)
+    outcome = fit(bench, tiny, PLAIN, config, seed=5)
+    steps = outcome.also["steps"]
+    assert steps < 400 and steps % 5 == 0
+    assert measured["train/step_ms"] > 0 and measured["train/examples_per_second"] > 0
+    losses = {
+        step: metrics["validation/loss"]
+        for step, metrics in bench.journal.points  # type: ignore[attr-defined]
+        if "validation/loss" in metrics
+    }
+    best = min(losses, key=lambda step: (losses[step], step))
+    assert steps == best + 10
+    assert json.loads((bench.staging.root / LEDGER).read_text().splitlines()[-1])["to"] == steps
+
+    chosen = benches("best")
+    fit(chosen, tiny, PLAIN, config.model_copy(update={"select": "best"}), seed=5)
+    short = benches("short")
+    fit(short, tiny, PLAIN, config.model_copy(update={"steps": best, "early_stopping": None}), seed=5)
+    assert files(chosen)["model.weights.h5"] == files(short)["model.weights.h5"]
+
+
+def test_the_checkpoint_with_the_best_validation_loss_is_kept(
+    tiny: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    """The rate makes the loss rise."""
+    checkpoint = CheckpointConfig(every=1, keep=1, keep_best=True)
+    options = {"steps": 30, "evaluate_every": 2, "checkpoint": checkpoint, "learning_rate": 0.3, **CONSTANT}
+    bench = benches("kept")
+    with pytest.raises(Stopped):
+        config = CONFIG.model_copy(update=options)
+        fit(replace(bench, stopping=stopping_after(20)), tiny, PLAIN, config, seed=5)
+    points: Any = bench.journal
+    losses = {step: values["validation/loss"] for step, values in points.points if "validation/loss" in values}
+    steps = sorted(int(path.stem[5:]) for path in (bench.staging.root / "checkpoints").glob("*.npz"))
+    assert steps == [min(losses, key=lambda step: losses[step]), 20] and steps[0] < 20
+
+
+@pytest.mark.parametrize(
+    ("first", "whole", "options"),
+    [
+        ({}, {"steps": 12}, {}),
+        ({"steps": None, "epochs": 2}, {"steps": None, "epochs": 4}, {"batch_size": 5}),
+        ({"steps": None, "epochs": 2}, {"steps": 11}, {"batch_size": 5}),
+        ({"steps": 3}, {"steps": None, "epochs": 3}, {}),
+        ({"steps": 6}, {"steps": 12}, {"select": "best", "evaluate_every": 2, "learning_rate": 0.05}),
+        ({"steps": 6}, {"steps": 12}, {"early_stopping": EarlyStopping(patience=4), "evaluate_every": 2}),
+    ],
+    ids=["steps", "epochs", "epochs-steps", "steps-epochs", "best", "early-stopping"],
+)
+def test_a_continued_model_is_one_that_was_trained_longer(
+    first: dict, whole: dict, options: dict, trained: Callable[..., Workbench], tiny: Snapshot
+) -> None:
+    config = CONFIG.model_copy(update={**CONSTANT, **options})
+    long = trained("long", MODEL, **{**CONSTANT, **options, **whole})
+    short = trained("short", MODEL, **{**CONSTANT, **options, **first})
+    base = Model("0" * 64, short.staging.root, "model")
+    steps = unpack((short.staging.root / STATE).read_bytes())[0]
+    manifest = {"parents": {"snapshot": tiny.digest}, "steps": steps}
+    began = config.model_copy(update=first)
+    manifest["inputs"] = {"config": identity({"model": MODEL, "train": began, "seed": 5})}
+    (base.path / "manifest.json").write_text(json.dumps(manifest))
+    check_base(base, tiny, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5})
+    continued = trained("continued", MODEL, base=base, **{**CONSTANT, **options, **whole})
+    assert files(continued) == files(long)
+    if options.get("select") == "best":
+        points: Any = long.journal
+        losses = {step: values["validation/loss"] for step, values in points.points if "validation/loss" in values}
+        assert min(losses, key=lambda step: losses[step]) <= steps, "the best is the base's"
+
+
+@pytest.mark.parametrize(
+    ("began", "continued", "says"),
+    [
+        ({}, {"learning_rate": 0.02}, "train.learning_rate: 0.02; the model that is continued has 0.01; use the same"),
+        ({}, {"batch_size": 2}, "train.batch_size: 2; the model that is continued has 4"),
+        ({"schedule": Linear()}, {}, "train.schedule.kind: linear; its rates depend on the last step"),
+        ({}, {"steps": 7}, "train.steps: 7; must pass the 7 steps that the model has taken"),
+        ({"steps": None, "epochs": 3}, {"steps": None, "epochs": 3}, "train.epochs: 3; must pass the 8 steps"),
+        (
+            {"steps": None, "epochs": 3},
+            {"steps": None, "epochs": 6},
+            "the last step of its 3 epochs was fed 2 of 4 examples; a longer training feeds that step whole",
+        ),
+        ({}, {"select": "best"}, "train.select: best; the model that is continued has None"),
+        ({}, {"early_stopping": EarlyStopping()}, "train.early_stopping: .*remembers no evaluations for it"),
+        (
+            {"select": "best", "evaluate_every": 7},
+            {"evaluate_every": 3},
+            "train.evaluate_every: 3; the model that is continued was evaluated every 7 steps",
+        ),
+        ({"select": "best"}, {}, "its last evaluation was at step 7, no multiple of 4; a longer training is not"),
+        (
+            {"steps": 20, "early_stopping": EarlyStopping()},
+            {"steps": 30},
+            "its training was ended by train.early_stopping at step 7",
+        ),
+    ],
+)
+def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
+    began: dict, continued: dict, says: str, tiny: Snapshot, tmp_path: Path
+) -> None:
+    before = CONFIG.model_copy(update={**CONSTANT, **began})
+    after = before.model_copy(update={"steps": 12, **continued})
+    steps = 8 if before.epochs else 7
+    manifest = {"parents": {"snapshot": tiny.digest}, "steps": steps}
+    manifest["inputs"] = {"config": identity({"model": MODEL, "train": before, "seed": 5})}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    base = Model("0" * 64, tmp_path, "model")
+    with pytest.raises(Refused, match=says):
+        check_base(base, tiny, {"model": MODEL, "train": after, "seed": 5})
+
+
+def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
+    def weights() -> dict[str, np.ndarray]:
+        return {"w": np.array(len(best.losses))}
+
+    best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=3)}))
+    losses = (float("nan"), 2.0, float("nan"), 3.0, 2.5)
+    seen = [best.update({"loss": loss, "accuracy": 0.5}, weights, ("accuracy", True)) for loss in losses]
+    assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
+    assert seen == [False, False, False, False, True]
