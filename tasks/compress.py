@@ -69,26 +69,25 @@ def compress(
             )
         return made[form.name]
 
-    chains = dict.fromkeys(config.chains)
+    chains = {chain.name: chain for chain in config.chains}
     if config.search is not None:
         from tasks.compression.searching import space
 
         task = model.manifest["inputs"]["config"]["model"]["task"]
-        chains |= dict.fromkeys(
-            search(
-                config.search,
-                identities.search(model, report, config, evaluate),
-                space(task, config),
-                make=lambda chain: variant(compressed(chain)),
-                lost=lambda each: measure_stage(
-                    "compress",
-                    "trial",
-                    "tasks.compression.validating:lost",
-                    (each, model, examples, records, report, evaluate),
-                ),
-            )
+        found = search(
+            config.search,
+            identities.search(model, report, config, evaluate),
+            space(task, config),
+            make=lambda chain: variant(compressed(chain)),
+            lost=lambda each: measure_stage(
+                "compress",
+                "trial",
+                "tasks.compression.validating:lost",
+                (each, model, examples, records, report, evaluate),
+            ),
         )
-    forms = [*map(Form, export.formats), *map(compressed, chains)]
+        chains |= {chain.name: chain for chain in found}
+    forms = [*map(Form, export.formats), *map(compressed, chains.values())]
     variants = [variant(form) for form in forms]
 
     def judge() -> dict[str, Any]:
