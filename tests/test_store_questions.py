@@ -44,6 +44,22 @@ def test_why_names_the_field_also_of_an_earlier_stage(finished: CommandHome) -> 
     assert len(answer.stdout.splitlines()) == 3
 
 
+def test_why_names_the_variants_of_methods_that_train(finished: CommandHome) -> None:
+    """Each is planned by the verb, from the settings of the preset."""
+    tuned = {"fine_tune": {"steps": 2}}
+    methods = [
+        {"kind": "prune", "share": 0.5, **tuned},
+        {"kind": "qat", **tuned},
+        [{"kind": "distill", "student": {"kind": "convnet", "filters": [4, 4]}, **tuned}, "int8_dynamic"],
+        {"kind": "low_rank", "rank": 4, **tuned},
+        {"kind": "prune_structured", "share": 0.5, **tuned},
+    ]
+    answer = finished("why", "compress", DIGITS, *SMALL, "--compress.methods", json.dumps(methods))
+    assert answer.code == 0, answer.stderr
+    for name in ("prune", "qat", "distill_convnet-int8_dynamic", "low_rank", "prune_structured"):
+        assert f"compress ({name}" in answer.stdout
+
+
 def test_why_refuses_what_a_run_refuses(finished: CommandHome) -> None:
     flags = ("--snapshot.kind", "tokens", "--model.kind", "transformer", "--model.task", "language_model")
     refused, why = finished("run", "pipeline", DIGITS, *flags), finished("why", "train", DIGITS, *flags)
