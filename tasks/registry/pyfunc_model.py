@@ -1,4 +1,4 @@
-"""The pyfunc model that MLflow stores with an export; it imports NumPy and TensorFlow alone, and runs a file beside it."""
+"""The pyfunc model that MLflow stores with an export; it imports NumPy and TensorFlow alone, and runs one more file."""
 
 from __future__ import annotations
 
