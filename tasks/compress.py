@@ -45,6 +45,7 @@ def compress(
     from tasks.compression.forms import FLOAT, Form, compressed
 
     records = parent_of(examples, "records", Records)
+    task = model.manifest["inputs"]["config"]["model"]["task"]
     models: dict[str, Model] = {"": model}
     made: dict[str, Variant] = {}
 
@@ -73,7 +74,6 @@ def compress(
     if config.search is not None:
         from tasks.compression.searching import space
 
-        task = model.manifest["inputs"]["config"]["model"]["task"]
         found = search(
             config.search,
             identities.search(model, report, config, evaluate),
@@ -94,7 +94,6 @@ def compress(
         latency = measure_stage(
             "compress", "latency", "tasks.exporting.latency:measure", (list(made.values()), examples)
         )
-        task = model.manifest["inputs"]["config"]["model"]["task"]
         judging = (forms, variants, made.get(FLOAT.name), report, latency, task, config, evaluate)
         return measure_stage("compress", "gates", "tasks.compression.judging:judge", judging)
 

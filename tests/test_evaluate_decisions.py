@@ -22,6 +22,7 @@ from tasks.evaluation.classification import Predictions
 from tasks.evaluation.judging import make_judge
 from tasks.evaluation.thresholds import Binary, choose
 from tasks.exporting.answers import ANSWERS, decision_fields
+from tasks.exporting.prediction import predictions
 from tasks.exporting.score import RawSplit
 
 
@@ -138,13 +139,11 @@ def test_the_code_of_a_readme_decides_as_predictions_do(task: str, tmp_path: Any
     code = Template(ANSWERS[task].code).substitute(decision_fields(transform) | {"file": tmp_path / "names.json"})
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec("import json\n" + code, {"np": np, "outputs": outputs})
-    row_of = ANSWERS[task].row
-    assert row_of is not None
-    rows = [row_of(output.astype(np.float64), transform) for output in outputs]
+    rows = predictions(outputs, transform)
     if task == "classification":
         expected = [f"{row['class']}: {row['confidence']:.3f}" for row in rows]
-        usual = [row_of(output.astype(np.float64), {"classes": names})["class"] for output in outputs]
-        assert [row["class"] for row in rows] != usual, "or the threshold shows nothing"
+        usual = predictions(outputs, {"classes": names, "task": task})
+        assert [row["class"] for row in rows] != [row["class"] for row in usual], "or the threshold shows nothing"
     else:
         expected = [
             f"{', '.join(f'{name}: {value:.3f}' for name, value in row['labels'].items())}; "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,13 +19,18 @@ from tasks.compression.forms import Form
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, Config, EvaluateConfig, ExportConfig, MlpModel, TableSnapshot
 from tasks.data import open_snapshot
+from tasks.data.reader import Reader
 from tasks.data.reading import RecordsReader
 from tasks.display.evaluation import lines
 from tasks.evaluation.report import build
 from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
+from tasks.exporting.raw_rows import rows_of
+from tasks.exporting.transform import read_transform
+from tasks.registry import registry
 from tests.loans import Made, make
 from tests.pages import page_of
+from tests.registries import RegistryHome
 
 ROWS = 400
 """Rows that the export predicts."""
@@ -188,8 +194,9 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         assert text in shown, text
 
 
-def test_the_export_predicts_with_temperature_and_threshold(
-    evaluated: Evaluated, tmp_path: Path, workbench_at: Any, publish: Any
+@pytest.mark.filterwarnings("ignore:.*AnyType:UserWarning")
+def test_the_export_and_the_registered_version_predict_with_temperature_and_threshold(
+    evaluated: Evaluated, tmp_path: Path, workbench_at: Any, publish: Any, registry_home: RegistryHome
 ) -> None:
     made, report = evaluated.made, evaluated.report
     bench = workbench_at(tmp_path / "variant")
@@ -215,3 +222,15 @@ def test_the_export_predicts_with_temperature_and_threshold(
     readme = (done.path / "README.md").read_text()
     assert f"outputs / {decision['temperature']!r}" in readme
     assert f"yes is predicted where its probability is above {decision['thresholds']['yes']:.6g}" in readme
+
+    logged = registry_home.client.create_run("0")
+    registry.register(registry_home.home.mlflow_uri, logged.info.run_id, "loans", done.path, {})
+    model = mlflow.pyfunc.load_model("models:/loans/1")
+    reader = Reader.open(done.path / "transform")
+    batches = rows_of(tmp_path / "rows.csv", reader.columns, read_transform(done.path)["csv"])
+    raw = [row for rows in batches for row in rows]
+    registered = model.predict(reader(raw, tmp_path))
+    assert [row["class"] for row in registered] == [row["class"] for row in answers]
+    assert [row["confidence"] for row in registered] == pytest.approx([row["confidence"] for row in answers], abs=1e-6)
+    whole = model.predict(reader(raw, tmp_path), params={"raw": True})
+    assert np.allclose(whole, evaluated.logits("test")[:ROWS], atol=1e-3)

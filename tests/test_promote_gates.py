@@ -23,7 +23,7 @@ from tasks.runs.home import Home
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
 from tasks.stage import judgements
-from tests.homes import CommandHome
+from tests.homes import DIGITS, SMALL, Answer, CommandHome
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,72 @@ def test_a_want_that_nothing_meets_ends_the_stage_with_what_each_misses(tmp_path
     with pytest.raises(Failed, match=r"compress.want: bytes 10; no variant meets it: litert: bytes 90 of at most 10"):
         judgements.kept(variants, missed)
     assert judgements.kept(variants, {}) == variants, "while planning"
+
+
+@pytest.fixture(scope="module")
+def second(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """A copy of the finished home."""
+    return finished.copied_to(tmp_path_factory.mktemp("second") / "home")
+
+
+def releasing(home: CommandHome, gate: str, *flags: str) -> Answer:
+    """Run the pipeline with another export of the same model, or another model, and a gate against the champion."""
+    return home("run", "pipeline", DIGITS, *SMALL, *flags, "--promote.gates", f"[{gate}]", "--json")
+
+
+def judged(home: CommandHome, run: str) -> tuple[list[str], str]:
+    """The verdicts in the run's folder, and the tag of its MLflow run."""
+    folder = home.root / "runs" / run
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{home.root}/mlflow.db")
+    tags = client.get_run(json.loads((folder / "run.json").read_bytes())["mlflow_run_id"]).data.tags
+    gates = json.loads((folder / "release.json").read_bytes())["gates"]
+    return [gate["verdict"] for gate in gates], tags["millrace.gates.promote"]
+
+
+def champion_of(client: Any) -> Any:
+    return client.get_model_version_by_alias("digits", "champion")
+
+
+GATE = "{kind: champion, max_loss: 0.1}"
+FINE_TUNED = ("--compress.methods", "[[{kind: prune, fine_tune: {steps: 4}}, int8_dynamic]]")
+
+
+def test_a_second_release_passes_a_gate_against_the_champion_and_is_judged_again_where_that_changed(
+    second: CommandHome,
+) -> None:
+    """Through whole runs; nothing but a gate keeps it out in the end, as its score is that of the new champion."""
+    client: Any = mlflow.MlflowClient(tracking_uri=f"sqlite:///{second.root}/mlflow.db")
+    asked = releasing(second, GATE, *FINE_TUNED, "--promote.approval", "required")
+    assert (asked.code, asked.json["status"]) == (3, "awaiting_approval"), asked.stderr
+    run = asked.json["run_id"]
+    assert judged(second, run) == (["pass"], "pass")
+    assert "against 0." in asked.stderr and "of champion version 1 " in asked.stderr
+    assert "; quality against the champion pass: " in client.get_model_version("digits", "2").tags["millrace.gate"]
+
+    tags = client.get_model_version("digits", "1").tags | {"millrace.run": "of another home"}
+    client.create_model_version("digits", "file:///nowhere", tags=tags)
+    client.set_registered_model_alias("digits", "champion", "3")
+    answer = second("approve", run, "--reason", "looked at", "--json")
+    assert (answer.code, answer.json["alias"]) == (3, "candidate"), answer.stderr
+    why = "quality against the champion not enough data: not comparable: champion version 3 has no accuracy of each"
+    assert "ahead by 0.0000" in answer.json["verdict"] and why in answer.json["verdict"]
+    assert judged(second, run) == (["not enough data"], "not enough data: quality against the champion")
+
+    shown = second("show", run, "--json").json
+    trained = shown["ledgers"]["prune_trained_50-trained"]
+    assert next(iter(shown["ledgers"])) == "model" and shown["ledger"]["steps"] == 60
+    assert (trained["steps"], trained["missing"], trained["repeated"], trained["wrong"]) == (4, 0, 0, [])
+    paths = {row["name"]: Path(row["path"]) for row in asked.json["artifacts"]["compress"]}
+    manifests = [paths[f"prune_trained_50-{each}"] / "manifest.json" for each in ("prepared", "trained", "model")]
+    weights = [json.loads(each.read_bytes())["counts"]["parameters"] for each in manifests]
+    assert len(set(weights)) == 1, "without masks"
+
+
+def test_a_second_release_that_loses_too_much_fails_the_gate(second: CommandHome) -> None:
+    client: Any = mlflow.MlflowClient(tracking_uri=f"sqlite:///{second.root}/mlflow.db")
+    client.set_registered_model_alias("digits", "champion", "1")
+    bad = releasing(second, GATE, "--train.learning_rate", "0.000001", "--compress.methods", "[]")
+    assert (bad.code, bad.json["status"]) == (3, "rejected"), bad.stderr
+    assert judged(second, bad.json["run_id"]) == (["fail"], "fail: quality against the champion")
+    assert "quality against the champion fail: loses at least" in bad.stderr
+    assert int(client.get_model_version_by_alias("digits", "champion").version) == 1

@@ -296,9 +296,11 @@ def test_the_registered_version_answers_without_our_code(finished: CommandHome, 
         f"mlflow.set_tracking_uri({f'sqlite:///{finished.root}/mlflow.db'!r})\n"
         f"golden = np.load({str(Path(export['path']) / 'golden.npz')!r})\n"
         "model = mlflow.pyfunc.load_model('models:/digits@champion')\n"
-        "outputs = model.predict(golden['inputs/image'])\n"
+        "outputs = model.predict(golden['inputs/image'], params={'raw': True})\n"
         "assert outputs.shape == golden['outputs'].shape and outputs.dtype == golden['outputs'].dtype\n"
         "np.testing.assert_allclose(outputs, golden['outputs'], atol=1e-4)\n"
+        "answers = model.predict(golden['inputs/image'])\n"
+        "assert [answer['class'] for answer in answers] == [str(each) for each in outputs.argmax(-1)]\n"
         "print('answered', len(outputs))\n"
     )
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "TF_CPP_MIN_LOG_LEVEL": "2"}

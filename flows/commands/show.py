@@ -12,7 +12,7 @@ import typer
 
 from flows.references import resolved
 from flows.reply import AsJson, Reply, replying, when
-from tasks.artifacts import STAGES, Artifact, Report, Variant
+from tasks.artifacts import STAGES, Artifact, Model, Report, Variant
 from tasks.display.numbers import kilobytes, seconds
 from tasks.errors import Refused
 from tasks.runs.home import Home, find_home
@@ -61,8 +61,10 @@ def _shown(reply: Reply, home: Home, what: str) -> Iterator[str]:
             raise unknown from None
         ledgers, seeds = _ledgers(run), _choice_in(run)
         reply.add(run=run.record, ledger=next(iter(ledgers.values()), None), **_trials(run), **_judged(run))
+        if len(ledgers) > 1:
+            reply.add(ledgers=ledgers)
         if seeds is not None:
-            reply.add(ledgers=ledgers, seeds=asdict(seeds))
+            reply.add(seeds=asdict(seeds))
         yield from _run_lines(run, ledgers, seeds)
         return
     up, down = (_up(store, artifact), [str(child) for child in store.children_of(artifact.digest)])
@@ -262,14 +264,15 @@ def _choice_of(artifact: Artifact) -> Choice | None:
 
 
 def _ledgers(run: Run) -> dict[str, dict[str, Any]]:
-    """Check the ledgers of the run's trainings, by their names."""
+    """Check the ledgers of the run's trainings, also of those of methods of compression, by their names."""
     from tasks.training.ledger import LEDGER, prove
 
     proofs, store = {}, Store(run.home.store)
-    for row in run.record["stages"].get("train", []):
+    rows = [*run.record["stages"].get("train", []), *run.record["stages"].get("compress", [])]
+    for row in (row for row in rows if row["kind"] == Model.kind):
         model = store.resolve(f"{row['kind']}/{row['digest']}")
         snapshot = store.parents_of(model).get("snapshot")
-        if snapshot is not None and (model.path / LEDGER).exists():  # a chosen model has none
+        if snapshot is not None and (model.path / LEDGER).exists():  # others were not trained
             proofs[row["name"]] = prove(model.path, snapshot.path)
     return proofs
 

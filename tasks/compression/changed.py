@@ -20,6 +20,7 @@ from tasks.models import brought
 from tasks.models import build as build_model
 from tasks.models.features import Arrays
 from tasks.models.keras_file import architecture, load, save
+from tasks.models.layers import count_weights
 
 if TYPE_CHECKING:
     import keras
@@ -109,7 +110,7 @@ def saved(bench: Workbench, before: Model, network: keras.Model, config: Any, se
     files = save(network, bench.staging, config, plan["features"], seed, plan.get("loss"))
     counts = {
         **before.manifest["counts"],
-        "parameters": int(network.count_params()),
+        "parameters": count_weights(network),
         "zeros": sum(int((np.asarray(kernel) == 0).sum()) for kernel in kernels(network)),
     }
     return Outcome(counts=counts, features=plan["features"], also={**files, "steps": before.manifest["steps"]})

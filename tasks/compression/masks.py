@@ -35,7 +35,7 @@ class Group:
 def attach(model: keras.Model, groups: Sequence[Group], steps: int) -> None:
     """Add masks to a model, which are complete after `steps` updates."""
     state = keras.layers.Layer(name="pruning", dtype="float32")
-    state.built = True
+    state.built = state.only_in_training = True
     step = variable(state, (), "zeros", "step", "int64")
     pruned = [layer for group in groups for layer in group.layers]
     masks = {

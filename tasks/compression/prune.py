@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.config.stored import PreparedModel
     from tasks.models.features import Arrays
 
-VERSION = 1
+VERSION = 2
 GROUP, ZEROS = 4, 2
 """Of so many weights so many become 0."""
 

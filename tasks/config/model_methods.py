@@ -200,20 +200,35 @@ class LowRank(Trained):
 
 
 class PruneStructured(Trained):
-    """Whole filters and hidden units of the smallest norm are left out (Li et al., arXiv 1608.08710), and the model is
-    trained again: the same architecture, smaller and faster. For `mlp`, `convnet`, `convnet1d`, and the feed-forward
-    layers of `encoder`, `transformer` and `vit`."""
+    """Whole filters, hidden units and attention heads of the smallest norm are left out (Li et al., arXiv 1608.08710;
+    Michel et al., arXiv 1905.10650), and the model is trained again: the same architecture, smaller and faster. For
+    `mlp`, `convnet`, `convnet1d`, the channels within the blocks of `resnet`, and the heads and feed-forward layers of
+    `encoder`, `transformer` and `vit`; of feed-forward layers with `experts` all units stay."""
 
     kind: Literal["prune_structured"] = "prune_structured"
     """The method."""
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the units of each layer that is left out."""
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Share of the units of each layer that is left out; one stays. 0: heads alone are left out."""
+    heads: Annotated[float | None, LATER, Field(ge=0, lt=1)] = None
+    """Share of the attention heads of each block that is left out, with `kv_heads` of the groups of heads that share
+    keys and values; default: `share`."""
     norm: Literal["l1", "l2"] = "l1"
-    """Norm of the weights of a unit."""
+    """Norm of the weights of a unit; of a head of those that read it."""
     fine_tune: FineTune
     """The training of what is left."""
 
     @property
     def label(self) -> str:
-        """The name of the method with its share."""
-        return f"{self.kind}_{round(100 * self.share)}"
+        """The name of the method with its shares."""
+        heads = "" if self.heads is None else f"_heads_{round(100 * self.heads)}"
+        return f"{self.kind}_{round(100 * self.share)}{heads}"
+
+    def share_of(self, part: Literal["units", "heads"]) -> float:
+        """Return the share of the units or heads that is left out."""
+        return self.heads if part == "heads" and self.heads is not None else self.share
+
+    @model_validator(mode="after")
+    def some_are_left_out(self) -> PruneStructured:
+        if self.share == 0 and not self.heads:
+            raise Conflict("share", self.share, "leaves nothing out", "raise it, or set heads")
+        return self

@@ -1,21 +1,11 @@
-"""What the outputs of a model mean, by task: as a row of `predict`, and as text and code of an export's README."""
+"""What the outputs of a model mean, by task: as text and code of an export's README (`prediction`: as a row)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from scipy.special import expit, softmax
-
 from tasks.evaluation.sampling import SEED
-
-Floats = npt.NDArray[np.float64]
-
-TOP = 3
-"""Number of classes in a prediction."""
 
 PREDICTED = 0.5
 """Probability above which a label is predicted."""
@@ -27,9 +17,6 @@ CONTINUATION, TEMPERATURE = 60, 0.7
 @dataclass(frozen=True)
 class Answers:
     """The outputs of a task."""
-
-    row: Callable[[Floats, dict[str, Any]], dict[str, Any]] | None
-    """From the outputs for an example and the transform to a prediction; None where it takes several calls."""
 
     about: str
     """Describes the outputs, with the fields that `readme` fills."""
@@ -44,29 +31,6 @@ class Answers:
     """Prints what `outputs`, of `inputs`, mean; `$file` is the transform with the names."""
 
 
-def _class(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
-    confidences = softmax(outputs / transform.get("temperature", 1.0))
-    order = np.argsort(-confidences, kind="stable")[:TOP]
-    for positive, threshold in transform.get("thresholds", {}).items():  # of two classes
-        number = transform["classes"].index(positive)
-        order = np.array([number, 1 - number] if confidences[number] > threshold else [1 - number, number])
-    top = [{"class": transform["classes"][index], "confidence": float(confidences[index])} for index in order]
-    return {**top[0], "top": top}
-
-
-def _labels(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
-    probabilities = expit(outputs / transform.get("temperature", 1.0))
-    labels = dict(zip(transform["targets"], map(float, probabilities), strict=True))
-    thresholds = transform.get("thresholds")
-    if thresholds is None:
-        return {"labels": labels}
-    return {"labels": labels, "predicted": [name for name, value in labels.items() if value > thresholds[name]]}
-
-
-def _values(outputs: Floats, transform: dict[str, Any]) -> dict[str, Any]:
-    return {"values": dict(zip(transform["targets"], map(float, outputs), strict=True))}
-
-
 LABELS = """\
 names = json.load(open("$file", "rb"))["targets"]
 ${scale}probabilities = 1 / (1 + np.exp(-outputs))  # sigmoid
@@ -79,7 +43,6 @@ for row in probabilities:
 
 ANSWERS = {
     "classification": Answers(
-        _class,
         "$count classes: $names.\n\n"
         "Output `$output`: float32 [batch, $count], the logit of each class; their softmax is the probability of each."
         "$decision",
@@ -94,7 +57,6 @@ for row in probabilities:
 """,
     ),
     "multilabel": Answers(
-        _labels,
         "$count labels: $names.\n\n"
         "Output `$output`: float32 [batch, $count], the logit of each label; its sigmoid is the probability of the "
         "label.\nA label is predicted if its probability is above $limits.$decision",
@@ -103,7 +65,6 @@ for row in probabilities:
         LABELS,
     ),
     "anomaly": Answers(
-        _labels,
         "How probable an anomaly is: $names.\n\n"
         "Output `$output`: float32 [batch, 1], a logit; its sigmoid is the probability of an anomaly.\nAn anomaly is "
         "predicted if its probability is above $limits.$decision",
@@ -112,7 +73,6 @@ for row in probabilities:
         LABELS,
     ),
     "ranking": Answers(
-        lambda outputs, transform: {"labels": _labels(outputs, transform)["labels"]},
         "How relevant a document is: $names.\n\n"
         "Output `$output`: float32 [batch, 1], a score by which the documents of a query are ordered; its sigmoid is "
         "the probability that a document is relevant.",
@@ -121,7 +81,6 @@ for row in probabilities:
         LABELS,
     ),
     "regression": Answers(
-        _values,
         "Predicted numbers: $names.\n\n"
         "Output `$output`: float32 [batch, $count], the predicted numbers in the units of the training data.",
         (),
@@ -133,7 +92,6 @@ for row in outputs:
 """,
     ),
     "language_model": Answers(
-        None,
         "A language model of $vocabulary tokens, the last of which, $bos, begins a document.\n\n"
         "Output `$output`: float32 [batch, length, $vocabulary], at each position the logits of the next token.",
         ("tokenizers",),

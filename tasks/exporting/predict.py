@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tasks.data.reader import Reader, Unusable
 from tasks.errors import Failed
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
-from tasks.exporting.answers import ANSWERS, CONTINUATION, TEMPERATURE
+from tasks.exporting.answers import CONTINUATION, TEMPERATURE
 from tasks.exporting.generation import with_cache
+from tasks.exporting.prediction import predictions
 from tasks.exporting.raw import TextSplit, predictions_of_texts
 from tasks.exporting.raw_rows import Answers, Row, is_table, rows_of
 from tasks.exporting.run import float_model
@@ -104,10 +103,7 @@ def _rows(
             return
         yield rows[0], {"error": _unfit(reason).as_json()}
         return
-    answer = ANSWERS[transform["task"]].row
-    assert answer is not None
-    for row, output in zip(rows, outputs, strict=True):
-        yield row, answer(output.astype(np.float64), transform)
+    yield from zip(rows, predictions(outputs, transform), strict=True)
 
 
 def _unfit(reason: ValueError) -> Failed:

@@ -28,9 +28,14 @@ def positions_of(tokens: keras.KerasTensor) -> keras.KerasTensor:
     return ops.cumsum(ones, axis=1) - 1.0
 
 
+def head_size(config: Blocks) -> int:
+    """Return the size of an attention head."""
+    return config.head_dim or config.width // config.heads
+
+
 def rotation_of(positions: keras.KerasTensor, config: Rotary) -> tuple[Any, Any]:
-    """Return cosines and sines of the rotary position embedding for positions [B, T], [B, 1, T, width / heads / 2]."""
-    half = config.width // config.heads // 2
+    """Return cosines and sines of the rotary position embedding for positions [B, T], [B, 1, T, size of a head / 2]."""
+    half = head_size(config) // 2
     rates = [config.rope_base ** (-index / half) for index in range(half)]
     angles = ops.expand_dims(ops.expand_dims(positions, 2) * ops.reshape(ops.array(rates, "float32"), (1, 1, half)), 1)
     return ops.cos(angles), ops.sin(angles)
@@ -56,7 +61,7 @@ def attention(
         memory: takes the keys and values, [B, kv_heads, T, size], and returns those that are attended to; None: they
             are these.
     """
-    name, size, shared = f"block{block}_attention", config.width // config.heads, kv_heads or config.heads
+    name, size, shared = f"block{block}_attention", head_size(config), kv_heads or config.heads
     heads = config.heads + 2 * shared
     qkv = dense(heads * size, config.width, f"{name}_qkv", seed)(x)
     qkv = keras.layers.Reshape((-1, heads, size), name=f"{name}_split")(qkv)
@@ -76,7 +81,7 @@ def attention(
         scores = ops.where(mask, MASKED, scores)
     context = ops.matmul(ops.cast(ops.softmax(scores, axis=-1), v.dtype), v)
     context = ops.transpose(context, (0, 2, 1, 3))
-    context = keras.layers.Reshape((-1, config.width), name=f"{name}_join")(context)
+    context = keras.layers.Reshape((-1, config.heads * size), name=f"{name}_join")(context)
     return keras.layers.Dense(config.width, use_bias=False, kernel_initializer="zeros", name=f"{name}_out")(context)
 
 

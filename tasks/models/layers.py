@@ -131,6 +131,13 @@ def initialise(model: keras.Model, name: str, seed: int) -> None:
         layer.kernel.assign(initializer(layer.kernel.shape))
 
 
+def count_weights(model: keras.Model) -> int:
+    """Return the number of weights of a model, without those of layers that only a training has
+    (`only_in_training`)."""
+    added = [layer for layer in model._flatten_layers() if getattr(layer, "only_in_training", False)]
+    return int(model.count_params()) - sum(int(layer.count_params()) for layer in added)
+
+
 def name_operations(model: keras.Model) -> keras.Model:
     """Rename the operations by their order: Keras numbers them by process, and `model.keras` contains the names."""
     layers = {layer.name for layer in model.layers}

@@ -28,20 +28,23 @@ def build(config: ResNetModel, features: dict[str, Any], seed: int) -> keras.Mod
         filters = config.filters << stage
         for number in range(blocks):
             stride = 2 if stage and number == 0 else 1
-            x = block(x, filters, stride, config.groups, f"stage{stage}_block{number}", seed)
+            x = block(x, filters, stride, config, f"stage{stage}_block{number}", seed)
     x = activated(x, config.groups, "final")
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
     x = dropout(config.dropout, "dropout", seed)(x)
     return keras.Model(inputs, head(x, features, config.task, seed), name="resnet")
 
 
-def block(x: keras.KerasTensor, filters: int, stride: int, groups: int, name: str, seed: int) -> keras.KerasTensor:
+def block(
+    x: keras.KerasTensor, filters: int, stride: int, config: ResNetModel, name: str, seed: int
+) -> keras.KerasTensor:
     """Add a block of two convolutions; where the shape changes, its input is projected (1 x 1)."""
-    before = activated(x, groups, f"{name}_first")
+    inner = config.inner_groups or config.groups
+    before = activated(x, config.groups, f"{name}_first")
     if stride > 1 or x.shape[-1] != filters:
         x = conv_plain(filters, 1, stride, f"{name}_projection", seed)(before)
-    y = conv_plain(filters, 3, stride, f"{name}_conv0", seed)(before)
-    y = conv_plain(filters, 3, 1, f"{name}_conv1", seed)(activated(y, groups, f"{name}_second"))
+    y = conv_plain(filters // config.groups * inner, 3, stride, f"{name}_conv0", seed)(before)
+    y = conv_plain(filters, 3, 1, f"{name}_conv1", seed)(activated(y, inner, f"{name}_second"))
     return keras.layers.Add(name=f"{name}_add")([x, y])
 
 

@@ -17,7 +17,16 @@ from keras import ops
 
 from tasks.config import TransformerModel
 from tasks.errors import Failed
-from tasks.models.attention import as_float32, attention, feed_forward, norm, normal, positions_of, rotation_of
+from tasks.models.attention import (
+    as_float32,
+    attention,
+    feed_forward,
+    head_size,
+    norm,
+    normal,
+    positions_of,
+    rotation_of,
+)
 from tasks.models.decoding import (
     DECODE,
     DOCUMENTS,
@@ -108,9 +117,7 @@ def functions(config: TransformerModel, features: dict[str, Any], model: keras.M
 
     token = keras.Input((1,), dtype="int32", name=TOKENS)
     position = keras.Input((), dtype="int32", name=POSITION)
-    keys, values = (
-        keras.Input((config.layers, heads, None, config.width // config.heads), name=name) for name in (KEYS, VALUES)
-    )
+    keys, values = (keras.Input((config.layers, heads, None, head_size(config)), name=name) for name in (KEYS, VALUES))
     inputs, cache = [token, position, keys, values], {}
     past_keys, past_values = ops.unstack(keys, config.layers, axis=1), ops.unstack(values, config.layers, axis=1)
     positions = ops.cast(ops.expand_dims(position, 1), "float32")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tasks.artifacts import Release
+from tasks.artifacts import Release, Report
 from tasks.errors import Refused
 from tasks.evaluation import primary_metric
-from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion
+from tasks.evaluation.gates import Champion, Promotion, judged_by, promotion, with_gates
+from tasks.evaluation.metrics import Floats
 from tasks.pages.description import describe_version
 from tasks.pages.facts import Facts
 from tasks.runs.audit import Audit, Decision, Entry
+from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
 
@@ -160,8 +162,8 @@ def _approval(registered: Registered, ruling: Ruling) -> dict[str, str | None]:
 def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
     """Apply a person's decision to a run that awaits approval, and end the run: registry, audit log, folder.
 
-    If the champion of the comparison was replaced since, the scores in the registry are compared again, and the gate
-    may fail. The caller holds the locks of the run and of the registry.
+    If the champion of the comparison was replaced since, the version is compared with the present one, also by
+    `promote.gates`, and the gate may fail. The caller holds the locks of the run and of the registry.
 
     Raises:
         Refused: the run awaits no approval, its version was deleted, or the scores are of other records or another
@@ -171,15 +173,20 @@ def settle(client: MlflowClient, run: Run, decision: Decision) -> Release:
 
     registry.finish(client, Audit(run.home))
     registered = _waiting(client, run, decision)
+    release_json = json.loads((run.folder / "release.json").read_bytes())
+    judged: dict[str, Any] = {name: release_json[name] for name in ("gates",) if name in release_json}
     if registered.approval == "pending":
         gate = _compare(client, run, registered, decision)
         ruling = ruling_of(gate, decision, run.run_id) if gate.passed or not decision.accepted else failed(gate)
         carry_out(client, run, registered, ruling)
+        if gate.gates:
+            judged["gates"] = [verdict.as_json() for verdict in gate.gates]
+            for tag, value in tags_of({"promote": judged["gates"]}).items():
+                client.set_tag(run.record["mlflow_run_id"], tag, value)
     else:  # decided by a command that was killed, or by the gate of a later run
         ruling = Ruling("", CHAMPION if registered.approval == "approved" else CANDIDATE, registered.gate)
     made = ruling.release(run.record["name"], registered, changed=True)
-    release_json = json.loads((run.folder / "release.json").read_bytes())
-    write(run.folder / "release.json", pretty({**release_json, **asdict(made)}))
+    write(run.folder / "release.json", pretty({**release_json, **asdict(made), **judged}))
     approved = made.alias == CHAMPION
     run.note(exit_code=0 if approved else 3, status="completed" if approved else "rejected")
     return made
@@ -219,9 +226,13 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
 
     champion = registry.aliased(client, run.record["name"], CHAMPION)
     now, asked = (champion.version if champion else "none"), registered.tags["millrace.against"]
+    again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
     present: Champion | None = None
-    promote, require = run.config.promote, "not_worse"  # the gate has compared by example with the champion of then
+    reference: dict[str, Floats] = {}
+    # The gates have compared by example with the champion of then.
+    promote, require, gates = run.config.promote, "not_worse", run.config.promote.gates
     if now == asked or not decision.accepted:  # a rejection needs no comparison
+        gates = ()
         if asked != "none":
             present = Champion(asked, registered.metric, float(registered.tags["millrace.against_score"]))
     elif champion is not None:
@@ -231,11 +242,18 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
             raise Refused(run.run_id, saw, "scores are comparable by the same metric only", remedy)
         if champion.records != registered.records:
             saw = f"the champion is version {now} now, evaluated on other records"
-            again = f"millrace run {run.record['flow']} {run.folder / 'config.yaml'}"
             raise Refused(
                 run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
             )
-        present = Champion(now, champion.metric, champion.score, noise.change(noise.of_champion(champion, run), run))
+        reference = noise.of_champion(champion, run)
+        present = Champion(now, champion.metric, champion.score, noise.change(reference, run))
         require = promote.require
     _, higher_is_better = primary_metric(run.config.model.task)
-    return promotion(registered.metric, registered.score, present, promote.margin, higher_is_better, require=require)
+    gate = promotion(registered.metric, registered.score, present, promote.margin, higher_is_better, require=require)
+    if not gates:
+        return gate
+    report = Facts(run).one(Report.kind)
+    if not isinstance(report, Report):
+        saw = f"the champion is version {now} now, and the report of this version is not in the store"
+        raise Refused(run.run_id, saw, "promote.gates judge it again by its report", f"make it with {again}")
+    return with_gates(gate, noise.judge(run, report, gates, None if champion is None else now, reference))

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
 import numpy as np
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.models import Model, ModelSignature
+from mlflow.models import Model, ModelSignature, infer_signature
 from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
     RESOURCE_ALREADY_EXISTS,
@@ -21,13 +22,16 @@ from mlflow.protos.databricks_pb2 import (
     ErrorCode,
 )
 from mlflow.tracking import MlflowClient
-from mlflow.types.schema import Schema, TensorSpec
+from mlflow.types.schema import DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from tasks.artifacts import Export
 from tasks.display import terminal
 from tasks.errors import Damaged, Failed, Lost
+from tasks.exporting import prediction
+from tasks.exporting.transform import read_transform
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.provenance import packages
+from tasks.store.files import pretty
 from tasks.store.store import Store
 from tasks.tracking.outage import machine_error, reason
 
@@ -38,6 +42,9 @@ PENDING, APPROVED, REJECTED, LAPSED = "pending", "approved", "rejected", "lapsed
 
 ABSENT = {ErrorCode.Name(RESOURCE_DOES_NOT_EXIST), ErrorCode.Name(INVALID_PARAMETER_VALUE)}
 """How MLflow says that there is no such model, and that it has no such alias."""
+
+DESCRIBES = ("task", "classes", "targets", "temperature", "thresholds")
+"""What the pyfunc model takes of an export's transform."""
 
 ABOUT = """Made by Millrace. `champion` is the version to use, `candidate` the latest that its gate held back or that
 awaits approval.
@@ -184,6 +191,8 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     golden = np.load(export / "golden.npz")
     inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
     names = inputs if len(inputs) > 1 else [None]  # an array alone has no name
+    transform = read_transform(export)
+    described = {name: transform[name] for name in DESCRIBES if name in transform}
     signature = ModelSignature(
         inputs=Schema(
             [
@@ -193,16 +202,21 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
         ),
         outputs=Schema([TensorSpec(golden["outputs"].dtype, (-1, *golden["outputs"].shape[1:]))]),
     )
+    if described["task"] in prediction.ROWS:
+        likely = np.full_like(golden["outputs"][:1], 100.0)  # every label is predicted: MLflow infers from values
+        signature.outputs = infer_signature(None, prediction.predictions(likely, described)).outputs
+        signature.params = ParamSchema([ParamSpec("raw", DataType.boolean, False)])
     example = {name: array[:2] for name, array in inputs.items()}
     versions = packages()
     logging.getLogger("mlflow").setLevel(logging.ERROR)
-    with mlflow.start_run(run_id=mlflow_id):
+    with mlflow.start_run(run_id=mlflow_id), TemporaryDirectory() as scratch:
+        (answers := Path(scratch) / "transform.json").write_bytes(pretty(described))
         logged = Model.log(
             None,
             name=name,
             flavor=Pyfunc,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"export": str(export)},
+            artifacts={"export": str(export), "prediction": prediction.__file__, "transform": str(answers)},
             signature=signature,
             input_example=example if len(example) > 1 else next(iter(example.values())),
             validate_serving_input=False,  # the export was verified in a fresh process
@@ -274,7 +288,8 @@ def download(client: MlflowClient, name: str, version: str, into: Path) -> Path:
             raise
         rule, remedy = "a registered version has its files", "run its pipeline again to register them"
         raise Failed(f"{name} version {version}", f"no files at {registered.source}", rule, remedy) from error
-    [export] = (Path(folder) / "artifacts").iterdir()  # it has the name that it had in the store
+    # It has the name that it had in the store, beside the files of the pyfunc model.
+    [export] = (path for path in (Path(folder) / "artifacts").iterdir() if path.is_dir())
     return export
 
 

@@ -68,6 +68,7 @@ def fit(
     """
     from tasks.models import keras_file
     from tasks.models.features import positions
+    from tasks.models.layers import count_weights
 
     snapshot = open_snapshot(examples.path)
     role, addresses = config.roles[bench.rank], bench.addresses[: config.strategy.processes]
@@ -129,7 +130,7 @@ def fit(
     goodput.report()
     saved = keras_file.save(finished, staging, model_config, snapshot.features, seed, engine.loss)
     return Outcome(
-        counts={"steps": step, "parameters": int(finished.count_params()), "examples": plan.examples},
+        counts={"steps": step, "parameters": count_weights(finished), "examples": plan.examples},
         features=snapshot.features,
         also={**saved, "steps": step},
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],

@@ -50,9 +50,13 @@ class OwnArchitecture(Architecture):
     architecture's papers have it. Output layers, and kernels that begin at 0, stay as they are."""
 
 
-def check_heads(width: int, heads: int) -> None:
-    """Raise `Conflict` where heads do not divide a width into even parts."""
-    if width % (2 * heads):
+def check_heads(width: int, heads: int, head_dim: int | None) -> None:
+    """Raise `Conflict` where a head has an odd size, or where heads without one do not divide a width into even
+    parts."""
+    if head_dim is not None:
+        if head_dim % 2:
+            raise Conflict("head_dim", head_dim, "must be even", f"use {head_dim - 1 or 2} or {head_dim + 1}")
+    elif width % (2 * heads):
         below = width // (2 * heads) * 2 * heads
         nearest = f"set model.width to {below or 2 * heads} or {below + 2 * heads}"
         raise Conflict("heads", heads, f"must cut width {width} into even parts", nearest)

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from tasks.config.base import LATER
 from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units, check_heads
 
 
@@ -28,7 +29,10 @@ class EncoderModel(OwnArchitecture):
     """Blocks of attention and feed-forward."""
 
     heads: Annotated[int, Field(ge=1, le=256)] = 4
-    """Attention heads of a block; each has width / heads numbers, an even count."""
+    """Attention heads of a block; without `head_dim` they divide `width` into even parts."""
+
+    head_dim: Annotated[int | None, LATER, Field(ge=2, le=1024)] = None
+    """Size of a head, an even number; default: width / heads."""
 
     hidden: Units = 352
     """Hidden units of the feed-forward layer, each with a gate."""
@@ -41,5 +45,5 @@ class EncoderModel(OwnArchitecture):
 
     @model_validator(mode="after")
     def heads_divide(self) -> EncoderModel:
-        check_heads(self.width, self.heads)
+        check_heads(self.width, self.heads, self.head_dim)
         return self

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tasks.config.base import LISTED, Conflict
+from tasks.config.base import LATER, LISTED, Conflict
 from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units
 
 Blocks = Annotated[int, Field(ge=1, le=64)]
@@ -40,6 +40,10 @@ class ResNetModel(OwnArchitecture):
 
     groups: Annotated[int, Field(ge=1, le=1024)] = 8
     """Groups of channels that are normalised together; they divide `filters`."""
+
+    inner_groups: Annotated[int | None, LATER, Field(ge=1, le=1024)] = None
+    """Groups of channels between the two convolutions of a block, each of as many channels as one of `groups`; default:
+    as many as `groups`. Fewer make a block narrower within."""
 
     dropout: Dropout = 0.0
     """Share of the head's inputs dropped while training."""

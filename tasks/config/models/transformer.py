@@ -30,7 +30,10 @@ class TransformerModel(OwnArchitecture):
     """Blocks of attention and feed-forward."""
 
     heads: Annotated[int, Field(ge=1, le=256)] = 4
-    """Attention heads of a block; each has width / heads numbers, an even count."""
+    """Attention heads of a block; without `head_dim` they divide `width` into even parts."""
+
+    head_dim: Annotated[int | None, LATER, Field(ge=2, le=1024)] = None
+    """Size of a head, an even number; default: width / heads."""
 
     kv_heads: Annotated[int | None, LATER, Field(ge=1, le=256)] = None
     """Heads of keys and values, which divide `heads`; each is shared by heads / kv_heads queries (grouped-query
@@ -58,7 +61,7 @@ class TransformerModel(OwnArchitecture):
 
     @model_validator(mode="after")
     def heads_divide(self) -> TransformerModel:
-        check_heads(self.width, self.heads)
+        check_heads(self.width, self.heads, self.head_dim)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise Conflict("kv_heads", self.kv_heads, f"must divide {self.heads} heads", "use a divisor")
         return self

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.config.base import Conflict
+from tasks.config.base import LATER, Conflict
 from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts, Units, check_heads
 
 
@@ -32,7 +32,10 @@ class ViTModel(OwnArchitecture):
     """Blocks of attention and feed-forward."""
 
     heads: Annotated[int, Field(ge=1, le=256)] = 4
-    """Attention heads of a block; each has width / heads numbers, an even count."""
+    """Attention heads of a block; without `head_dim` they divide `width` into even parts."""
+
+    head_dim: Annotated[int | None, LATER, Field(ge=2, le=1024)] = None
+    """Size of a head, an even number; default: width / heads."""
 
     hidden: Units = 352
     """Hidden units of the feed-forward layer, each with a gate."""
@@ -42,7 +45,7 @@ class ViTModel(OwnArchitecture):
 
     @model_validator(mode="after")
     def heads_divide(self) -> ViTModel:
-        check_heads(self.width, self.heads)
+        check_heads(self.width, self.heads, self.head_dim)
         if self.width % 4:
             raise Conflict(
                 "width", self.width, "must divide by 4: sines and cosines of two axes", "use a multiple of 4"
