@@ -401,6 +401,8 @@ def test_every_layer_that_is_factored_has_the_product_as_its_kernel() -> None:
         kernel.assign(np.tensordot(first, second.reshape(second.shape[-2:]), 1).reshape(kernel.shape))
     images = np.random.default_rng(0).normal(size=(2, 12, 12, 3)).astype(np.float32)
     assert np.allclose(made(images), model(images), atol=1e-4)
+    with pytest.raises(Failed, match="rank 1; no dense or convolutional layer of the model becomes smaller"):
+        low_rank.prepare(config.model_copy(update={"rank": 1}), MlpModel(), made)  # type: ignore[arg-type]
     with pytest.raises(Failed, match="low_rank, rank 99; no dense or convolutional layer of the model becomes smaller"):
         low_rank.prepare(config.model_copy(update={"rank": 99}), MlpModel(), model)  # type: ignore[arg-type]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tasks.compression import int8_dynamic
+from tasks.compression import float16, int8_dynamic, low_rank
+from tasks.compression.changed import with_weights
 from tasks.config import TransformerModel
+from tasks.config.method import FineTune
+from tasks.config.methods import Float16
+from tasks.config.model_methods import LowRank
 from tasks.exporting import format_of
 from tasks.exporting.generation import CAPACITY, Cached, with_cache
 from tasks.exporting.verify import decoded
@@ -126,10 +131,38 @@ def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Wr
     assert tables(small) == tables(plain) >= 1
 
 
-def tables(path: Path) -> int:
-    """How many constants have the size of the table of tokens in int8."""
+def test_float16_has_a_cache_as_well(written: Written) -> None:
+    half = written.paths["litert"].with_name("float16.tflite")
+    given = SimpleNamespace(saved_model=written.paths["saved_model"])
+    half.write_bytes(float16.write(Float16(), given))  # type: ignore[arg-type]
+    model, interface = format_of("litert").load(half, 1)
+    assert {PREFILL, DECODE} <= set(interface["signatures"])
+    tokens = np.random.default_rng(3).integers(0, BOS, (2, 9)).astype(np.int32)
+    expected = written.keras({"tokens": tokens})
+    assert np.abs(decoded(model, tokens) - expected).max() < 0.01 * np.abs(expected).max()
+    assert tables(half, 2) == 1 and half.stat().st_size < written.paths["litert"].stat().st_size
+
+
+def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
+    config = CONFIGS["documents, shared heads"]
+    network, method = model_of(config), LowRank(rank=3, fine_tune=FineTune(steps=1))
+    described, weights = low_rank.prepare(method, config, network)
+    network = with_weights(build(described, FEATURES, 1), weights)  # type: ignore[arg-type]
+    given = functions(described, FEATURES, network)  # type: ignore[arg-type]
+    paths = {"saved_model": tmp_path / "saved_model", "litert": tmp_path / "model.tflite"}
+    format_of("saved_model").write(network, None, None, paths["saved_model"], given)
+    format_of("litert").write(network, None, paths["saved_model"], paths["litert"], given)
+    tokens = np.random.default_rng(1).integers(0, BOS, (2, 9)).astype(np.int32)
+    expected = inference_function(network)({"tokens": tokens})
+    model, interface = format_of("litert").load(paths["litert"], 1)
+    assert {PREFILL, DECODE} <= set(interface["signatures"])
+    np.testing.assert_allclose(decoded(model, tokens), expected, atol=1e-4)
+
+
+def tables(path: Path, width: int = 1) -> int:
+    """How many constants have the size of the table of tokens with so many bytes for each number."""
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(path.read_bytes(), 0))
-    return sum(buffer.data is not None and len(buffer.data) == VOCABULARY * 16 for buffer in model.buffers)
+    return sum(buffer.data is not None and len(buffer.data) == VOCABULARY * 16 * width for buffer in model.buffers)
 
 
 def test_a_model_without_a_cache_is_used_as_it_is() -> None:

@@ -187,6 +187,7 @@ def test_a_second_release_passes_a_gate_against_the_champion_and_is_judged_again
     assert len(set(weights)) == 1, "without masks"
 
 
+@pytest.mark.slow
 def test_a_second_release_that_loses_too_much_fails_the_gate(second: CommandHome) -> None:
     client: Any = mlflow.MlflowClient(tracking_uri=f"sqlite:///{second.root}/mlflow.db")
     client.set_registered_model_alias("digits", "champion", "1")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.config.stored import FactoredModel
     from tasks.models.features import Arrays
 
-VERSION = 1
+VERSION = 2
 
 
 def prepare(config: LowRank, architecture: ModelConfig, model: keras.Model) -> tuple[FactoredModel, Arrays]:
@@ -80,7 +80,8 @@ def factors(kernel: npt.NDArray[np.float32], config: LowRank) -> tuple[npt.NDArr
 
 
 def factorable(model: keras.Model) -> list[keras.Layer]:
-    """Return the layers of a model's own graph that can be two: dense ones and convolutions of one group.
+    """Return the layers of a model's own graph that can be two: dense ones and convolutions of one group, but for those
+    that are a factor already.
 
     Raises:
         Failed: the model is no graph of layers, or its output layer is all there is.
@@ -88,12 +89,17 @@ def factorable(model: keras.Model) -> list[keras.Layer]:
     from keras import Sequential, layers
     from keras.src.models.functional import Functional
 
+    from tasks.models.factored import FACTOR
+
     if not isinstance(model, Functional) or isinstance(model, Sequential):
         rule = "layers are replaced in a functional model"
         raise Failed("compress.methods", f"low_rank of a {type(model).__name__}", rule, "leave low_rank out")
-    convolutions = (layers.Conv1D, layers.Conv2D)
+    convolutions, names = (layers.Conv1D, layers.Conv2D), {layer.name for layer in model.layers}
+    factors = names & {f"{name}{FACTOR}" for name in names}
+    factors |= {name.removesuffix(FACTOR) for name in factors}
     return [
         layer
         for layer in model.layers
-        if (type(layer) is layers.Dense or (type(layer) in convolutions and layer.groups == 1))
+        if layer.name not in factors
+        and (type(layer) is layers.Dense or (type(layer) in convolutions and layer.groups == 1))
     ]

@@ -95,6 +95,15 @@ def _traced(function: Function) -> Any:
     return call.get_concrete_function()
 
 
+def functions_in(path: Path) -> list[str]:
+    """Return the names of the signatures of further functions in a SavedModel, sorted, without loading it."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    [meta] = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+    known = {*SIGNATURES, RAW, PREPROCESS, "__saved_model_init_op"}
+    return sorted(name for name in meta.signature_def if name not in known)
+
+
 def check(path: Path) -> None:
     """Raise `Failed` for operations, files and functions that do more than compute."""
     from tasks.exporting import graph_check

@@ -60,11 +60,6 @@ def functions(config: ModelConfig, features: dict[str, Any], model: keras.Model)
     return [] if make is None else make(config, features, model)
 
 
-def has_functions(kind: str) -> bool:
-    """Return whether models of a kind have such functions."""
-    return hasattr(import_module(ARCHITECTURES[kind]), "functions")
-
-
 def added_loss(config: ModelConfig, model: keras.Model) -> keras.KerasTensor | None:
     """Return what a training adds to the loss of each example, a symbolic float32 [B]; None for most kinds.
 

@@ -20,10 +20,6 @@ PREFILL, DECODE = "prefill", "decode"
 TOKENS, POSITION, KEYS, VALUES, DOCUMENTS, LOGITS = "tokens", "position", "keys", "values", "documents", "logits"
 
 
-class OtherVariables(ValueError):
-    """The graph has other variables than the model."""
-
-
 @dataclass(frozen=True)
 class Function:
     """A function over a model's variables, to be a signature of an export."""
@@ -35,6 +31,12 @@ class Function:
 
     call: Callable[[Mapping[str, Any]], dict[str, Any]]
     """From tensors by name to tensors by name."""
+
+    graph: keras.Model
+    """The same on the inputs in their order, with variables of its own."""
+
+    outputs: list[str]
+    """The names of the graph's outputs."""
 
 
 class Memory:
@@ -66,24 +68,28 @@ class Memory:
 
 
 def function_of(name: str, inputs: list[Any], outputs: dict[str, Any], model: keras.Model) -> Function:
-    """Return a graph of Keras, built of layers with the names of the model's, as a function over the model's variables.
+    """Return a graph of Keras, of layers with the names of the model's, as a function over the model's variables."""
+    graph = name_operations(keras.Model(inputs, list(outputs.values()), name=name))
+    return over(graph, list(outputs), model)
+
+
+def over(graph: keras.Model, names: list[str], model: keras.Model) -> Function:
+    """Return a graph, with names of its outputs, as a function over the variables of a model with the same paths.
 
     Raises:
-        OtherVariables: it has other variables than the model.
+        ValueError: it has other variables than the model.
     """
-    names = list(outputs)
-    graph = name_operations(keras.Model(inputs, [outputs[each] for each in names], name=name))
     own = {weight.path: weight for weight in model.weights}
     wanted = [weight.path for weight in (*graph.trainable_variables, *graph.non_trainable_variables)]
     if sorted(wanted) != sorted(own):
-        raise OtherVariables(f"{name} has other variables than the model")
+        raise ValueError(f"{graph.name} has other variables than the model")
     trained = [own[weight.path] for weight in graph.trainable_variables]
     others = [own[weight.path] for weight in graph.non_trainable_variables]
 
     def call(tensors: Mapping[str, Any]) -> dict[str, Any]:
-        given = [tensors[each.name] for each in inputs]
+        given = [tensors[each.name] for each in graph.inputs]
         values = [weight.value for weight in trained], [weight.value for weight in others]
         results, _ = graph.stateless_call(*values, given[0] if len(given) == 1 else given, training=False)
         return dict(zip(names, results, strict=True))
 
-    return Function(name, inputs, call)
+    return Function(graph.name, graph.inputs, call, graph, names)

@@ -13,8 +13,8 @@ import keras
 
 from tasks.config.stored import FactoredModel
 from tasks.models import build as build_model
-from tasks.models import has_functions
-from tasks.models.decoding import Function, OtherVariables
+from tasks.models import functions as functions_of
+from tasks.models.decoding import Function, over
 
 FACTOR = "_factor"
 """The end of the name of the first layer."""
@@ -56,7 +56,7 @@ def first(layer: keras.layers.Layer, rank: int) -> keras.layers.Layer:
 
 
 def functions(config: FactoredModel, features: dict[str, Any], model: keras.Model) -> list[Function]:
-    """Return none; raises `OtherVariables` where the architecture before has some, over the variables that it has."""
-    if has_functions(config.model.kind):
-        raise OtherVariables("layers of the model are factored")
-    return []
+    """Return those of the architecture before, with the same layers factored, over the variables of the model."""
+    inner: Any = config.model
+    before = functions_of(inner, features, build_model(inner, features, 0))
+    return [over(factored(each.graph, config.ranks), each.outputs, model) for each in before]

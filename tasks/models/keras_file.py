@@ -98,19 +98,10 @@ def load(path: Path) -> keras.Model:
 
 
 def functions_of(path: Path, model: keras.Model) -> list[Function]:
-    """Return the further functions of the model of an artifact folder, over the variables of `model`.
-
-    There are none of a model whose layers a method of compression has replaced.
-    """
-    from tasks.models.decoding import OtherVariables
-
+    """Return the further functions of the model of an artifact folder, over the variables of `model`."""
     architecture_json = architecture(path)
     config: ModelConfig = STORED.validate_python(architecture_json["model"])
-    try:
-        return functions(config, architecture_json["features"], model)
-    except OtherVariables as error:
-        log.warning("%s: the exports have no cache for generation", error)
-        return []
+    return functions(config, architecture_json["features"], model)
 
 
 def architecture(path: Path) -> dict[str, Any]:
