@@ -30,6 +30,9 @@ Metric = Literal[
     "r2",
     "bits_per_byte",
     "token_accuracy",
+    "entity_f1",
+    "entity_precision",
+    "entity_recall",
 ]
 
 

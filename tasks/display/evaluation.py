@@ -21,6 +21,12 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield lines about the test split, each with a word for what it is about."""
     test, metric = report["splits"][SPLIT], report["primary"]["metric"].replace("_", " ")
     decision = report.get("decision", {})
+    if "cut" in test:
+        cut = f"; {test['cut']:,} more were cut, and have no tag" if test["cut"] else ""
+        yield (
+            "tokens",
+            f"{test['tokens']:,}{cut}{'; ' * ('without_entities' in test)}{test.get('without_entities', '')}",
+        )
     if "temperature" in decision:
         before, after = (test["calibration"][when] for when in ("before", "after"))
         text = f"temperature {decision['temperature']:.4g}, fitted on validation: loss "

@@ -117,8 +117,8 @@ def _shown_slices(facts: Facts) -> list[dict[str, Any]]:
 
 
 def classes(facts: Facts) -> list[dict[str, Any]]:
-    """Return precision, recall and F1 of each class on the test split."""
-    rows: list[dict[str, Any]] = _test(facts).get("classes", [])
+    """Return precision, recall and F1 of each type of entities and each class on the test split."""
+    rows: list[dict[str, Any]] = [*_test(facts).get("entities", []), *_test(facts).get("classes", [])]
     return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
 
 
