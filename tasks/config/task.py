@@ -83,7 +83,7 @@ PROBED = frozenset({"evaluate.robustness"})
 """Settings of tasks whose rows are examples, not files of several rows."""
 
 GROUPED = frozenset({"evaluate.groups"})
-"""Settings of tasks whose examples are those of the records, not queries of several."""
+"""Settings of tasks whose examples are of the records."""
 
 SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"}) | GROUPED
 """Settings of tasks whose primary metric is one of any group of examples, not of the order of all of them."""
@@ -127,7 +127,7 @@ TASKS = {
         higher_is_better=frozenset({"ndcg", "mrr", "recall"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED,
+        options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED | SLICED,
         counted="queries",
         watched=("loss", False),
         baselines={"random_ndcg": "of a random order"},

@@ -65,7 +65,9 @@ def ends(row: dict[str, Any]) -> str:
 def looked_at(found: dict[str, Any]) -> str:
     """Return how many slices were looked at, and how they were corrected for, as text."""
     counted = f"{found['looked_at']:,} slices of at least {found['least_examples']} examples were looked at"
-    return f"{counted}; p-values by {found['correction']}'s method"
+    left_out = ", ".join(found.get("columns_left_out", ()))
+    differing = f"; without {left_out}, which differ within an example" if left_out else ""
+    return f"{counted}{differing}; p-values by {found['correction']}'s method"
 
 
 def chance(row: dict[str, Any]) -> str:

@@ -107,7 +107,9 @@ class Texts:
 
     def __init__(self, path: Path) -> None:
         description = path / "transform" / "transform.json"
-        self._transforms = json.loads(description.read_bytes())["transforms"] if description.is_file() else {}
+        table = json.loads(description.read_bytes()) if description.is_file() else {"layout": [], "transforms": {}}
+        columns = {place["array"]: place["column"] for place in table["layout"]}
+        self._transforms = {array: table["transforms"][column] for array, column in columns.items()}
         self._folder = path / "transform"
 
     def decoded(self, name: str, tokens: NDArray[Any]) -> str:

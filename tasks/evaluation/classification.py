@@ -92,6 +92,7 @@ class Judge:
 
     metrics = METRICS
     saved = "logits"
+    example_of = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config

@@ -161,6 +161,9 @@ class Judge(Protocol):
     """Number of outputs for a row."""
     examples: int
     """Number of independent units, which are counted and resampled: rows; of text, files."""
+    example_of: npt.NDArray[np.int64] | None
+    """int64 [rows]: the number of each row's example, -1 where it is left out; None: each row, of text each file,
+    is one."""
 
     @property
     def baselines(self) -> dict[str, float]:

@@ -143,6 +143,7 @@ class Judge:
     """Implements `tasks.evaluation.judging.Judge`; its examples are sequences."""
 
     saved = "tags"
+    example_of = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config

@@ -92,6 +92,7 @@ def slices(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             **row,
+            "slice": row["slice"] + (f" ({row['divided']:,} more in part)" if "divided" in row else ""),
             "at": position(row["value"]),
             "from": position(row["low"]),
             "width": position(row["high"]) - position(row["low"]),
