@@ -18,6 +18,7 @@ from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, f1_score
 
 from tasks.artifacts import Export, Model, Records, Report, Snapshot, Variant
+from tasks.compression.distill import added_loss
 from tasks.compression.forms import Form
 from tasks.compression.judging import judge as judge_variants
 from tasks.compression.variants import build as compress
@@ -28,6 +29,7 @@ from tasks.config import (
     EncoderModel,
     EvaluateConfig,
     ExportConfig,
+    ImportedModel,
     JsonlSource,
     ParquetSource,
     RecordsConfig,
@@ -36,6 +38,7 @@ from tasks.config import (
 )
 from tasks.config.base import Conflict
 from tasks.config.gates import FloatGate
+from tasks.config.model_methods import Distill
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored
 from tasks.config.train import CheckpointConfig
@@ -54,6 +57,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.raw import RawSplit
 from tasks.exporting.score import score
+from tasks.models import build as build_model
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import load
 from tasks.processes.crew import Crew, Limits
@@ -440,6 +444,44 @@ def test_tags_may_be_numbers_of_classes_and_parquet_and_tfds_read_them(
     assert builder.info.features["ner_tags"].feature.names == names
     [first, *_] = tfds.as_numpy(builder.as_dataset("train"))
     assert [word.decode() for word in first["tokens"]] in lists and len(first["ner_tags"]) == len(first["tokens"])
+
+
+OWN = """
+import keras
+
+def of_words(features, outputs):
+    tokens = keras.Input((None,), dtype="int32", name="column_tokens")
+    x = keras.layers.Embedding(features["column_tokens"]["vocabulary"], 8)(tokens)
+    x = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))(x)
+    return keras.Model(tokens, keras.layers.Dense(outputs)(x))
+
+def of_rows(features, outputs):
+    tokens = keras.Input((None,), dtype="int32", name="column_tokens")
+    x = keras.layers.Embedding(features["column_tokens"]["vocabulary"], 8)(tokens)
+    return keras.Model(tokens, keras.layers.Dense(outputs)(keras.layers.GlobalAveragePooling1D()(x)))
+"""
+
+
+def test_a_model_of_ones_own_has_outputs_for_each_word(tagged: Tagged, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(OWN)
+    features = open_snapshot(tagged.snapshot.path).features
+    own = ImportedModel(task="tagging", target="nets:of_words", folder=str(tmp_path))
+    assert build_model(own, features, seed=0).output.shape == (None, None, 4)
+    with pytest.raises(Failed, match=r"outputs \[None, 4\]; the task tagging needs \[None, None, 4\]: 4 classes"):
+        build_model(own.model_copy(update={"target": "nets:of_rows"}), features, seed=0)
+
+
+def test_a_teacher_teaches_real_words_alone(tagged: Tagged) -> None:
+    import keras
+
+    student = build_model(MODEL, open_snapshot(tagged.snapshot.path).features, seed=7)
+    given = {"student": MODEL, "hidden": {"final_norm": "final_norm"}, "fine_tune": {"steps": 1}}
+    method = Distill.model_validate(given)
+    added = keras.Model(student.inputs, added_loss(method, student, tagged.model.path))
+    words = np.array([[3, 5, 2, 4]], np.int32)
+    expected = added.predict(words, verbose=0)
+    assert expected > 0.01
+    np.testing.assert_allclose(added.predict(np.pad(words, ((0, 0), (0, 9))), verbose=0), expected, rtol=1e-4)
 
 
 def test_classes_that_are_no_entities_have_metrics_of_tokens_alone(tmp_path: Path) -> None:
