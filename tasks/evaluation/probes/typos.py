@@ -17,7 +17,7 @@ ERRORS = 4
 
 def change(values: list[Any], draws: Draws, config: TyposProbe, feature: Mapping[str, Any]) -> list[Any]:
     """Return texts, or lists of words, each with errors in its own letters; other characters stay."""
-    if feature["kind"] == "words":
+    if feature.get("kind") == "words":
         return [
             [_with_errors(word, draw, config.share) for word in words]
             for words, draw in zip(values, draws, strict=True)
