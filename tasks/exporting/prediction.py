@@ -74,8 +74,9 @@ def predictions(outputs: Any, transform: Transform, inputs: Mapping[str, Any]) -
 
     `inputs` are those of the model: a row of words has tags for as many as there are before its padding.
     """
-    rows = np.asarray(outputs, np.float64)
-    if rows.ndim == 3:
-        [ids, *_] = (np.asarray(each) for each in inputs.values() if np.shape(each) == rows.shape[:2])
+    given = np.asarray(outputs, np.float64)
+    rows = list(given)
+    if given.ndim == 3:
+        [ids, *_] = (np.asarray(each) for each in inputs.values() if np.shape(each) == given.shape[:2])
         rows = [row[: np.count_nonzero(own)] for row, own in zip(rows, ids, strict=True)]
     return [ROWS[transform["task"]](row, transform) for row in rows]
