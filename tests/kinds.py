@@ -24,6 +24,7 @@ FEATURES = {
     **{name: feature("category") for name in ("town", "street")},
     **{name: feature("time") for name in ("when", "circle")},
     **{f"text_{kind}": feature("text") for kind in ("bpe", "wordpiece", "bytes", "counts", "ids")},
+    "sentence": feature("words", shape=(-1,)),
     **{name: feature("image") for name in ("photo", "cut")},
     "sound": feature("audio"),
     "own": feature("category"),
@@ -65,6 +66,7 @@ def transforms(folder: Path) -> dict[str, Any]:
         "text_bytes": t.Tokens(method="bytes", length=12),
         "text_counts": t.HashWords(buckets=32),
         "text_ids": t.HashWords(buckets=32, output="ids", length=6),
+        "sentence": t.Words(vocabulary=6, length=5, lowercase=True),
         "photo": t.Image(height=8, width=6),
         "cut": t.Image(height=5, width=5, channels=1, fit="crop"),
         "sound": t.LogMel(rate=8000, seconds=0.2, mels=12),
@@ -82,10 +84,21 @@ def raw_row(number: int, folder: Path) -> dict[str, Any]:
     row |= {"town": RNG.choice(["Ulm", "Köln", "Hof", str(number)]), "street": f"street {number % 7}"}
     row |= dict.fromkeys(("when", "circle"), f"20{number % 30:02d}-0{1 + number % 9}-11T{number % 24:02d}:30:00+02:00")
     row |= dict.fromkeys([name for name in FEATURES if name.startswith("text")], words)
+    row["sentence"] = words.split()
     row |= {"photo": image(number, folder), "cut": image(number, folder), "sound": sound(number, folder)}
     row |= {"own": "x" * (number % 5), "own_array": number / 3, "label": number % 2}
     row["array"][0][0] = None if number == 3 else 1.0
-    lacking = ("number_standardise", "number_quantile", "town", "when", "text_bpe", "photo", "sound", "own_array")
+    lacking = (
+        "number_standardise",
+        "number_quantile",
+        "town",
+        "when",
+        "text_bpe",
+        "sentence",
+        "photo",
+        "sound",
+        "own_array",
+    )
     if number % 10 == 9:
         row |= dict.fromkeys(lacking, None)
     if number % 2 == 0:

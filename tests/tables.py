@@ -28,7 +28,13 @@ from tasks.store.staging import Staging
 FOLDER = Path()
 """The folder of the fitted state of a transform that has no files."""
 
-TYPES = {"category": pa.string(), "text": pa.large_string(), "image": pa.large_binary(), "audio": pa.large_binary()}
+TYPES = {
+    "category": pa.string(),
+    "text": pa.large_string(),
+    "words": pa.list_(pa.string()),
+    "image": pa.large_binary(),
+    "audio": pa.large_binary(),
+}
 
 
 def feature(kind: str, **more: Any) -> Feature:

@@ -90,6 +90,18 @@ def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_page_on_tagging_works_as_it_stands(tmp_path: Path) -> None:
+    [block] = blocks("docs/how-to-tag.md")
+    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home"\n{block}'
+    words = ["bash", "-e", "-c", script]
+    completed = subprocess.run(
+        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "; CALL: " in completed.stdout and "Traceback" not in completed.stderr
+
+
+@pytest.mark.slow
 def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-export.md")
     script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n{block}'

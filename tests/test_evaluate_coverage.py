@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.config.task import TASKS
-from tasks.evaluation import classification, language_model, multilabel, ranking, regression
+from tasks.evaluation import classification, language_model, multilabel, ranking, regression, tagging
 from tasks.evaluation.calibration import consistency_test
 from tasks.evaluation.intervals import LEVEL, Interval, interval, intervals
 
@@ -65,6 +65,17 @@ def reader(random: Random, count: int, honest: bool) -> language_model.Predictio
     return language_model.Predictions(tokens * hardness, right, tokens, np.ceil(tokens * 3.5), np.zeros(1))
 
 
+def tagger(random: Random, count: int, honest: bool) -> tagging.Predictions:
+    """Sequences of two to nine words, of which some are harder: the tokens of one are not independent."""
+    labels = random.choice(4, (count, 9), p=[0.4, 0.2, 0.2, 0.2]).astype(np.int32)
+    hardness = random.beta(2, 6 if honest else 4, (count, 1))
+    tags = np.where(random.random(labels.shape) < hardness, random.integers(0, 4, labels.shape), labels)
+    padding = np.arange(9) >= random.integers(2, 10, (count, 1))
+    tags, labels = (np.where(padding, -1, each).astype(np.int32) for each in (tags, labels))
+    nats = np.where(padding, 0, random.exponential(hardness, labels.shape)).astype(np.float32)
+    return tagging.Predictions(tags, labels, ("O", "B-A", "I-A", "B-B"), nats)
+
+
 MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
     "classification": classifier,
     "multilabel": labeller,
@@ -72,6 +83,7 @@ MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
     "ranking": searcher,
     "regression": regressor,
     "language_model": reader,
+    "tagging": tagger,
 }
 
 

@@ -139,10 +139,10 @@ def test_the_code_of_a_readme_decides_as_predictions_do(task: str, tmp_path: Any
     code = Template(ANSWERS[task].code).substitute(decision_fields(transform) | {"file": tmp_path / "names.json"})
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec("import json\n" + code, {"np": np, "outputs": outputs})
-    rows = predictions(outputs, transform)
+    rows = predictions(outputs, transform, {})
     if task == "classification":
         expected = [f"{row['class']}: {row['confidence']:.3f}" for row in rows]
-        usual = predictions(outputs, {"classes": names, "task": task})
+        usual = predictions(outputs, {"classes": names, "task": task}, {})
         assert [row["class"] for row in rows] != [row["class"] for row in usual], "or the threshold shows nothing"
     else:
         expected = [

@@ -45,7 +45,17 @@ QUERIES, DOCUMENTS = 240, 8
 TRAIN = TrainConfig(
     steps=150, batch_size=64, learning_rate=0.01, checkpoint=CheckpointConfig(every=150), evaluate_every=150
 )
-EVALUATE = EvaluateConfig.model_validate({"resamples": 200, "at": 3, "robustness": ["noise"]})
+EVALUATE = EvaluateConfig.model_validate(
+    {
+        "resamples": 200,
+        "at": 3,
+        "robustness": ["noise"],
+        "slices": ["country", "age > -1"],
+        "find_slices": 3,
+        "groups": "country",
+    }
+)
+COUNTRIES = ("de", "fr", "it")
 
 
 class Searches(Source):
@@ -58,7 +68,8 @@ class Searches(Source):
     def features(self) -> Mapping[str, Feature]:
         numbers = {name: Feature("number", "float32") for name in ("match", "age")}
         query = Feature("category", "string", role=self.role)  # type: ignore[arg-type]
-        return {**numbers, "query": query, "relevant": Feature("number", "float32", role="target")}
+        country = Feature("category", "string", role="time")  # no input, and the same in each query
+        return {**numbers, "query": query, "country": country, "relevant": Feature("number", "float32", role="target")}
 
     def fingerprint(self) -> list[tuple[str, str]]:
         return [(f"{number:05d}", f"{number:064d}") for number in range(QUERIES * DOCUMENTS)]
@@ -71,11 +82,13 @@ class Searches(Source):
         match = random.normal(0, 1, len(keys))
         query = np.repeat(np.arange(QUERIES), DOCUMENTS)
         query[query == 7] = np.arange(QUERIES, QUERIES + DOCUMENTS)  # each alone
-        relevant = random.random(len(keys)) < 1 / (1 + np.exp(2.5 - 2 * match))
+        signal = np.where(query % 3 == 2, -match, match)  # in the third country the model ranks the wrong way round
+        relevant = random.random(len(keys)) < 1 / (1 + np.exp(2.5 - 2 * signal))
         columns = {
             "match": pa.array(match.astype(np.float32)),
             "age": pa.array(random.normal(0, 1, len(keys)).astype(np.float32)),
             "query": pa.array([f"q{number}" for number in query]),
+            "country": pa.array([COUNTRIES[number % 3] for number in query.tolist()]),
             "relevant": pa.array(relevant.astype(np.float32)),
         }
         yield Rows(columns, pa.array(keys), keys.__getitem__)
@@ -122,11 +135,15 @@ def test_from_the_source_to_the_export(tf: Any, tmp_path: Path, workbench_at: An
     for name, value in expected.items():
         assert metrics[f"test/{name}"] == pytest.approx(value), name
         assert metrics[f"test/{name}/low"] < value < metrics[f"test/{name}/high"]
-    assert metrics["test/ndcg"] > 0.7 > metrics["test/random_ndcg"] + 0.15
+    assert metrics["test/ndcg"] > metrics["test/random_ndcg"] + 0.1
     assert test["robustness"][0]["drop"]["low"] <= test["robustness"][0]["drop"]["value"]
+    check_slices(
+        test, truth, logits, query, np.array([row["age"][0] for row in RecordsReader(made.path).iterate("test")])
+    )
     whole = Config(name="s", snapshot=TableSnapshot(), model=MlpModel(task="ranking"), train=TRAIN, evaluate=EVALUATE)
     page = page_of(tmp_path / "home", whole, convert=made, snapshot=snapshot, evaluate=report)
     assert f"and {test['examples']} test queries" in page and "of a random order" in page
+    assert "more in part)" in page and "without age, match, which differ within an example" in page
 
     bench = workbench_at(tmp_path / "variant")
     common = (model, snapshot, made)
@@ -142,6 +159,35 @@ def test_from_the_source_to_the_export(tf: Any, tmp_path: Path, workbench_at: An
     low, high = predict(exported.path, [str(tmp_path / "rows.jsonl")])
     assert low["labels"]["relevant"] < 0.2 < high["labels"]["relevant"] and "predicted" not in low
     assert "by which the documents of a query are ordered" in (exported.path / "README.md").read_text()
+
+
+def check_slices(
+    test: dict[str, Any], truth: np.ndarray, logits: np.ndarray, query: np.ndarray, age: np.ndarray
+) -> None:
+    """Those of queries all of whose documents match, and the worst one, of the country that differs."""
+    names = [name for name in sorted(set(query.tolist())) if (query == name).sum() > 1 and truth[query == name].any()]
+    slices = {row["slice"]: row for row in test["slices"]}
+    older = {name for name in names if (age[query == name] > -1).all()}
+    some = {name for name in names if (age[query == name] > -1).any()} - older
+    sets = {"age > -1": older} | {
+        f"country = {country}": {name for name in names if int(name[1:]) % 3 == number}
+        for number, country in enumerate(COUNTRIES)
+    }
+    assert len(older) >= 5 and slices["age > -1"]["divided"] == len(some) and "divided" not in slices["country = it"]
+    for name, queries in sets.items():
+        inside = np.isin(query, sorted(queries))
+        assert slices[name]["examples"] == len(queries)
+        expected = reference(logits[inside], truth[inside], query[inside], at=3)["ndcg"]
+        assert slices[name]["value"] == pytest.approx(expected), name
+        assert slices[name]["low"] < slices[name]["value"] < slices[name]["high"]
+    [worst, *_] = test["worst_slices"]["slices"]
+    assert worst["slice"] == "country = it" and worst["beyond_chance"]
+    assert worst["examples"] == len(sets["country = it"])
+    assert set(test["worst_slices"]["columns_left_out"]) == {"age", "match"}
+    compared = {row["group"]: row for row in test["groups"]["rows"]}
+    assert (
+        compared["country = it"]["value"] == pytest.approx(worst["value"]) and compared["country = it"]["beyond_chance"]
+    )
 
 
 def test_equal_scores_are_no_luck() -> None:
@@ -172,7 +218,7 @@ def test_records_without_queries_and_settings_without_use_are_refused(
     made, snapshot, model = made_of(tmp_path, Searches(role="input"), workbench_at, publish)
     with pytest.raises(Failed, match=r"model.task: columns .*query.*; set source.group"):
         build(workbench_at(tmp_path / "report"), model, snapshot, made, EVALUATE)
-    for name, value in (("slices", ("age",)), ("groups", "age"), ("calibrate", "temperature")):
+    for name, value in (("threshold", {"maximize": "f1"}), ("calibrate", "temperature")):
         with pytest.raises(Conflict, match=f"evaluate.{name}"):
             EvaluateConfig.model_validate({name: value}).fit("ranking")
     with pytest.raises(Conflict, match="evaluate.at"):

@@ -333,6 +333,7 @@ def test_a_column_that_only_the_reader_makes_is_named_with_the_reason(answered: 
         **dict.fromkeys(("own", "own_array"), "a function of yours makes it"),
         **dict.fromkeys(("text_bpe", "text_wordpiece"), "the package tokenizers divides its texts"),
         **dict.fromkeys(("text_counts", "text_ids"), "Python finds its words"),
+        "sentence": "its words are lists of any length",
     }
     assert in_graph(answered.folder / "all") is None
 

@@ -165,7 +165,7 @@ def test_shares_of_missing_and_unknown_values_are_told(tmp_path: Path) -> None:
     assert outcome.statistics["metrics"]["snapshot/test/unknown"] == 9 / 40
 
 
-@pytest.mark.parametrize("name", ["numbers", "categories", "label", "target", "weight", "row", "origin", "tokens"])
+@pytest.mark.parametrize("name", ["numbers", "categories", "label", "target", "weight", "row", "origin"])
 def test_an_array_of_its_own_has_a_name_of_its_own(name: str, tmp_path: Path) -> None:
     source = from_rows({name: feature("text")}, {"train": [{name: "x"}]})
     with pytest.raises(Refused, match=f"source.columns: {name}; an array of a snapshot has this name"):

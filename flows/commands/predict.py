@@ -57,6 +57,10 @@ def formatted(row: dict[str, Any]) -> str:
     if "continuation" in row:
         bits = "empty" if row["bits_per_byte"] is None else f"{row['bits_per_byte']:.4f} bits per byte"
         return f"{row['input']}: {bits}; continuation:\n{row['continuation']}"
+    if "tags" in row:
+        found = "".join(f"; {each['type']}: {' '.join(each['words'])}" for each in row.get("entities", ()))
+        cut = f"; {row['cut']:,} more words were cut" if "cut" in row else ""
+        return f"{row['input']}: {' '.join(row['tags'])}{found}{cut}"
     values = row.get("values") or row["labels"]
     above = f"; predicted: {', '.join(row['predicted']) or 'none'}" if "predicted" in row else ""
     return f"{row['input']}: {', '.join(f'{name} {value:.4g}' for name, value in values.items())}{above}"

@@ -66,25 +66,37 @@ def added_loss(config: Distill, model: keras.Model, teacher: Path) -> keras.Kera
         arguments(network, {each.name: each for each in model.inputs})
     )
     check_shapes("outputs", model.output, taught[0])
-    loss = TASKS[architecture(teacher)["model"]["task"]].losses[0]
-    added = config.weight * DIVERGENCES[loss](model.output, taught[0], config.temperature)
+    task = TASKS[architecture(teacher)["model"]["task"]]
+    real = real_tokens(model) if task.of_tokens and task.target is not None else None
+    added = config.weight * DIVERGENCES[task.losses[0]](model.output, taught[0], config.temperature, real)
     for name, state in zip(config.hidden, taught[1:], strict=True):
         own = hidden(model, name, "student")
         check_shapes(name, own, state)
-        added = added + config.hidden_weight * cosine_distance(own, state)
+        added = added + config.hidden_weight * cosine_distance(own, state, real)
     return added
 
 
-def softmax_divergence(student: Any, teacher: Any, temperature: float) -> Any:
-    """Return T^2 KL(teacher || student) of logits [B, ..., classes] at a temperature T, [B]: a mean over positions."""
+def real_tokens(model: keras.Model) -> keras.KerasTensor:
+    """Return 1 where there is a token, and 0 where padding follows it, float32 [B, T]."""
+    from keras import ops
+
+    from tasks.models.layers import PADDING
+
+    [tokens, *_] = (each for each in model.inputs if len(each.shape) == 2 and each.shape[1] is None)
+    return ops.cast(ops.not_equal(tokens, PADDING), "float32")
+
+
+def softmax_divergence(student: Any, teacher: Any, temperature: float, real: Any = None) -> Any:
+    """Return T^2 KL(teacher || student) of logits [B, ..., classes] at a temperature T, [B]: a mean over positions; of
+    tagging over the `real` ones, [B, T]."""
     from keras import ops
 
     own = ops.log_softmax(ops.cast(student, "float32") / temperature, axis=-1)
     other = ops.log_softmax(ops.cast(teacher, "float32") / temperature, axis=-1)
-    return temperature**2 * of_example(ops.sum(ops.exp(other) * (other - own), axis=-1))
+    return temperature**2 * of_example(ops.sum(ops.exp(other) * (other - own), axis=-1), real)
 
 
-def sigmoid_divergence(student: Any, teacher: Any, temperature: float) -> Any:
+def sigmoid_divergence(student: Any, teacher: Any, temperature: float, real: Any = None) -> Any:
     """Return T^2 KL(teacher || student) of the logits of independent labels [B, labels], [B]: the mean over labels."""
     from keras import ops
 
@@ -99,18 +111,22 @@ DIVERGENCES = {"cross_entropy": softmax_divergence, "binary_cross_entropy": sigm
 """The divergence of outputs by the default loss of a task."""
 
 
-def cosine_distance(student: Any, teacher: Any) -> Any:
-    """Return 1 - cosine of hidden states [B, ..., size], [B]: the mean over positions."""
+def cosine_distance(student: Any, teacher: Any, real: Any = None) -> Any:
+    """Return 1 - cosine of hidden states [B, ..., size], [B]: the mean over positions, the `real` ones where they are
+    known, [B, T]."""
     from keras import ops
 
     own, other = (ops.normalize(ops.cast(each, "float32"), axis=-1, epsilon=EPSILON) for each in (student, teacher))
-    return of_example(1.0 - ops.sum(own * other, axis=-1))
+    distance = 1.0 - ops.sum(own * other, axis=-1)
+    return of_example(distance, real if len(distance.shape) == 2 else None)
 
 
-def of_example(values: Any) -> Any:
-    """Return the mean of [B, ...] over all axes but the first, [B]."""
+def of_example(values: Any, real: Any = None) -> Any:
+    """Return the mean of [B, ...] over all axes but the first, [B]; with `real` [B, T] that of the values it counts."""
     from keras import ops
 
+    if real is not None:
+        return ops.sum(values * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
     return values if len(values.shape) == 1 else ops.mean(values, axis=tuple(range(1, len(values.shape))))
 
 

@@ -14,10 +14,9 @@ from tasks.compression import file_method
 from tasks.compression.forms import Form
 from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
-from tasks.config.task import TASKS
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import Judge, Kept, Probe, SnapshotSplit, compare, make_judge, run_model
+from tasks.evaluation.judging import Judge, Kept, Probe, SnapshotSplit, compare, make_judge, names_of, run_model
 from tasks.evaluation.metrics import Floats
 from tasks.evaluation.report import read_kept
 from tasks.exporting import EVIDENCE, format_of
@@ -82,7 +81,7 @@ def build(
     variant_call = open_variant(bench.staging.root, form.format, bench.threads)
     outputs = run_model(judge, variant_call, name=SPLIT, probe=probe, progress=bench.progress)
     own = judge.predictions(outputs.kept)
-    quality_metrics = intervals(judge.metrics, TASKS[task].metrics, own, evaluate.resamples)
+    quality_metrics = intervals(judge.metrics, names_of(judge, task), own, evaluate.resamples)
     of_float = read_kept(report, SPLIT, judge)
     comparison = compare(task, judge, of_float, outputs.kept, evaluate.resamples)
     before, after = contributions(task, judge, of_float), contributions(task, judge, outputs.kept)
@@ -128,7 +127,7 @@ def build(
 def contributions(task: str, judge: Judge, kept: Kept) -> dict[str, Floats]:
     """Return each example's contributions to each metric of the task that has an interval, float64 [N, K] by name."""
     predictions = judge.predictions(kept)
-    metrics = {name: judge.metrics[name] for name in TASKS[task].metrics if judge.metrics[name].resampled}
+    metrics = {name: judge.metrics[name] for name in names_of(judge, task) if judge.metrics[name].resampled}
     return {name: metric.contributions(predictions) for name, metric in metrics.items()}
 
 

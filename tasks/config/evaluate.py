@@ -30,6 +30,9 @@ Metric = Literal[
     "r2",
     "bits_per_byte",
     "token_accuracy",
+    "entity_f1",
+    "entity_precision",
+    "entity_recall",
 ]
 
 
@@ -73,7 +76,8 @@ class EvaluateConfig(Section):
 
     own_metrics: Annotated[dict[Name, OwnCode], LATER] = {}
     """Metrics of yours by name, each `package.module:function`: it takes the targets and the outputs (float32: logits,
-    or values in the targets' units) of a split, and returns a number for each example, whose mean is the metric."""
+    or values in the targets' units; of tagging the most probable class of each token, -1 after the last, as the targets
+    have it) of a split, and returns a number for each example, whose mean is the metric."""
 
     folder: Annotated[str | None, NOT_IDENTITY, IsPath()] = None
     """The folder from which the modules of own metrics are imported; default: the preset's."""

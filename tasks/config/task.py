@@ -17,6 +17,10 @@ SCORED = "scored"
 of a row are targets."""
 
 
+UNTAGGED = -1
+"""The label of a position after the last word of a row, which is neither in a loss nor in a metric."""
+
+
 @dataclass(frozen=True)
 class Task:
     """The facts about a task that do not depend on a model or on data."""
@@ -52,6 +56,9 @@ class Task:
     counted: str = "examples"
     """Plural name of the independent units, which are resampled for intervals."""
 
+    of_tokens: bool = False
+    """Whether a model has outputs for every token of a row, [batch, length, classes]."""
+
     watched: tuple[str, bool] = ("accuracy", True)
     """The metric of a training's evaluations that stands for the primary one, and whether higher is better."""
 
@@ -76,7 +83,7 @@ PROBED = frozenset({"evaluate.robustness"})
 """Settings of tasks whose rows are examples, not files of several rows."""
 
 GROUPED = frozenset({"evaluate.groups"})
-"""Settings of tasks whose examples are those of the records, not queries of several."""
+"""Settings of tasks whose examples are of the records."""
 
 SLICED = frozenset({"evaluate.slices", "evaluate.find_slices"}) | GROUPED
 """Settings of tasks whose primary metric is one of any group of examples, not of the order of all of them."""
@@ -120,7 +127,7 @@ TASKS = {
         higher_is_better=frozenset({"ndcg", "mrr", "recall"}),
         default_quality_loss=0.02,
         target=TARGET,
-        options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED,
+        options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED | SLICED,
         counted="queries",
         watched=("loss", False),
         baselines={"random_ndcg": "of a random order"},
@@ -152,6 +159,19 @@ TASKS = {
             "xz_bits_per_byte": "by xz -9e",
         },
         counted="files",
+        of_tokens=True,
+        watched=("loss", False),
+    ),
+    "tagging": Task(
+        losses=("cross_entropy",),
+        metrics=("macro_f1", "token_accuracy", "entity_f1", "entity_precision", "entity_recall", "loss"),
+        higher_is_better=frozenset({"macro_f1", "token_accuracy", "entity_f1", "entity_precision", "entity_recall"}),
+        default_quality_loss=0.02,
+        target=LABEL,
+        options=frozenset({"train.label_smoothing", "train.class_weights"}) | PROBED | SLICED,
+        baselines={"majority_macro_f1": "of always predicting the most frequent class of a token"},
+        counted="sequences",
+        of_tokens=True,
         watched=("loss", False),
     ),
 }

@@ -199,6 +199,28 @@ class Tokens(Transform):
         return self
 
 
+class Words(Transform):
+    """Ids of the words of a list, as they are: 0 padding, 1 an unknown or rare one, then the most frequent first."""
+
+    reads: ClassVar[tuple[str, ...]] = ("words",)
+
+    kind: Literal["words"] = "words"
+    """The transform."""
+
+    length: Length = 128
+    """Words of a row; what is longer is cut, and its words have no tags."""
+
+    vocabulary: Annotated[int, Field(ge=3, le=1_000_000)] = 10_000
+    """Number of ids at most; the words that are left over are rare ones."""
+
+    min_count: Annotated[int, Field(ge=1)] = 2
+    """A word that is there fewer times in the train split is a rare one. With 1 no word of it is rare, and a model
+    never learns what to do with an unknown one."""
+
+    lowercase: bool = False
+    """Whether letters become small ones before."""
+
+
 class HashWords(Transform):
     """Words of a text by a hash: how often each is there, or their ids in order; without a vocabulary."""
 
@@ -287,11 +309,11 @@ class LogMel(Transform):
 
 
 class Function(Transform):
-    """A function of the user's. It takes a list with the values of some rows (float or an array, str, bytes, or
-    microseconds since 1970 in UTC) and returns an array of numbers whose first axis are these rows; the result of a row
-    must not depend on the others. Snapshots and exports hold a copy of its files."""
+    """A function of the user's. It takes a list with the values of some rows (float or an array, str, a list of
+    str, bytes, or microseconds since 1970 in UTC) and returns an array of numbers whose first axis are these rows; the
+    result of a row must not depend on the others. Snapshots and exports hold a copy of its files."""
 
-    reads: ClassVar[tuple[str, ...]] = ("number", "category", "text", "image", "audio", "time")
+    reads: ClassVar[tuple[str, ...]] = ("number", "category", "text", "words", "image", "audio", "time")
     reads_arrays: ClassVar[bool] = True
 
     kind: Literal["function"] = "function"
@@ -315,6 +337,7 @@ AnyTransform = (
     | Hash
     | TimeParts
     | Tokens
+    | Words
     | HashWords
     | Image
     | LogMel
@@ -327,10 +350,11 @@ TRANSFORMS: dict[str, type[AnyTransform]] = {
 }
 """The sections by `kind`."""
 
-DEFAULTS: dict[str, type[Standardise | Vocabulary | Tokens | Image | LogMel | TimeParts]] = {
+DEFAULTS: dict[str, type[Standardise | Vocabulary | Tokens | Words | Image | LogMel | TimeParts]] = {
     "number": Standardise,
     "category": Vocabulary,
     "text": Tokens,
+    "words": Words,
     "image": Image,
     "audio": LogMel,
     "time": TimeParts,

@@ -94,16 +94,49 @@ def floats_entry(name: str, values: NDArray[np.float32]) -> list[Encoded]:
     return [binary_of(matrix)]
 
 
+def bytes_list_entry(name: str, items: Encoded, counts: NDArray[np.int64]) -> list[Encoded]:
+    """Return the entry of a feature with a `bytes_list` of some of the consecutive `items` a row, in parts to be
+    joined; `counts`: how many, int64 [n]."""
+    content = concatenated(join(by_length(lengths_of(items), lambda length: b"\x0a" + varint(length)), items), counts)
+    entry = _entry(name, b"\x0a")
+    return [by_length(lengths_of(content), lambda length: entry(b"", length)), content]
+
+
+def integer_list_entry(name: str, values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Encoded]:
+    """Return the entry of a feature with an `int64_list` of some of the consecutive `values` a row, in parts to be
+    joined; `counts`: how many, int64 [n]."""
+    content = concatenated(_varints(values)[0], counts)
+    entry = _entry(name, b"\x1a")
+    return [
+        by_length(lengths_of(content), lambda length: entry(b"\x0a" + varint(length) if length else b"", length)),
+        content,
+    ]
+
+
+def concatenated(items: Encoded, counts: NDArray[np.int64]) -> Encoded:
+    """Return consecutive values joined in groups of these counts, int64 [n]."""
+    _, offsets, content = items.buffers()
+    ends = np.frombuffer(offsets, np.int64)[items.offset : items.offset + len(items) + 1]
+    groups = np.ascontiguousarray(ends[np.concatenate(([0], np.cumsum(counts)))])
+    whole = content if content is not None else pa.py_buffer(b"")
+    return Encoded.from_buffers(pa.large_binary(), len(counts), [None, pa.py_buffer(groups), whole])
+
+
 def integer_entry(name: str, values: NDArray[np.int64]) -> list[Encoded]:
     """Return the entry of a feature with an `int64_list` of one value a row, in parts to be joined."""
+    payload, lengths = _varints(values)
+    entry = _entry(name, b"\x1a")
+    return [by_length(lengths, lambda length: entry(bytes((0x0A, length)), length)), payload]
+
+
+def _varints(values: NDArray[np.int64]) -> tuple[Encoded, NDArray[np.int64]]:
+    """Return integers as protobuf encodes them, and the number of bytes of each, int64 [n]."""
     unsigned = values.astype("<i8").view(np.uint64)
     groups = (unsigned[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)) & np.uint64(127)
     lengths = 10 - (groups[:, ::-1] != 0).argmax(axis=1)
     lengths[values == 0] = 1
     more = np.arange(10) < lengths[:, None] - 1
-    payload = ragged(groups.astype(np.uint8) | np.where(more, 128, 0).astype(np.uint8), lengths)
-    entry = _entry(name, b"\x1a")
-    return [by_length(lengths, lambda length: entry(bytes((0x0A, length)), length)), payload]
+    return ragged(groups.astype(np.uint8) | np.where(more, 128, 0).astype(np.uint8), lengths), lengths
 
 
 def _entry(name: str, kind: bytes) -> Callable[[bytes, int], bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["key", "label", "number", "category", "text", "image", "audio", "time"]
+Kind = Literal["key", "label", "tags", "number", "category", "text", "words", "image", "audio", "time"]
 Role = Literal["input", "key", "label", "target", "weight", "group", "split", "time"]
 
 KEY = "key"
@@ -22,8 +22,8 @@ OTHER = "(other)"
 class Feature:
     """A feature: its kind, what it is for, and dtype and shape after decoding (-1 for a size that varies).
 
-    In an example a missing number is NaN, a missing category, text, image or sound has no bytes, and a missing time is
-    `NO_TIME`. Times are microseconds since 1970 in UTC.
+    In an example a missing number is NaN, a missing category, text, image or sound has no bytes, a missing list has no
+    items, and a missing time is `NO_TIME`. Times are microseconds since 1970 in UTC.
     """
 
     kind: Kind
@@ -33,7 +33,7 @@ class Feature:
     encoding: Literal["png", "jpeg"] | None = None
     """Encoding of images, where all examples have the same."""
     classes: tuple[str, ...] | None = None
-    """Class names of a label by number; None of a label whose classes are those of the data."""
+    """Class names of a label or of tags by number; None where the classes are those of the data."""
     names: tuple[str, ...] | None = None
     """Names of the values of an array of numbers."""
 
@@ -55,9 +55,11 @@ KEY_FEATURE = Feature("key", "string", role="key")
 DTYPES: dict[str, str] = {
     "key": "string",
     "label": "int64",
+    "tags": "int64",
     "number": "float32",
     "category": "string",
     "text": "string",
+    "words": "string",
     "image": "uint8",
     "audio": "string",
     "time": "int64",

@@ -9,13 +9,13 @@ from tasks.config import SnapshotConfig, TrainConfig
 from tasks.config.augment import IMAGE, PREDICTED, SOUND, TOKENS
 from tasks.config.base import Conflict
 from tasks.config.snapshot import SNAPSHOTS, TableSnapshot, TokensSnapshot
-from tasks.config.task import TASKS
+from tasks.config.task import LABEL, TASKS
 from tasks.data import augment
 from tasks.data.features import Feature, of_role
 from tasks.data.transforms import choose
 from tasks.errors import Refused
 
-MADE_BY = {"image": IMAGE, "log_mel": SOUND, "tokens": TOKENS, "hash_words": TOKENS}
+MADE_BY = {"image": IMAGE, "log_mel": SOUND, "tokens": TOKENS, "words": TOKENS, "hash_words": TOKENS}
 """The kind of input that a transform makes; others make numbers."""
 
 
@@ -85,6 +85,11 @@ def check_task(features: Mapping[str, Any], task: str, train: TrainConfig) -> No
     if needed is None:
         return
     roles = {feature.get("role", name): feature for name, feature in features.items()}
+    if needed in roles and needed == LABEL and (each := bool(roles[LABEL].get("shape"))) != TASKS[task].of_tokens:
+        learned, given = ("one class of an example", "one for each word") if each else ("one class of each word", "one")
+        fitting = [name for name, other in TASKS.items() if other.target == LABEL and other.of_tokens == each]
+        rule = f"learns {learned}, and an example has {given}"
+        raise Refused("model.task", task, rule, f"use model.task {' or '.join(fitting)}")
     if needed not in roles:
         fitting = [name for name, other in TASKS.items() if other.target in roles]
         rule = f"learns a {needed}, and there are {', '.join(sorted(features))}"

@@ -59,7 +59,7 @@ def profile(runs: Runs, features: Mapping[str, Feature], states: Mapping[str, Ma
         name: {split: _values(feature, table[name]) for split, table in samples.items() if table.num_rows}
         for name, feature in shown.items()
     }
-    predicted = [name for role in ("label", "target") for name in of_role(dict(features), role)]
+    predicted = [name for role in ("label", "target") for name in of_role(dict(shown), role)]
     columns: dict[str, dict[str, Any]] = {}
     for name, of_splits in values.items():
         columns[name] = {"histogram": _histogram(of_splits)}

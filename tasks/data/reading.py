@@ -78,8 +78,8 @@ class RecordsReader:
     ) -> Iterator[pa.Table]:
         """Yield the examples [start, stop) of a split in stored order, as tables of at most `rows` rows.
 
-        Columns are float32 (of arrays fixed-size lists), string, large_string, large_binary or int64, by the kind of
-        the feature. Tables of large examples have fewer rows, about `TABLE_BYTES`.
+        Columns are float32 (of arrays fixed-size lists), string, large_string, large_binary, int64, or lists of string
+        or int64, by the kind of the feature. Tables of large examples have fewer rows, about `TABLE_BYTES`.
         """
         import tensorflow as tf
 
@@ -90,7 +90,7 @@ class RecordsReader:
         for first, last in self.groups(split, start, self.counts[split] if stop is None else stop, rows, TABLE_BYTES):
             payloads = [self.raw(split, row) for row in range(first, last)]
             parsed = tf.io.parse_example(payloads, layout)
-            yield pa.table({name: column_of(feature, parsed[name].numpy()) for name, feature in features.items()})
+            yield pa.table({name: column_of(feature, parsed[name]) for name, feature in features.items()})
 
     def groups(self, split: str, start: int, stop: int, rows: int, size: int) -> list[tuple[int, int]]:
         """Return consecutive groups of the rows [start, stop), each of at most `rows` rows and `size` bytes, or one."""

@@ -159,11 +159,11 @@ def _with_classes(features: Mapping[str, Feature], notes: list[Run]) -> dict[str
     """Return the features by name, sorted, with the classes of the data where a label names none."""
     found = sorted(set().union(*(note.classes for note in notes)))
     named = {
-        name: replace(feature, classes=tuple(found)) if feature.kind == "label" and feature.classes is None else feature
+        name: replace(feature, classes=tuple(found)) if feature.role == "label" and feature.classes is None else feature
         for name, feature in sorted(features.items())
     }
     for name, feature in named.items():
-        if feature.kind == "label" and len(feature.classes or ()) > MAX_CLASSES:
+        if feature.role == "label" and len(feature.classes or ()) > MAX_CLASSES:
             saw, rule = f"{len(feature.classes or ()):,} classes", f"a label has at most {MAX_CLASSES:,}"
             raise Failed(f"source.label {name}", saw, rule, "make it a target or an input, or group its values")
     return named
@@ -240,6 +240,6 @@ def _refuse_changed(before: list[tuple[str, str]], after: list[tuple[str, str]])
 
 def _refuse_one_class(features: Mapping[str, Feature], states: Mapping[str, Any]) -> None:
     for name, feature in features.items():
-        if feature.kind == "label" and len(classes := states[name]["classes"]) < 2:
+        if feature.role == "label" and len(classes := states[name]["classes"]) < 2:
             rule, remedy = "labels need at least two", "add examples of another class"
             raise Failed(name, f"one class only, {next(iter(classes))}", rule, remedy)

@@ -21,7 +21,7 @@ from tasks.config import RecordsConfig
 from tasks.data.assignment import UNASSIGNED, Assignment
 from tasks.data.encoding import join, values_of
 from tasks.data.features import KEY, KEY_FEATURE, Feature, of_role
-from tasks.data.kinds import category, kind_of
+from tasks.data.kinds import category, kind_of, tags
 from tasks.data.near import ASIDE, compared
 from tasks.data.rules import Rules
 from tasks.data.sources import Piece, Rows, Source
@@ -39,7 +39,7 @@ NAMED = 1000
 SHOWN = 200
 """Characters of a value in `quarantine/`."""
 
-HASHED = ("text", "image", "audio")
+HASHED = ("text", "words", "image", "audio")
 """Kinds of inputs whose values are compared by themselves."""
 
 COLUMN = Feature("category", "string")
@@ -186,8 +186,8 @@ class Sorter:
         for name, values in (added | {CONTENT[0]: contents[:, 0], CONTENT[1]: contents[:, 1]}).items():
             table = table.append_column(name, pa.array(values))
         table = self._with_hashes(table.take(pa.array(kept)))
-        for name in of_role(self.features, "label"):
-            counts = Counter(category.counts_of(one_chunk(table[name])))
+        for name, feature in of_role(self.features, "label").items():
+            counts: Counter[str] = Counter(kind_of(feature).state(feature, one_chunk(table[name]), {})["classes"])
             run.classes = dict(sorted((Counter(run.classes) + counts).items()))
         return table, quarantine
 
@@ -201,7 +201,10 @@ class Sorter:
                 columns |= {measured(name, short): values for short, values in typed.measured.items()}
                 for row, reason in typed.bad.items():
                     bad.setdefault(row, f"{name}: {reason}")
-        return pa.table(columns)
+        table = pa.table(columns)
+        for row, reason in tags.unequal(self.features, table).items():
+            bad.setdefault(row, reason)
+        return table
 
     def _column(self, name: str, raw: dict[str, pa.Array], bad: dict[int, str]) -> pa.Array:
         """Return a column of keys or splits as strings; a missing one is bad."""

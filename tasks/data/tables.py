@@ -15,11 +15,15 @@ from tasks.data import rules
 from tasks.data.features import Feature
 from tasks.data.kinds import number
 
+LISTS = {"words": tf.string, "tags": tf.int64}
+"""Kinds of features with a list of any length, by the type of its items."""
 STRINGS = {"key": pa.string(), "category": pa.string(), "text": pa.large_string()}
 
 
-def layout_of(feature: Feature) -> tf.io.FixedLenFeature:
+def layout_of(feature: Feature) -> tf.io.FixedLenFeature | tf.io.RaggedFeature:
     """Return how TensorFlow parses a feature."""
+    if feature.kind in LISTS:
+        return tf.io.RaggedFeature(LISTS[feature.kind], row_splits_dtype=tf.int64)
     if feature.kind == "number":
         return tf.io.FixedLenFeature(feature.shape, tf.float32)
     return tf.io.FixedLenFeature((), tf.int64 if feature.kind in ("label", "time") else tf.string)
@@ -34,8 +38,13 @@ def frame_of(table: pa.Table, features: Mapping[str, Feature]) -> pl.DataFrame:
     return rules.frame_of(table, {name: features[name].kind for name in table.column_names})
 
 
-def column_of(feature: Feature, values: NDArray[Any]) -> pa.Array:
-    """Return parsed values as a column: of arrays of numbers fixed-size lists."""
+def column_of(feature: Feature, parsed: Any) -> pa.Array:
+    """Return parsed values, a tensor, as a column: of arrays of numbers fixed-size lists, of words and tags lists."""
+    if feature.kind in LISTS:
+        flat, ends = parsed.flat_values.numpy(), parsed.row_splits.numpy().astype(np.int32)
+        items = pa.array(list(flat), pa.binary()).cast(pa.string()) if feature.kind == "words" else pa.array(flat)
+        return pa.ListArray.from_arrays(pa.array(ends), items)
+    values: NDArray[Any] = parsed.numpy()
     if feature.kind == "number":
         return number.array_of(feature, values.reshape(len(values), -1))
     if feature.kind in ("label", "time"):

@@ -38,7 +38,7 @@ def metadata(
     labels = {
         f"{name}.labels.txt": "".join(f"{label}\n" for label in feature.classes).encode()
         for name, feature in features.items()
-        if feature.classes is not None and feature.kind == "label"
+        if feature.classes is not None and feature.role == "label"
     }
     return {"dataset_info.json": pretty(info), "features.json": pretty(schema), **labels}
 

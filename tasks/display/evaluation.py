@@ -21,6 +21,12 @@ def lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield lines about the test split, each with a word for what it is about."""
     test, metric = report["splits"][SPLIT], report["primary"]["metric"].replace("_", " ")
     decision = report.get("decision", {})
+    if "cut" in test:
+        cut = f"; {test['cut']:,} more were cut, and have no tag" if test["cut"] else ""
+        yield (
+            "tokens",
+            f"{test['tokens']:,}{cut}{'; ' * ('without_entities' in test)}{test.get('without_entities', '')}",
+        )
     if "temperature" in decision:
         before, after = (test["calibration"][when] for when in ("before", "after"))
         text = f"temperature {decision['temperature']:.4g}, fitted on validation: loss "
@@ -59,7 +65,9 @@ def ends(row: dict[str, Any]) -> str:
 def looked_at(found: dict[str, Any]) -> str:
     """Return how many slices were looked at, and how they were corrected for, as text."""
     counted = f"{found['looked_at']:,} slices of at least {found['least_examples']} examples were looked at"
-    return f"{counted}; p-values by {found['correction']}'s method"
+    left_out = ", ".join(found.get("columns_left_out", ()))
+    differing = f"; without {left_out}, which differ within an example" if left_out else ""
+    return f"{counted}{differing}; p-values by {found['correction']}'s method"
 
 
 def chance(row: dict[str, Any]) -> str:

@@ -69,6 +69,10 @@ def _plain(feature: Feature, values: Any) -> Any:
             return f"{len(values[0]):,} bytes of sound"
         case "number":
             return np.asarray(values)
+        case "words":
+            return " ".join(bytes(word).decode(errors="replace") for word in values)
+        case "tags":
+            return " ".join((feature.classes or ())[int(number)] for number in values)
     return bytes(values[0]).decode(errors="replace")
 
 
@@ -92,7 +96,8 @@ def _of_snapshot(path: Path, split: str, count: int, colours: bool) -> Iterator[
                 named = zip(feature["names"], value.ravel().tolist(), strict=True)
                 yield from _value(name, ", ".join(f"{each} {number:.4g}" for each, number in named), colours)
             elif "classes" in feature:
-                yield from _value(name, feature["classes"][int(value)], colours)
+                real = np.atleast_1d(value)[np.atleast_1d(value) >= 0]
+                yield from _value(name, " ".join(feature["classes"][number] for number in real.tolist()), colours)
             else:
                 yield from _value(name, value, colours)
 
@@ -102,7 +107,9 @@ class Texts:
 
     def __init__(self, path: Path) -> None:
         description = path / "transform" / "transform.json"
-        self._transforms = json.loads(description.read_bytes())["transforms"] if description.is_file() else {}
+        table = json.loads(description.read_bytes()) if description.is_file() else {"layout": [], "transforms": {}}
+        columns = {place["array"]: place["column"] for place in table["layout"]}
+        self._transforms = {array: table["transforms"][column] for array, column in columns.items()}
         self._folder = path / "transform"
 
     def decoded(self, name: str, tokens: NDArray[Any]) -> str:
@@ -112,6 +119,8 @@ class Texts:
 
             return Codec.open(self._folder).decode(tokens).decode(errors="replace")
         state, ids = self._transforms[name], (tokens[tokens > 0].astype(np.int64) - 1).tolist()
+        if state["kind"] == "words":
+            return " ".join(["?", *state["values"]][number] for number in ids)
         if state.get("method") == "bytes":
             return bytes(ids).decode(errors="replace")
         if "file" not in state:

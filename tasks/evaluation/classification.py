@@ -92,6 +92,7 @@ class Judge:
 
     metrics = METRICS
     saved = "logits"
+    example_of = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config
@@ -146,7 +147,7 @@ class Judge:
         rows = most_wrong(predictions, self.config.most_wrong)
         keys = self.split.keys(rows)
         return {
-            "classes": by_class(predictions, self.names),
+            "classes": by_class(predictions.labels, predictions.predicted, self.names),
             "confusion": confusion_matrix(
                 predictions.labels, predictions.predicted, labels=range(len(self.names))
             ).tolist(),
@@ -182,11 +183,9 @@ def most_wrong(predictions: Predictions, most: int) -> npt.NDArray[np.int64]:
     return rows[np.lexsort((rows, -predictions.confidence[rows]))][:most]
 
 
-def by_class(predictions: Predictions, names: list[str]) -> list[dict[str, Any]]:
+def by_class(labels: npt.NDArray, predicted: npt.NDArray, names: list[str]) -> list[dict[str, Any]]:
     """Return precision, recall, F1 (None where undefined) and the number of examples of each class."""
-    columns = precision_recall_fscore_support(
-        predictions.labels, predictions.predicted, labels=range(len(names)), zero_division=np.nan
-    )
+    columns = precision_recall_fscore_support(labels, predicted, labels=range(len(names)), zero_division=np.nan)
     rows = zip(names, *columns, strict=True)
     return [
         {"class": name, "precision": _or_none(p), "recall": _or_none(r), "f1": _or_none(f), "support": int(support)}

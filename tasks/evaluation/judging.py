@@ -24,7 +24,7 @@ from tasks.data import open_snapshot
 from tasks.data.features import of_role
 from tasks.data.reading import RecordsReader
 from tasks.errors import Failed
-from tasks.evaluation import primary_metric
+from tasks.evaluation import primary_metric, select_metrics
 from tasks.evaluation.bigrams import Counts, fitted_on
 from tasks.evaluation.intervals import difference_bounds, loss_bounds
 from tasks.evaluation.metrics import Metric
@@ -151,7 +151,7 @@ class Judge(Protocol):
     """Evaluates models on one split of a task."""
 
     metrics: Mapping[str, Metric]
-    """The task's metrics, functions of `predictions`."""
+    """The task's metrics, functions of `predictions`; without those that the classes do not have."""
     saved: str
     """Name of the kept array that becomes `predictions/<split>.npy`. `predictions` accepts it alone; what it cannot
     be computed from is NaN."""
@@ -161,6 +161,9 @@ class Judge(Protocol):
     """Number of outputs for a row."""
     examples: int
     """Number of independent units, which are counted and resampled: rows; of text, files."""
+    example_of: npt.NDArray[np.int64] | None
+    """int64 [rows]: the number of each row's example, -1 where it is left out; None: each row, of text each file,
+    is one."""
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -220,6 +223,11 @@ def make_judge(task: str, split: Split, config: EvaluateConfig, loss: str | None
         raise Failed(f"split {split.name}", "0 examples", rule, "enlarge it in records.splits")
     judge: Judge = import_module(f"tasks.evaluation.{task}").Judge(split, config, loss or TASKS[task].losses[0])
     return judge
+
+
+def names_of(judge: Judge, task: str, given: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return the metrics of `evaluate.metrics` (all for None) that a judge has, in the task's order."""
+    return tuple(name for name in select_metrics(task, given) if name in judge.metrics)
 
 
 def quarters(values: npt.NDArray, name: str) -> dict[str, npt.NDArray[np.bool_]]:

@@ -78,6 +78,7 @@ class Judge:
 
     metrics = METRICS
     saved = "nats"
+    example_of = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config

@@ -83,6 +83,7 @@ class Judge:
 
     metrics = METRICS
     saved = "logits"
+    example_of: npt.NDArray[np.int64] | None = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split = split

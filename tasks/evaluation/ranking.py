@@ -122,6 +122,7 @@ class Judge(multilabel.Judge):
         judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)
         numbers = np.where(judged, np.cumsum(judged) - 1, -1)
         self.at, self.query = config.at, numbers[of_row]
+        self.example_of = self.query
         self.examples, self.left_out = int(judged.sum()), int((~judged).sum())
         if not self.examples:
             saw = f"none of {len(counts)} queries has a relevant document and another one"

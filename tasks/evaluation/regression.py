@@ -69,6 +69,7 @@ class Judge:
     """Implements `tasks.evaluation.judging.Judge`."""
 
     saved = "outputs"
+    example_of = None
 
     def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
         self.split, self.config = split, config

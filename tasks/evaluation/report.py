@@ -12,9 +12,9 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data import open_snapshot
-from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, probes, select_metrics, slices
+from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, probes, slices
 from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
-from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, run_model
+from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
 from tasks.models.forward import inference_function
 from tasks.models.keras_file import architecture, load
@@ -59,7 +59,7 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             with bench.staging.piece(_file(split, key, judge)) as piece, open(piece.path, "wb") as file:
                 np.save(file, array)
         predictions = judge.predictions(kept)
-        metrics = intervals(judge.metrics, select_metrics(task, config.metrics), predictions, config.resamples)
+        metrics = intervals(judge.metrics, names_of(judge, task, config.metrics), predictions, config.resamples)
         if (target := TASKS[task].target) is not None:
             targets = np.asarray(open_snapshot(snapshot.path).arrays(split)[target])
             metrics |= own_metrics(config, targets, kept[judge.saved])

@@ -20,6 +20,9 @@ from tasks.evaluation.intervals import interval_of
 from tasks.evaluation.judging import Judge, SnapshotSplit
 from tasks.evaluation.thresholds import USUAL
 
+NUMBER = ".example"
+"""The column with the number of a row's example."""
+
 LEAST, MOST = 5, 100
 """Smallest slice that gets a score, in examples, and the largest number of slices with one (the largest slices)."""
 
@@ -47,14 +50,17 @@ def measured(
         raise Failed(unfit.field, unfit.saw, unfit.rule, unfit.remedy) from None
     wanted = set(columns.needed(features, config)) | set(columns.conditional(features) if config.found else ())
     frame = split.columns([each for each in features if each in wanted]) if wanted else pl.DataFrame()
-    masks = {**judge.slices(predictions), **columns.of_config(frame, features, config)}
-    fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, config.resamples)}
+    own, divided = of_examples(judge, columns.of_config(frame, features, config))
+    masks = {**judge.slices(predictions), **own}
+    fields: dict[str, Any] = {"slices": _scored(judge, metric, contributions, masks, divided, config.resamples)}
     if config.found:
-        sign = 1 if higher else -1
-        found = worst_slices.find(frame, features, metric, contributions, sign, config.found, config.resamples)
-        fields["worst_slices"] = found
+        sign, of_each = 1 if higher else -1, example_columns(judge, frame)
+        known = {name: features[name] for name in of_each.columns}
+        found = worst_slices.find(of_each, known, metric, contributions, sign, config.found, config.resamples)
+        left_out = [name for name in columns.conditional(features) if name not in known]
+        fields["worst_slices"] = found | ({"columns_left_out": left_out} if left_out else {})
     if config.groups is not None:
-        groups = columns.of_column(frame[config.groups], features[config.groups].kind)
+        groups, _ = of_examples(judge, columns.of_column(frame[config.groups], features[config.groups].kind))
         fields["groups"] = _compared(judge, name, predictions, decision, groups, config)
     return fields
 
@@ -64,10 +70,38 @@ def masks_of(judge: Judge, split: SnapshotSplit, predictions: Any, config: Evalu
     features = features_of(split.records)
     wanted = columns.needed(features, config)
     frame = split.columns(wanted) if wanted else pl.DataFrame()
-    return {**judge.slices(predictions), **columns.of_config(frame, features, config)}
+    return {**judge.slices(predictions), **of_examples(judge, columns.of_config(frame, features, config))[0]}
 
 
-def _scored(judge: Judge, metric: Any, contributions: Any, masks: Masks, resamples: int) -> list[dict[str, Any]]:
+def of_examples(judge: Judge, masks: Masks) -> tuple[Masks, dict[str, int]]:
+    """Return slices of examples from those of rows, and how many examples each divides.
+
+    An example of several rows, as a query of several documents, is in a slice where all of them are.
+    """
+    if judge.example_of is None:
+        return masks, {}
+    used = judge.example_of >= 0
+    rows = np.bincount(judge.example_of[used], minlength=judge.examples)
+    inside = {
+        name: np.bincount(judge.example_of[used & mask], minlength=judge.examples) for name, mask in masks.items()
+    }
+    divided = {name: int(((count > 0) & (count < rows)).sum()) for name, count in inside.items()}
+    return {name: count == rows for name, count in inside.items()}, divided
+
+
+def example_columns(judge: Judge, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each example from those of the records; without the columns that differ within one."""
+    if judge.example_of is None:
+        return frame
+    numbered = frame.with_columns(pl.Series(NUMBER, judge.example_of)).filter(pl.col(NUMBER) >= 0)
+    values = numbered.group_by(NUMBER, maintain_order=True).agg(pl.all().n_unique())
+    same = [name for name in frame.columns if values[name].max() == 1]
+    return numbered.group_by(NUMBER).agg(pl.col(*same).first()).sort(NUMBER).select(same) if same else pl.DataFrame()
+
+
+def _scored(
+    judge: Judge, metric: Any, contributions: Any, masks: Masks, divided: dict[str, int], resamples: int
+) -> list[dict[str, Any]]:
     """Return the metric on groups of the examples, or the reason why a group has no score."""
     groups = {name: (group, int(group.sum())) for name, group in masks.items()}
     large_enough = [name for name, (_, count) in groups.items() if LEAST <= count < judge.examples]
@@ -75,6 +109,8 @@ def _scored(judge: Judge, metric: Any, contributions: Any, masks: Masks, resampl
     rows = []
     for name, (group, count) in groups.items():
         row: dict[str, Any] = {"slice": name, "examples": count}
+        if divided.get(name):
+            row["divided"] = divided[name]
         if name in largest:
             rows.append(row | interval_of(metric, contributions[group], resamples).as_json())
             continue

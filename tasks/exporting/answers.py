@@ -80,6 +80,18 @@ for row in probabilities:
         ("import json",),
         LABELS,
     ),
+    "tagging": Answers(
+        "$count classes of words: $names.\n\n"
+        "Output `$output`: float32 [batch, length, $count], the logit of each class of each word; what stands after "
+        "the last word of a row means nothing.\nWords after the $length that a row has are cut, and have no class.",
+        (),
+        ("import json",),
+        """\
+names = json.load(open("$file", "rb"))["classes"]
+for row, ids in zip(outputs, inputs["$padded"]):
+    print(" ".join(names[number] for number in row[ids != 0].argmax(axis=-1)))
+""",
+    ),
     "regression": Answers(
         "Predicted numbers: $names.\n\n"
         "Output `$output`: float32 [batch, $count], the predicted numbers in the units of the training data.",

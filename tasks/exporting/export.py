@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.config import ExportConfig
-from tasks.config.task import TARGET
+from tasks.config.task import TARGET, TASKS
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation import decisions, gates
@@ -26,8 +26,8 @@ from tasks.exporting.arrays import write_arrays
 from tasks.exporting.fresh_process import Verified, fresh_process
 from tasks.exporting.preprocess import golden_columns, in_graph
 from tasks.exporting.raw_inputs import LIBRARIES
-from tasks.exporting.transform import DECISION, TASK, read_transform
-from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, own_outputs
+from tasks.exporting.transform import DECISION, TASK, read_transform, usual_task
+from tasks.exporting.verify import INPUTS, OUTPUTS, RAW_INPUTS, SHORTER, own_outputs, shortened
 from tasks.models.features import TOKENS, input_arrays, model_inputs, targets
 from tasks.models.forward import Batch, predict
 from tasks.models.keras_file import architecture, load, weights_sha256
@@ -35,6 +35,8 @@ from tasks.store.files import pretty
 from tasks.store.staging import Staging
 
 if TYPE_CHECKING:
+    import keras
+
     from tasks.processes.workbench import Workbench
 
 NONE_CHANGED: Mapping[str, Model] = MappingProxyType({})
@@ -95,14 +97,14 @@ def build(
         for variant in variants:
             _copy(variant, "", bench.staging, variant.name)
         _copy(snapshot, "transform", bench.staging, "transform")
-        if TARGET in snapshot.manifest["features"]:
-            bench.staging.put(f"transform/{TASK}", pretty(task_of(model, snapshot)))
+        if (task := task_of(model, snapshot))["task"] != usual_task(snapshot.manifest["features"]):
+            bench.staging.put(f"transform/{TASK}", pretty(task))
         if report is not None:
             bench.staging.put(f"transform/{DECISION}", (report.path / decisions.FILE).read_bytes())
         network = load(model.path)
-        outputs = {OUTPUTS: predict(network, inputs)}
+        outputs = golden_outputs(network, inputs, "", task["task"])
         for name, other in changed.items():
-            outputs[f"{OUTPUTS}/{name}"] = predict(load(other.path), inputs)
+            outputs |= golden_outputs(load(other.path), inputs, f"/{name}", task["task"])
         with bench.staging.piece(GOLDEN) as piece:
             write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), **outputs})
         found = {name: verify_variant() for name, verify_variant in verify_variants.items()}
@@ -208,8 +210,18 @@ def task_of(model: Model, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "task": trained["model"]["task"],
         "loss": trained["loss"],
-        "targets": targets(snapshot.manifest["features"]),
+        "targets": targets(features) if TARGET in (features := snapshot.manifest["features"]) else [],
     }
+
+
+def golden_outputs(network: keras.Model, inputs: Batch, suffix: str, task: str) -> dict[str, npt.NDArray]:
+    """Return a model's outputs for the golden inputs by name in the file; of tags also those for shorter inputs, which
+    are no part of the others, as a model may look ahead."""
+    outputs = {f"{OUTPUTS}{suffix}": predict(network, inputs)}
+    if TASKS[task].of_tokens and TASKS[task].target is not None:
+        shorter = Batch({name: shortened(array) for name, array in inputs.arrays.items()})
+        outputs[f"{SHORTER}{suffix}"] = predict(network, shorter)
+    return outputs
 
 
 def golden_inputs(snapshot: Snapshot, count: int) -> Batch:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tasks.data.reader import Reader, Unusable
 from tasks.errors import Failed
+from tasks.evaluation.entities import scheme_of
 from tasks.evaluation.language_model import METRICS
 from tasks.evaluation.sampling import sample
 from tasks.exporting.answers import CONTINUATION, TEMPERATURE
@@ -22,7 +25,11 @@ from tasks.models.forward import Call
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
-FIELDS = {"classification": ("class", "confidence"), "language_model": ("bytes", "bits_per_byte", "continuation")}
+FIELDS = {
+    "classification": ("class", "confidence"),
+    "tagging": ("tags",),
+    "language_model": ("bytes", "bits_per_byte", "continuation"),
+}
 """The fields of an answer that are written to a file, by task; others have a column for each target."""
 
 
@@ -44,7 +51,9 @@ def predict(export: Path, inputs: list[str], output: Path | None = None) -> list
         "top": [{"class", "confidence"}, ...]}`, with the top three classes by confidence, the first of which is the
         prediction. Of language models `{"input", "bytes", "bits_per_byte", "continuation"}`. Of multilabel models
         `{"input", "labels": {name: confidence}}`, and `"predicted": [name, ...]` where the export has thresholds; of
-        regressions `{"input", "values": {name: number}}`. Of an input that cannot be read or does not fit the model
+        regressions `{"input", "values": {name: number}}`. Of taggers `{"input", "tags": [class, ...]}`, where these are
+        of entities `"entities": [{"type", "words", "start", "stop"}, ...]`, and `"cut"`, the number of words past the
+        length of a row, which have no tag. Of an input that cannot be read or does not fit the model
         `{"input", "error": {"field", "saw", "rule", "remedy"}}`.
 
     Raises:
@@ -95,7 +104,8 @@ def _rows(
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
     """Yield rows with their answers; a row that the reader refuses with its reason."""
     try:
-        outputs = run(reader(rows, folder))
+        inputs = reader(rows, folder)
+        outputs = run(inputs)
     except ValueError as reason:
         if len(rows) > 1:
             for row in rows:
@@ -103,7 +113,27 @@ def _rows(
             return
         yield rows[0], {"error": _unfit(reason).as_json()}
         return
-    yield from zip(rows, predictions(outputs, transform), strict=True)
+    more = OF_WORDS.get(transform["task"], lambda answer, row, transform: answer)
+    for row, answer in zip(rows, predictions(outputs, transform, inputs), strict=True):
+        yield row, more(answer, row, transform)
+
+
+def _of_words(answer: dict[str, Any], row: Row, transform: dict[str, Any]) -> dict[str, Any]:
+    """Return tags with the entities that they make of the words, and the number of words that are cut."""
+    words = next(row[column["name"]] or [] for column in transform["columns"] if column["kind"] == "words")
+    if (scheme := scheme_of(transform["classes"])) is not None:
+        numbers = [transform["classes"].index(tag) for tag in answer["tags"]]
+        found = scheme.entities(np.array([numbers], np.int64))
+        answer["entities"] = [
+            {"type": scheme.types[kind], "words": list(words[start:stop]), "start": start, "stop": stop}
+            for start, stop, kind in zip(found.start.tolist(), found.stop.tolist(), found.type.tolist(), strict=True)
+        ]
+    cut = len(words) - len(answer["tags"])
+    return answer | ({"cut": cut} if cut else {})
+
+
+OF_WORDS = {"tagging": _of_words}
+"""What the words of a row add to an answer, by task."""
 
 
 def _unfit(reason: ValueError) -> Failed:

@@ -53,16 +53,30 @@ def values_of(outputs: Floats, transform: Transform) -> dict[str, Any]:
     return {"values": dict(zip(transform["targets"], map(float, outputs), strict=True))}
 
 
+def tags_of(outputs: Floats, transform: Transform) -> dict[str, Any]:
+    """Return the most probable class of each word from logits [words, classes]."""
+    return {"tags": [transform["classes"][number] for number in outputs.argmax(axis=-1)]}
+
+
 ROWS: dict[str, Callable[[Floats, Transform], dict[str, Any]]] = {
     "classification": class_of,
     "multilabel": labels_of,
     "anomaly": labels_of,
     "ranking": relevance_of,
     "regression": values_of,
+    "tagging": tags_of,
 }
 """By `model.task`: the prediction for the outputs of an example. Of a language model it takes several calls."""
 
 
-def predictions(outputs: Any, transform: Transform) -> list[dict[str, Any]]:
-    """Return the predictions for outputs [batch, ...] of the transform's `task`."""
-    return [ROWS[transform["task"]](output, transform) for output in np.asarray(outputs, np.float64)]
+def predictions(outputs: Any, transform: Transform, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the predictions for outputs [batch, ...] of the transform's `task`.
+
+    `inputs` are those of the model: a row of words has tags for as many as there are before its padding.
+    """
+    given = np.asarray(outputs, np.float64)
+    rows = list(given)
+    if given.ndim == 3:
+        [ids, *_] = (np.asarray(each) for each in inputs.values() if np.shape(each) == given.shape[:2])
+        rows = [row[: np.count_nonzero(own)] for row, own in zip(rows, ids, strict=True)]
+    return [ROWS[transform["task"]](row, transform) for row in rows]

@@ -43,8 +43,8 @@ LIBRARIES = tuple(sorted({package for packages in PACKAGES.values() for package 
 """All of them: pixels, samples and tokens depend on their versions, which the README names."""
 
 EXAMPLES = {"image": '[{{"{name}": "example.png"}}]', "audio": '[{{"{name}": "example.wav"}}]'}
-EXAMPLES |= {"text": '[{{"{name}": "any text"}}]'}
-"""Rows with one file or text, by the type of the only column."""
+EXAMPLES |= {"text": '[{{"{name}": "any text"}}]', "words": '[{{"{name}": ["any", "words"]}}]'}
+"""Rows with one file, text or list, by the type of the only column."""
 
 TABLE = 'list(csv.DictReader(open("example.csv", newline="", encoding="{encoding}"){dialect}))'
 """Rows of several columns, written as those of the training."""

@@ -129,7 +129,10 @@ class Answers:
             if self._writer is None:
                 self._writer = csv.DictWriter(self._file, list(plain), restval="", extrasaction="ignore")
                 self._writer.writeheader()
-            self._writer.writerow(plain)
+            lists = {
+                name: json.dumps(value, ensure_ascii=False) for name, value in plain.items() if isinstance(value, list)
+            }
+            self._writer.writerow(plain | lists)
 
     def close(self) -> None:
         """Close the file."""

@@ -223,6 +223,8 @@ def _fields(transform: dict[str, Any], sources: list[Input]) -> dict[str, Any]:
         "output": OUTPUT,
         "signature": SIGNATURES[-1],
         **decision_fields(transform),
+        "padded": next((each.name for each in sources if each.padded), ""),
+        "length": next((each.shape[0] for each in sources if each.padded), 0),
         "count": len(names),
         "names": ", ".join(names),
         "file": f"transform/{TASK if transform.get('targets') else KINDS[transform['kind']]}",

@@ -13,12 +13,13 @@ from tasks.config.task import LABEL, TARGET, TASKS
 from tasks.data.features import KEY, Feature, of_role
 from tasks.data.reader import Reader, Unusable
 from tasks.data.reading import RecordsReader
+from tasks.data.snapshots import tags
 from tasks.data.text import text_columns
 from tasks.data.transforms.columns import typed
 from tasks.errors import Failed
 from tasks.evaluation import primary_metric
 from tasks.evaluation.intervals import intervals
-from tasks.evaluation.judging import Split, make_judge, run_model
+from tasks.evaluation.judging import Split, make_judge, names_of, run_model
 from tasks.exporting.raw import RawSplit, TextSplit
 from tasks.exporting.run import float_model
 from tasks.exporting.transform import read_transform
@@ -52,11 +53,12 @@ def score(bench: Workbench, export: Path, records: Path, split: str, config: Eva
     task, raw = _open(export, transform, reader, split)
     judge = make_judge(task, raw, config, transform.get("loss"))
     kept = run_model(judge, float_model(export), name=split, progress=bench.progress).kept
+    predictions, metrics = judge.predictions(kept), names_of(judge, task)
     scores: dict[str, Any] = {"examples": judge.examples}
-    for name, item in intervals(judge.metrics, TASKS[task].metrics, judge.predictions(kept), config.resamples).items():
+    for name, item in intervals(judge.metrics, metrics, predictions, config.resamples).items():
         scores |= item.flat(name)
     if (first := judge.metrics[primary_metric(task)[0]]).resampled:
-        scores["contributions"] = first.contributions(judge.predictions(kept)).tolist()
+        scores["contributions"] = first.contributions(predictions).tolist()
     return scores
 
 
@@ -83,8 +85,11 @@ def _open(export: Path, transform: dict[str, Any], reader: RecordsReader, split:
         arrays[TARGET] = np.stack([np.concatenate(column) for column in columns], axis=1)
         features[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names}
     else:
-        arrays[LABEL] = _labels(transform, reader, split)
         features[LABEL] = {"dtype": "int64", "shape": [], "classes": transform["classes"]}
+        if TASKS[task].of_tokens:
+            length = tags.length_of(reader.features, preprocess.arrays, transform["transforms"])
+            features[LABEL] |= {"dtype": "int32", "shape": [length]}
+        arrays[LABEL] = _labels(transform, reader, split, features[LABEL])
     return task, RawSplit(split, features, arrays, export / "transform", reader)
 
 
@@ -109,7 +114,10 @@ def _preprocessed(preprocess: Reader, features: dict[str, Feature], table: pa.Ta
         raise Failed("records", str(error), "the export must be able to read every record", "see the record") from error
 
 
-def _labels(transform: dict[str, Any], reader: RecordsReader, split: str) -> npt.NDArray[np.int64]:
+def _labels(
+    transform: dict[str, Any], reader: RecordsReader, split: str, layout: dict[str, Any]
+) -> npt.NDArray[np.integer]:
+    """Return the labels or tags of a split by the classes of the export; `layout` is that of the feature `label`."""
     known = {name: index for index, name in enumerate(transform["classes"])}
     [(label, feature)] = of_role(reader.features, "label").items() or [("", None)]
     of_records = list(feature.classes or ()) if feature is not None else []
@@ -117,5 +125,11 @@ def _labels(transform: dict[str, Any], reader: RecordsReader, split: str) -> npt
         unknown = ", ".join(sorted(set(of_records) - set(known))) or "no classes"
         rule = f"the export knows {', '.join(known)}"
         raise Failed(str(reader.path), unknown, rule, "compare on records of these classes")
-    numbers = np.concatenate([np.asarray(table[label]) for table in reader.tables(split, [label])])
-    return np.array([known[name] for name in of_records])[numbers]
+    number_of = np.array([known[name] for name in of_records])
+    columns = [table[label] for table in reader.tables(split, [label])]
+    if layout["shape"]:
+        lists = [[number_of[number] for number in each] for column in columns for each in column.to_pylist()]
+        layout[tags.CUT] = {split: sum(max(len(each) - layout["shape"][0], 0) for each in lists)}
+        return tags.padded_tags(lists, layout["shape"][0])
+    labels: npt.NDArray[np.integer] = number_of[np.concatenate([np.asarray(column) for column in columns])]
+    return labels

@@ -9,9 +9,10 @@ from typing import Any
 from tasks.data.reader import DESCRIPTION
 from tasks.data.text import LAYOUT, Codec
 from tasks.errors import Failed
+from tasks.models.features import TOKENS
 
 TASK = "task.json"
-"""Task, loss and target names, of models with targets."""
+"""Task, loss and target names, of models whose task the kind of transform does not say."""
 
 DECISION = "decision.json"
 """Temperature and thresholds, where the evaluation fitted them (`tasks.evaluation.decisions`)."""
@@ -42,6 +43,11 @@ def read_transform(export: Path) -> dict[str, Any]:
             return {"task": TASKS.get(transform["kind"], "classification"), **transform, **of_task, **decision}
     rule = f"an export holds one of transform/{', '.join(KINDS.values())}"
     raise Failed(str(export), "not an export", rule, "see `millrace list export`")
+
+
+def usual_task(features: dict[str, Any]) -> str:
+    """Return the task of a snapshot of these features where an export says none."""
+    return TASKS.get("tokens" if TOKENS in features else "table", "classification")
 
 
 def codec(export: Path) -> Codec:

@@ -30,6 +30,8 @@ INPUTS, RAW_INPUTS = "inputs/", "raw/"
 """Prefixes of the names of the golden inputs, and of the raw columns that become them."""
 OUTPUTS = "outputs"
 """The golden outputs of the model; with `/` and the name of a variant, those of the model that this was made from."""
+SHORTER = "shorter"
+"""The golden outputs for the first half of the tokens, of models whose outputs depend on later tokens."""
 RAW = "raw"
 """The signature that takes raw columns."""
 PREFILL, DECODE = "prefill", "decode"
@@ -63,12 +65,13 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
             for prefix in (INPUTS, RAW_INPUTS)
         )
         outputs = golden[own_outputs(variant.name, golden.files)]
+        shorter = golden[own_outputs(variant.name, golden.files, SHORTER)] if SHORTER in golden.files else None
     description = json.loads((variant / "variant.json").read_bytes())
     before = peak_bytes()
     started = time.perf_counter()
     run, interface = form.load(variant / description["file"], THREADS)
     measured = {"load_seconds": time.perf_counter() - started}
-    verified = {"format": description["format"], **interface, **compared(run, interface, inputs, raw, outputs)}
+    verified = {"format": description["format"], **interface, **compared(run, interface, inputs, raw, outputs, shorter)}
     measured |= timed(run, {name: np.ascontiguousarray(array[:1]) for name, array in inputs.items()})
     measured |= {"peak_bytes": peak_bytes(), "model_peak_bytes": peak_bytes() - before}
     loaded = sorted({name.partition(".")[0] for name in sys.modules} & set(OWN_PACKAGES))
@@ -76,21 +79,26 @@ def main(variant: Path, module: Path, packages: list[str]) -> None:
     print(json.dumps({"verified": verified, "measured": measured}))
 
 
-def own_outputs(variant: str, names: Any) -> str:
-    """Return the name of the golden outputs of a variant, of those in an export."""
-    own = f"{OUTPUTS}/{variant}"
-    return own if own in names else OUTPUTS
+def own_outputs(variant: str, names: Any, outputs: str = OUTPUTS) -> str:
+    """Return the name of the golden outputs of a variant, of those in an export; `outputs`: the name of the model's."""
+    own = f"{outputs}/{variant}"
+    return own if own in names else outputs
+
+
+def shortened(array: Any) -> Any:
+    """Return the first half of the tokens of golden inputs or outputs."""
+    return array[:, : max(1, array.shape[1] // 2)]
 
 
 def compared(
-    run: Any, interface: dict[str, Any], inputs: dict[str, Any], raw: dict[str, Any], outputs: Any
+    run: Any, interface: dict[str, Any], inputs: dict[str, Any], raw: dict[str, Any], outputs: Any, shorter: Any = None
 ) -> dict[str, Any]:
     """Return the largest difference from Keras' outputs, the smallest share of equal decisions, and the inputs that
     the graph makes otherwise of raw columns."""
     import numpy as np
 
     answers, differing = [], []
-    for size, length in shapes(outputs):
+    for size, length in shapes(outputs, ahead=shorter is not None):
         examples, expected = inputs, outputs
         if length is not None:
             examples = {name: np.ascontiguousarray(array[:, :length]) for name, array in inputs.items()}
@@ -100,6 +108,8 @@ def compared(
             for start in range(0, len(outputs), size)
         ]
         answers.append((np.concatenate([run(batch) for batch in batches]), expected))
+    if shorter is not None:
+        answers.append((run({name: np.ascontiguousarray(shortened(array)) for name, array in inputs.items()}), shorter))
     if RAW in interface.get("signatures", ()):
         differing = unequal(run.preprocess(raw), inputs)
         answers.append((run.raw(raw), outputs))
@@ -119,10 +129,11 @@ def compared(
     }
 
 
-def shapes(outputs: Any) -> list[tuple[int, int | None]]:
-    """Return pairs of batch size and length; outputs at a position must not depend on later tokens."""
+def shapes(outputs: Any, ahead: bool = False) -> list[tuple[int, int | None]]:
+    """Return pairs of batch size and length; outputs at a position must not depend on later tokens, unless a model
+    looks `ahead`."""
     sizes: list[tuple[int, int | None]] = [(len(outputs), None), (3, None), (1, None)]
-    if outputs.ndim == 3:
+    if outputs.ndim == 3 and not ahead:
         sizes += [(len(outputs), outputs.shape[1] // 2), (1, 1)]
     return sizes
 

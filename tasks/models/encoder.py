@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from tasks.config import EncoderModel
+from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.models.attention import as_float32, attention, feed_forward, norm, normal, positions_of, rotation_of
 from tasks.models.features import single_input
@@ -23,7 +24,8 @@ EMBEDDING_STDDEV = 1.0
 
 
 def build(config: EncoderModel, features: dict[str, Any], seed: int) -> keras.Model:
-    """Build the model: tokens [B, T] of any length to logits [B, classes] or outputs [B, targets].
+    """Build the model: tokens [B, T] of any length to logits [B, classes] or outputs [B, targets]; of tagging to logits
+    [B, T, classes], which are those of a constant at padding.
 
     Raises:
         Failed: the snapshot has another input than one text of tokens.
@@ -46,5 +48,7 @@ def build(config: EncoderModel, features: dict[str, Any], seed: int) -> keras.Mo
         mapped = feed_forward(norm(f"block{block}_mlp_norm")(x), config, block, seed)
         x = x + as_float32(dropout(config.dropout, f"block{block}_mlp_dropout", seed)(mapped))
     present = ops.expand_dims(ops.cast(ops.logical_not(is_padding), "float32"), -1)
-    x = ops.sum(as_float32(norm("final_norm")(x)) * present, axis=1) / ops.maximum(ops.sum(present, axis=1), 1.0)
+    x = as_float32(norm("final_norm")(x)) * present
+    if not TASKS[config.task].of_tokens:
+        x = ops.sum(x, axis=1) / ops.maximum(ops.sum(present, axis=1), 1.0)
     return name_operations(keras.Model(inputs, head(x, features, config.task, seed), name="encoder"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -119,10 +120,12 @@ def positions(features: dict[str, Any]) -> int:
 
 
 def output_size(features: dict[str, Any]) -> int:
-    """Return the number of outputs for an example; of a language model block * vocabulary."""
+    """Return the number of outputs for an example; of a language model block * vocabulary, of tags length * classes."""
     if TOKENS in features:
         return int(features[TOKENS]["vocabulary"]) * (int(features[TOKENS]["shape"][0]) - 1)
-    return len(features[LABEL]["classes"]) if LABEL in features else int(features[TARGET]["shape"][0])
+    if LABEL in features:
+        return len(features[LABEL]["classes"]) * math.prod(features[LABEL]["shape"])
+    return int(features[TARGET]["shape"][0])
 
 
 def classes(features: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ import keras
 from keras.src.backend.common import global_state
 
 from tasks.config import ImportedModel
-from tasks.config.task import TASKS
+from tasks.config.task import LABEL, TASKS
 from tasks.data.reader.function import imported
 from tasks.data.user_code import raised_at
 from tasks.errors import Failed
@@ -62,7 +62,7 @@ def finished(config: Any, model: keras.Model, features: dict[str, Any], outputs:
     else:
         result = attempt(config, lambda: model(given), features)
     result = joined(config, result, features)
-    expected = (None, None, outputs) if config.task == "language_model" else (None, outputs)
+    expected = (None, None, outputs) if TASKS[config.task].of_tokens else (None, outputs)
     if len(result.shape) != len(expected) or result.shape[-1] != outputs:
         saw = f"returned a model with outputs {list(result.shape)}"
         rule = f"the task {config.task} needs {list(expected)}: {counted(config.task, outputs)}"
@@ -109,14 +109,12 @@ def output_count(task: str, features: dict[str, Any]) -> int:
     """Return the size of the last axis of a model's outputs."""
     if task == "language_model":
         return int(features[TOKENS]["vocabulary"])
-    return len(classes(features)) if TASKS[task].target == "label" else len(targets(features))
+    return len(classes(features)) if TASKS[task].target == LABEL else len(targets(features))
 
 
 def counted(task: str, outputs: int) -> str:
     """Return what the outputs are."""
-    return {"language_model": f"{outputs} tokens", "classification": f"{outputs} classes"}.get(
-        task, f"{outputs} targets"
-    )
+    return f"{outputs} {({None: 'tokens', LABEL: 'classes'}).get(TASKS[task].target, 'targets')}"
 
 
 def shape_of(feature: Input) -> tuple[int | None, ...]:

@@ -92,6 +92,7 @@ def slices(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             **row,
+            "slice": row["slice"] + (f" ({row['divided']:,} more in part)" if "divided" in row else ""),
             "at": position(row["value"]),
             "from": position(row["low"]),
             "width": position(row["high"]) - position(row["low"]),
@@ -117,8 +118,8 @@ def _shown_slices(facts: Facts) -> list[dict[str, Any]]:
 
 
 def classes(facts: Facts) -> list[dict[str, Any]]:
-    """Return precision, recall and F1 of each class on the test split."""
-    rows: list[dict[str, Any]] = _test(facts).get("classes", [])
+    """Return precision, recall and F1 of each type of entities and each class on the test split."""
+    rows: list[dict[str, Any]] = [*_test(facts).get("entities", []), *_test(facts).get("classes", [])]
     return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows
 
 

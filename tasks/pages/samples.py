@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.config.task import UNTAGGED
 from tasks.data import open_snapshot
 from tasks.display.examples import Texts
 from tasks.models.features import TOKENS, classes, model_inputs, targets
@@ -72,6 +73,15 @@ def _text(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts
     return shortened(texts.decoded(TOKENS, np.array(predicted))), None
 
 
+def _tags(predicted: Any, arrays: Arrays, features: dict[str, Any], texts: Texts) -> Cell:
+    return shortened(_named(np.array(predicted), arrays, features)), None
+
+
+def _named(numbers: NDArray[Any], arrays: Arrays, features: dict[str, Any]) -> str:
+    """Return the classes of the tokens of an example."""
+    return " ".join(classes(features)[number] for number in numbers[arrays["label"] != UNTAGGED].tolist())
+
+
 def _right_labels(arrays: Arrays, features: dict[str, Any]) -> str:
     names = targets(features)
     return ", ".join(names[number] for number in np.flatnonzero(arrays["target"])) or "none"
@@ -84,6 +94,7 @@ SHOWN: dict[str, tuple[Callable[[Arrays, dict[str, Any]], str], Callable[..., Ce
     "ranking": (_right_labels, _labels),
     "regression": (lambda arrays, features: ", ".join(f"{value:.4g}" for value in arrays["target"].ravel()), _values),
     "language_model": (lambda arrays, features: "", _text),
+    "tagging": (lambda arrays, features: shortened(_named(arrays["label"], arrays, features)), _tags),
 }
 """What is shown of the right answer and of a prediction, by `model.task`."""
 

@@ -43,7 +43,7 @@ class ExportedModel(PythonModel):
         outputs = next(iter(self._serve(**batch).values())).numpy()
         if self._transform["task"] not in self._prediction["ROWS"] or (params or {}).get("raw"):
             return outputs
-        return self._prediction["predictions"](outputs, self._transform)
+        return self._prediction["predictions"](outputs, self._transform, given)
 
 
 set_model(ExportedModel())

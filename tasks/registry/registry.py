@@ -204,7 +204,8 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
     )
     if described["task"] in prediction.ROWS:
         likely = np.full_like(golden["outputs"][:1], 100.0)  # every label is predicted: MLflow infers from values
-        signature.outputs = infer_signature(None, prediction.predictions(likely, described)).outputs
+        first = {name: array[:1] for name, array in inputs.items()}
+        signature.outputs = infer_signature(None, prediction.predictions(likely, described, first)).outputs
         signature.params = ParamSchema([ParamSpec("raw", DataType.boolean, False)])
     example = {name: array[:2] for name, array in inputs.items()}
     versions = packages()

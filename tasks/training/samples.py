@@ -59,6 +59,7 @@ PREDICTED: dict[str, Callable[[NDArray[Any]], list[Any]]] = {
     "ranking": _labels,
     "regression": _values,
     "language_model": _tokens,
+    "tagging": _tokens,
 }
 """What is kept of the outputs, by `model.task`."""
 

@@ -11,7 +11,7 @@ from tasks.config.models.architecture import Dropout, OwnArchitecture, Predicts,
 
 
 class EncoderModel(OwnArchitecture):
-    """A bidirectional transformer over the tokens of one text, whose mean the output layer reads."""
+    """A bidirectional transformer over the tokens of one text, whose mean the output layer reads; of `tagging` each."""
 
     noun: ClassVar[str] = "encoder"
     reads: ClassVar[tuple[str, ...]] = ("table",)
@@ -19,7 +19,7 @@ class EncoderModel(OwnArchitecture):
     kind: Literal["encoder"] = "encoder"
     """The architecture."""
 
-    task: Predicts = "classification"
+    task: Predicts | Literal["tagging"] = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     width: Units = 128

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import StringConstraints
 
 from tasks.config.base import NOT_IDENTITY, IsPath, OwnCode
-from tasks.config.models.architecture import Architecture
+from tasks.config.models.architecture import Architecture, Predicts
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
@@ -26,9 +26,7 @@ class ImportedModel(Architecture):
     kind: Literal["import"] = "import"
     """The architecture."""
 
-    task: Literal["classification", "multilabel", "anomaly", "ranking", "regression", "language_model"] = (
-        "classification"
-    )
+    task: Predicts | Literal["tagging", "language_model"] = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     target: OwnCode

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import StringConstraints
 
 from tasks.config.base import NOT_IDENTITY, PATTERNS, IsPath
-from tasks.config.models.architecture import Architecture
+from tasks.config.models.architecture import Architecture, Predicts
 
 FILES = r"\.(keras|json)$"
 PATTERNS[FILES] = "must end in .keras"
@@ -23,9 +23,7 @@ class KerasFileModel(Architecture):
     kind: Literal["keras_file"] = "keras_file"
     """The architecture."""
 
-    task: Literal["classification", "multilabel", "anomaly", "ranking", "regression", "language_model"] = (
-        "classification"
-    )
+    task: Predicts | Literal["tagging", "language_model"] = "classification"
     """Determines the default loss, the metrics, their intervals and the plots."""
 
     path: Annotated[str, NOT_IDENTITY, IsPath(), StringConstraints(pattern=FILES, max_length=4096)]

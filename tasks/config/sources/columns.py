@@ -12,11 +12,11 @@ from tasks.config.base import LISTED, Conflict, Section
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 NUMBER = re.compile(r"number(?:\[(?P<shape>\d+(?:, ?\d+)*)\])?")
-ColumnType = Annotated[
-    str, StringConstraints(pattern=r"^(category|text|image|audio|time|ignore|number(\[[1-9]\d*(, ?[1-9]\d*)*\])?)$")
-]
-"""`number` (float32), `number[128]` (an array of that shape), `category` (a string of few values), `text`, `image` and
-`audio` (the bytes of a file, or its path relative to the source), `time`, or `ignore`."""
+NAMED_TYPES = "category|text|words|tags|image|audio|time|ignore"
+ColumnType = Annotated[str, StringConstraints(pattern=rf"^({NAMED_TYPES}|number(\[[1-9]\d*(, ?[1-9]\d*)*\])?)$")]
+"""`number` (float32), `number[128]` (an array of that shape), `category` (a string of few values), `text`, `words` (a
+list of texts), `tags` (a list with the class of each word), `image` and `audio` (the bytes of a file, or its path
+relative to the source), `time`, or `ignore`."""
 
 KEY = "key"
 """Name of the feature with an example's key in records."""
@@ -36,16 +36,20 @@ class ColumnsSource(Section):
     raw_input: ClassVar[str] = "ROWS.csv"
     """A file of such examples for `millrace predict`."""
     listed: ClassVar[str] = "files"
+    lists: ClassVar[bool] = False
+    """Whether a column can hold lists of words and of their tags."""
 
     columns: Annotated[dict[Text, ColumnType], Field(min_length=1)]
-    """Type of each column: `number` (float32), `number[128]` (an array of that shape), `category`, `text`, `image` or
-    `audio` (bytes, or the path of a file below the source), `time`, or `ignore`. Every column of the data is named."""
+    """Type of each column: `number` (float32), `number[128]` (an array of that shape), `category`, `text`, `words` (a
+    list of texts), `tags` (a list with the class of each word), `image` or `audio` (bytes, or the path of a file below
+    the source), `time`, or `ignore`. Lists are in JSON, Parquet and what a function yields. Every column of the data
+    is named."""
 
     key: Text | None = None
     """The column that is each example's key; default: its file and its number there."""
 
     label: Text | None = None
-    """The column with the class, of type `category`."""
+    """The column with the class, of type `category`, or with the classes of words, of type `tags`."""
 
     targets: Annotated[tuple[Text, ...], LISTED] = ()
     """The columns with the numbers that are predicted; of `multilabel`, `anomaly` and `ranking` 0 or 1."""
@@ -83,6 +87,19 @@ class ColumnsSource(Section):
         """The columns that the model reads, sorted."""
         return sorted(set(self.columns) - set(self.roles) - {n for n, kind in self.columns.items() if kind == "ignore"})
 
+    def _lists_fit(self) -> None:
+        """Raise `Conflict` for columns of words or tags that the source has not, or that no label is made of."""
+        words, tags = ([name for name, kind in self.columns.items() if kind == each] for each in ("words", "tags"))
+        if (words or tags) and not self.lists:
+            rule = "are lists, which JSON lines, Parquet and functions have"
+            raise Conflict("columns", (words or tags)[0], rule, "convert the data to one of them")
+        for name in tags:
+            if name != self.label:
+                rule = "is of type tags, which is a label"
+                raise Conflict("columns", name, rule, f"set source.label to {name}, or make it `ignore`")
+            if not words:
+                raise Conflict("label", name, "has a class for each word", "give a column the type words")
+
     @model_validator(mode="after")
     def roles_fit(self) -> ColumnsSource:
         if not self.columns:  # of a source that has types of its own: they are checked with it
@@ -90,7 +107,7 @@ class ColumnsSource(Section):
         given = [("key", self.key), ("label", self.label), ("weight", self.weight), ("group", self.group)]
         given += [("split", self.split), ("time", self.time), *(("targets", name) for name in self.targets)]
         wanted: dict[str, tuple[str, ...]] = {
-            "label": ("category",),
+            "label": ("category", "tags"),
             "targets": ("number",),
             "weight": ("number",),
             "time": ("time",),
@@ -113,6 +130,7 @@ class ColumnsSource(Section):
             if name in seen:
                 raise Conflict(role, name, f"is the {seen[name]} too", "a column has one role; name another")
             seen[name] = role
+        self._lists_fit()
         if self.label is not None and self.targets:
             raise Conflict("targets", list(self.targets), "cannot be predicted beside a label", "leave one of them out")
         if self.classes and self.label is None:

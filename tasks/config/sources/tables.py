@@ -74,6 +74,7 @@ class JsonlSource(TableFiles):
     """Files with a JSON object on each line; also compressed (.gz, .zst, .bz2)."""
 
     raw_input: ClassVar[str] = "ROWS.jsonl"
+    lists: ClassVar[bool] = True
 
     kind: Literal["jsonl"] = "jsonl"
     """How the source is read."""
@@ -89,6 +90,7 @@ class ParquetSource(TableFiles):
     """Parquet files; nested columns by dotted name."""
 
     raw_input: ClassVar[str] = "ROWS.parquet"
+    lists: ClassVar[bool] = True
 
     kind: Literal["parquet"] = "parquet"
     """How the source is read."""
@@ -170,6 +172,7 @@ class PythonSource(ColumnsSource):
 
     noun: ClassVar[str | None] = "examples"
     listed: ClassVar[str] = "modules"
+    lists: ClassVar[bool] = True
 
     kind: Literal["python"] = "python"
     """How the source is read."""
@@ -179,7 +182,7 @@ class PythonSource(ColumnsSource):
 
     function: OwnCode
     """`package.module:function`, importable from the preset's folder; it takes `arguments` and yields dicts, whose
-    values are text, numbers, bytes, times and arrays of numbers."""
+    values are text, numbers, bytes, times, arrays of numbers and lists of words."""
 
     folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
     """The folder from which the module is imported, relative to the preset."""

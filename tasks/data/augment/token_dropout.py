@@ -1,4 +1,4 @@
-"""`token_dropout`: tokens become padding."""
+"""`token_dropout`: tokens become padding, words unknown ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tasks.data.reader.tokens import PADDING
 
 def create(config: TokenDropout, feature: dict[str, Any]) -> Change:
     """Return the change of ids [n, length]."""
-    limit = np.uint64(int(config.share * 2**32))
+    limit, lost = np.uint64(int(config.share * 2**32)), feature.get("unknown", PADDING)
 
     def change(values: Values, draws: Draws) -> Values:
         length = values.shape[1]
         words = draws.words(0, -(-length // 2)).astype("<u8").view("<u4")[:, :length]
-        return np.where(words < limit, values.dtype.type(PADDING), values)
+        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)
 
     return change

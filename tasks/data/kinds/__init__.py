@@ -21,7 +21,9 @@ State = dict[str, Any]
 KINDS = {
     "key": "tasks.data.kinds.text",
     "text": "tasks.data.kinds.text",
+    "words": "tasks.data.kinds.words",
     "label": "tasks.data.kinds.label",
+    "tags": "tasks.data.kinds.tags",
     "category": "tasks.data.kinds.category",
     "number": "tasks.data.kinds.number",
     "time": "tasks.data.kinds.time",

@@ -52,6 +52,7 @@ def column(
         "number": number if not shape else lambda value: _array(value, shape),
         "category": category,
         "text": text,
+        "words": words,
         "time": time,
         "image": lambda value: content(value, folder),
         "audio": lambda value: content(value, folder),
@@ -124,6 +125,18 @@ def text(value: Any) -> str:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value.isoformat()
     raise _Bad("must be text, a number, a date, or true or false")
+
+
+def words(value: Any) -> list[str]:
+    """Return a list of texts."""
+    if value is None:
+        return []
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(items, list | tuple):
+        raise _Bad("must be a list of words")
+    if any(item is None for item in items):
+        raise _Bad("must be a list of words, none of them missing")
+    return [text(item) for item in items]
 
 
 def time(value: Any) -> int:

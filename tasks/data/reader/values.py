@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 Values = Any
 """The values of some rows of a column, by its kind: `number` float32 [rows, *shape], missing is NaN; `time` int64
 [rows], microseconds since 1970 in UTC, missing is `NO_TIME`; `category` and `text` a list of str, missing is "";
-`image` and `audio` a list of the files' bytes, missing is b""."""
+`words` a list of lists of str, missing is an empty one; `image` and `audio` a list of the files' bytes, missing is
+b""."""
 
 Apply = Callable[[Values], NDArray[Any]]
 """A loaded transform: returns [rows, k] where a column fills k places of an array with others, else [rows, ...]. The

@@ -33,7 +33,7 @@ KINDS = {
 CODE: dict[str, tuple[int, tuple[str, ...]]] = {
     "image": (3, ("numpy", "pillow")),
     "tokens": (4, ("numpy", "tokenizers")),
-    "table": (4, ("numpy", "pillow", "soundfile", "tokenizers")),
+    "table": (5, ("numpy", "pillow", "soundfile", "tokenizers")),
 }
 """By kind, the version of its code and the packages that decide its bytes."""
 

@@ -28,8 +28,8 @@ from tasks.data.pipeline import LENGTHS
 from tasks.data.reader import DESCRIPTION, Reader, Unusable
 from tasks.data.reader.vocabulary import UNKNOWN
 from tasks.data.reading import RecordsReader
-from tasks.data.snapshots import Part, lineage_of, parts_of, write_array
-from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit
+from tasks.data.snapshots import Part, lineage_of, parts_of, tags, write_array
+from tasks.data.transforms import LABEL, TARGET, WEIGHT, choose, fit, own_array
 from tasks.data.transforms.columns import missing_of, typed
 from tasks.data.transforms.files import own_code, reader_files
 from tasks.data.transforms.layout import Layout, lay_out, target_names
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
 TRAIN = "train"
-ROWS = {"image": 32, "audio": 32, "text": 512}
+ROWS = {"image": 32, "audio": 32, "text": 512, "words": 512}
 """Rows of a batch with a column of this kind; of others `MOST_ROWS`."""
 MOST_ROWS = 4096
 READ = ("input", LABEL, TARGET, WEIGHT)
@@ -88,11 +88,13 @@ class Made:
     arrays: dict[str, NDArray[Any]]
     missing: Counter[str]
     unknown: Counter[str]
+    words: Counter[str]
+    """How many words there are, and are cut and unknown, of all columns of words."""
 
 
 def build(bench: Workbench, records: Records, config: TableSnapshot) -> Outcome:
     """Preprocess records to `numbers` float32 [n], `categories` int32 [m], an array for each other input, and `label`
-    int64 [], `target` float32 [k] and `weight` float32 [], where the records have them.
+    int64 [] (of tags int32 [length]), `target` float32 [k] and `weight` float32 [], where the records have them.
 
     Returns counts (rows of each split), features (layout by name; of float32 arrays mean and variance over the train
     split, by which a model standardises) and statistics (shares of missing and unknown values, what was fitted).
@@ -112,7 +114,7 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
     bench.staging.reserve(total * row_bytes(layout.features))
     reader = Reader.open(bench.staging.root / "transform")
     report = Progress(bench, total)
-    shares = {}
+    shares, words = {}, dict[str, Counter[str]]()
     for split, count in sorted(records.counts.items()):
         parts = parts_of(split, count, config.shards)
         for part in parts:
@@ -126,9 +128,13 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
             what: {name: sum(each[what].get(name, 0) for each in counts) / count for name in reader.columns}
             for what in ("missing", "unknown")
         }
+        words[split] = sum((Counter(each["words"]) for each in counts), Counter[str]())
+    features = dict(layout.features)
+    if features.get(LABEL, {}).get("shape"):
+        features[LABEL] = {**features[LABEL], tags.CUT: {split: each[tags.CUT] for split, each in words.items()}}
     return Outcome(
         counts=dict(records.counts),
-        features=layout.features,
+        features=features,
         statistics={
             "transforms": {
                 name: {
@@ -144,6 +150,11 @@ def make(bench: Workbench, records: Tables, config: TableSnapshot) -> Outcome:
                     f"snapshot/{split}/{what}": float(np.mean(list(of_column.values())))
                     for split, share in shares.items()
                     for what, of_column in share.items()
+                },
+                **{
+                    f"snapshot/{split}/{what}": share
+                    for split, each in words.items()
+                    for what, share in tags.shares_of(each).items()
                 },
             },
         },
@@ -185,7 +196,8 @@ def _fitted(bench: Workbench, records: Tables, config: TableSnapshot) -> tuple[L
             files |= each.files
         for file, content in files.items():
             bench.staging.put(f"transform/{file}", content)
-        features = {**layout.features, **_outputs(records.features, moments)}
+        outputs = _outputs(records, layout, moments)
+        features = {**layout.features, **outputs}
         summaries = {column: {"kind": each.state["kind"], **each.summary} for column, each in fitted.items()}
         note = {"features": features, "summaries": summaries}
         bench.staging.put(name, pretty(layout.description), **note)  # the last one: with it all are there
@@ -199,17 +211,24 @@ def _source(records: Tables) -> dict[str, Any]:
     return source
 
 
-def _outputs(records: dict[str, Feature], moments: Moments) -> dict[str, dict[str, Any]]:
+def _outputs(records: Tables, layout: Layout, moments: Moments) -> dict[str, dict[str, Any]]:
     """Return the features of label, target and weight; `moments` are those of the target over the train split."""
     outputs: dict[str, dict[str, Any]] = {}
-    for feature in of_role(records, "label").values():
+    for feature in of_role(records.features, "label").values():
         outputs[LABEL] = {"dtype": "int64", "shape": [], "classes": list(feature.classes or ()), "role": "label"}
-    if names := target_names(of_role(records, "target")):
+        if feature.kind == "tags":
+            outputs[LABEL] |= {"dtype": "int32", "shape": [_length(records, layout)]}
+    if names := target_names(of_role(records.features, "target")):
         outputs[TARGET] = {"dtype": "float32", "shape": [len(names)], "names": names, "role": "target"}
         outputs[TARGET] |= moments.as_json()
-    if of_role(records, "weight"):
+    if of_role(records.features, "weight"):
         outputs[WEIGHT] = {"dtype": "float32", "shape": [], "role": "weight"}
     return outputs
+
+
+def _length(records: Tables, layout: Layout) -> int:
+    """Return the length of the rows of words."""
+    return tags.length_of(records.features, layout.features, layout.description["transforms"])
 
 
 def _is_finished(bench: Workbench, layout: Layout, part: Part) -> bool:
@@ -243,6 +262,7 @@ def _write(
     for part, batches in groupby(made, key=lambda each: each.part):
         missing: Counter[str] = Counter()
         unknown: Counter[str] = Counter()
+        words: Counter[str] = Counter()
         with ExitStack() as stack:
             writers: dict[str, ArrayWriter] = {}
             for name, feature in _stored(layout).items():
@@ -254,8 +274,9 @@ def _write(
                     writers[name].append(array)
                 missing += batch.missing
                 unknown += batch.unknown
+                words += batch.words
                 report(batch.rows)
-        bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown}))
+        bench.staging.put(_counts_of(part), pretty({"missing": missing, "unknown": unknown, "words": words}))
 
 
 def _batches(records: Tables, layout: Layout, parts: list[Part]) -> Iterator[Batch]:
@@ -283,7 +304,8 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
     except ValueError as error:
         raise Failed("snapshot.transforms", str(error), "a transform must take every row", "correct it") from error
     for name, feature in of_role(records.features, "label").items():
-        arrays[LABEL] = typed(table[name], feature)
+        labels = typed(table[name], feature)
+        arrays[LABEL] = labels if feature.kind == "label" else tags.padded_tags(labels, _length(records, layout))
     if targets := of_role(records.features, "target"):
         arrays[TARGET] = _target(table, targets)
     for name, feature in of_role(records.features, "weight").items():
@@ -297,7 +319,10 @@ def _make(records: Tables, reader: Reader, layout: Layout, batch: Batch) -> Made
             saw = f"{name} {array[row].tolist()}"
             raise Failed(records.key(split, batch.start + row), saw, "must be finite", "fix it, or leave it out")
     missing = Counter({name: missing_of(values[name], feature) for name, feature in inputs.items()})
-    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays))
+    words: Counter[str] = Counter()
+    for name in (each for each in tags.columns_of(inputs) if layout.description["transforms"][each]["kind"] == "words"):
+        words += tags.counted(values[name], arrays[own_array(name)])
+    return Made(batch.part, table.num_rows, arrays, missing, _unknown(layout, arrays), words)
 
 
 def _stored(layout: Layout) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,18 @@ from tasks.config.sources.columns import shape_of
 from tasks.data.features import DTYPES, OTHER, Feature, Kind
 from tasks.errors import Refused
 
-IMAGE_SHAPE = (-1, -1, -1)
-KINDS: dict[str, Kind] = {"category": "category", "text": "text", "image": "image", "audio": "audio", "time": "time"}
+IMAGE_SHAPE, ANY_LENGTH = (-1, -1, -1), (-1,)
+SHAPES = {"image": IMAGE_SHAPE, "words": ANY_LENGTH, "tags": ANY_LENGTH}
+"""By kind, the shape of features that are no single values."""
+KINDS: dict[str, Kind] = {
+    "category": "category",
+    "text": "text",
+    "words": "words",
+    "tags": "tags",
+    "image": "image",
+    "audio": "audio",
+    "time": "time",
+}
 
 
 def features_of(config: ColumnsSource) -> dict[str, Feature]:
@@ -21,11 +31,12 @@ def features_of(config: ColumnsSource) -> dict[str, Feature]:
         if column_type == "ignore":
             continue
         kind = KINDS.get(column_type, "number")
-        shape = shape_of(column_type) if kind == "number" else IMAGE_SHAPE if kind == "image" else ()
+        shape = shape_of(column_type) if kind == "number" else SHAPES.get(kind, ())
         if role == "label":
             bucket = (OTHER,) if config.unknown_class == "bucket" else ()
             classes = (*config.classes, *bucket) or None
-            features[name] = Feature("label", DTYPES["label"], role="label", classes=classes)
+            of_label: Kind = "tags" if kind == "tags" else "label"
+            features[name] = Feature(of_label, DTYPES[of_label], shape, role="label", classes=classes)
         else:
             features[name] = Feature(kind, DTYPES[kind], shape, role)  # type: ignore[arg-type]
     return dict(sorted(features.items()))

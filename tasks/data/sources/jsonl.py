@@ -22,9 +22,9 @@ from tasks.data.sources.delimited import Delimited, Opened
 from tasks.data.sources.nested import column, leaves, names_in, value
 from tasks.data.sources.rows import Numbered, is_utf8
 from tasks.data.sources.streams import open_stream, without_bom
-from tasks.data.sources.values import TEXTS, column_of
+from tasks.data.sources.values import LISTS, TEXTS, column_of
 
-AS_WRITTEN = (*TEXTS, "time", "image", "audio")
+AS_WRITTEN = (*TEXTS, *LISTS, "time", "image", "audio")
 """Types of columns whose strings are kept as they are: Arrow would take some for times."""
 
 OPEN, CLOSE = b"{}"
@@ -154,10 +154,10 @@ def _schema(strings: set[str], columns: dict[str, str]) -> pa.Schema:
     """Return the fields that are strings, also within objects."""
     tree: dict[str, Any] = {}
     for name in sorted(strings):
-        tree[name] = pa.string()
+        tree[name] = kind = pa.list_(pa.string()) if columns[name] in LISTS else pa.string()
         *parents, last = name.split(".")
         if parents and not any(".".join(parents[:end]) in columns for end in range(1, len(parents) + 1)):
-            reduce(lambda inner, parent: inner.setdefault(parent, {}), parents, tree)[last] = pa.string()
+            reduce(lambda inner, parent: inner.setdefault(parent, {}), parents, tree)[last] = kind
     return pa.schema(_fields(tree))
 
 
@@ -166,11 +166,15 @@ def _fields(tree: dict[str, Any]) -> list[pa.Field]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    if pt.is_list(kind):
+        return _is_text(kind.value_type)
     return pt.is_string(kind) or pt.is_null(kind)
 
 
 def _is_exact(kind: pa.DataType) -> bool:
     """Return whether texts of values are as they are written."""
+    if pt.is_list(kind):
+        return _is_exact(kind.value_type)
     return pt.is_integer(kind) or pt.is_boolean(kind)
 
 

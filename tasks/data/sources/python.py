@@ -18,7 +18,7 @@ from tasks.data.sources import Piece, Rows, Source
 from tasks.data.sources.columns import features_of, read_columns
 from tasks.data.sources.payloads import columns_of_files
 from tasks.data.sources.rows import Numbered
-from tasks.data.sources.values import NOT_NUMBERS, columns_of
+from tasks.data.sources.values import LISTS, NOT_NUMBERS, columns_of
 from tasks.data.user_code import files_of, importable, raised_at
 from tasks.errors import Failed
 
@@ -133,6 +133,8 @@ class Python(Source):
             raise ValueError(f"{name}: a {type(value).__name__}, and an {column_type} is the bytes of its file")
         if column_type.startswith("number["):
             return _array(name, value, shape_of(column_type))
+        if column_type in LISTS:
+            return value
         if not isinstance(value, SCALARS):
             kind = f"an array of shape {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
             raise ValueError(f"{name}: {kind}, and the column is of type {column_type}")

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 TEXTS = ("category", "text")
+LISTS = ("words", "tags")
+"""Types of columns of lists of texts."""
 PLAIN: tuple[set[type], ...] = ({str}, {int}, {bool}, {bytes}, set())
 """Types of values that Arrow makes the same texts of as `text_of`."""
 
@@ -22,10 +24,13 @@ NOT_NUMBERS = "not an array of numbers"
 def column_of(values: Sequence[Any], column_type: str) -> tuple[pa.Array, dict[int, str]]:
     """Return values as a column, and the rows whose value is of no use to it, with reasons.
 
-    Arrays become lists of float64 in C order. Values of several types become texts, each by itself.
+    Arrays become lists of float64 in C order, words and tags lists of texts. Values of several types become texts, each
+    by itself.
     """
     if column_type.startswith("number["):
         return _arrays(values)
+    if column_type in LISTS:
+        return _lists(values, column_type)
     kinds = {type(value) for value in values if value is not None}
     if column_type in ("image", "audio") and kinds not in ({str}, {bytes}, set()):
         return _files(values)
@@ -95,6 +100,25 @@ def _files(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
             bad[row] = "neither bytes nor a path"
             files.append(None)
     return pa.array(files, pa.struct([("bytes", pa.binary()), ("path", pa.string())])), bad
+
+
+def _lists(values: Sequence[Any], column_type: str) -> tuple[pa.Array, dict[int, str]]:
+    lists: list[Any] = []
+    bad = {}
+    for row, value in enumerate(values):
+        items = value.tolist() if isinstance(value, np.ndarray) else value
+        lists.append(None)
+        if items is None:
+            continue
+        if not isinstance(items, list | tuple) or any(isinstance(item, dict | list | tuple) for item in items):
+            bad[row] = f"not a list of {column_type}"
+            continue
+        try:
+            lists[-1] = [text_of(item) for item in items]
+            pa.array(lists[-1], pa.string())
+        except UnicodeEncodeError:
+            bad[row], lists[-1] = "half of a surrogate pair", None
+    return pa.array(lists, pa.list_(pa.string())), bad
 
 
 def _arrays(values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:

@@ -37,7 +37,7 @@ RESERVED = (NUMBERS, CATEGORIES, LABEL, TARGET, WEIGHT, "tokens", "row", "origin
 """Names of a snapshot's other arrays and of its batches; `tokens` are those of a language model."""
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
-ALONE = ("text", "image", "audio")
+ALONE = ("text", "words", "image", "audio")
 """Kinds of columns whose transforms make arrays of their own, but for functions."""
 
 
@@ -132,6 +132,8 @@ def own_array(column: str) -> str:
         name = f"{name}_{hashlib.sha256(column.encode()).hexdigest()[:8]}"
     if not name[0].isalnum():
         name = f"column{name}"
+    if name == "tokens":  # as lists of words are called; the array of this name is a language model's
+        return "column_tokens"
     if name in RESERVED:
         rule = f"an array of a snapshot has this name, as have {', '.join(each for each in RESERVED if each != name)}"
         raise Refused("source.columns", column, rule, "rename the column")

@@ -22,6 +22,8 @@ def typed(column: pa.Array | pa.ChunkedArray, feature: Feature) -> Values:
         if feature.shape:
             return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), *feature.shape)
         return array.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    if feature.kind in ("words", "tags"):
+        return array.to_pylist()
     if feature.kind in ("time", "label"):
         return array.fill_null(NO_TIME).to_numpy()
     empty = b"" if feature.kind in ("image", "audio") else ""

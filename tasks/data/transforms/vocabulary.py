@@ -42,8 +42,7 @@ class VocabularyFitter:
     def fitted(self) -> Fitted:
         """Return the transform: ids by descending count, then by name."""
         counts = Counter({value: count for value, count in self._counts.items() if value})
-        frequent = [value for value, count in counts.items() if count >= self._config.min_count]
-        kept = sorted(frequent, key=lambda value: (-counts[value], value))[: self._config.size - FIRST]
+        kept = most_frequent(counts, self._config.min_count, self._config.size - FIRST)
         size = FIRST + len(kept)
         rare = counts.total() - sum(counts[value] for value in kept)
         summary = {"size": size, "categories": len(counts), "rare": rare / max(1, counts.total())}
@@ -51,11 +50,21 @@ class VocabularyFitter:
         return Fitted(state, {"names": [self._name], "sizes": [size]}, CATEGORIES, summary)
 
     def _check(self) -> None:
-        if len(self._counts) > DISTINCT:
-            saw = f"{self._name} has more than {DISTINCT:,} different values"
-            rule = "a vocabulary counts each of them in memory"
-            remedy = f"set snapshot.transforms.{self._name} to {{kind: hash}}, or make the column `ignore`"
-            raise Failed("snapshot.transforms", saw, rule, remedy)
+        remedy = f"set snapshot.transforms.{self._name} to {{kind: hash}}, or make the column `ignore`"
+        refuse_too_many(self._name, len(self._counts), remedy)
+
+
+def refuse_too_many(name: str, values: int, remedy: str) -> None:
+    """Raise `Failed` where a column has too many different values to be counted."""
+    if values > DISTINCT:
+        saw, rule = f"{name} has more than {DISTINCT:,} different values", "a vocabulary counts each of them in memory"
+        raise Failed("snapshot.transforms", saw, rule, remedy)
+
+
+def most_frequent(counts: Counter[str], min_count: int, most: int) -> list[str]:
+    """Return the values with at least `min_count` examples, by descending count, then by name; at most `most`."""
+    frequent = [value for value, count in counts.items() if count >= min_count]
+    return sorted(frequent, key=lambda value: (-counts[value], value))[:most]
 
 
 def fitter(name: str, feature: Feature, config: Vocabulary, folder: Path) -> VocabularyFitter:

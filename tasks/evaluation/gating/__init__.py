@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tasks.config.gates import Gate
 from tasks.config.task import TASKS
+from tasks.errors import Failed
 from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.metrics import Floats, Metric
 from tasks.evaluation.noninferiority import Test
@@ -48,9 +49,16 @@ class Subject:
     """The largest ratio that passes by default."""
 
     def metric(self, gate: Gate) -> tuple[str, Metric, int]:
-        """Return the name of the metric that a gate judges, the metric, and 1 where higher is better, else -1."""
+        """Return the name of the metric that a gate judges, the metric, and 1 where higher is better, else -1.
+
+        Raises:
+            Failed: the test examples have no such metric.
+        """
         task = TASKS[self.task]
         name = gate.metric or task.primary[0]
+        if name not in self.own:
+            rule = f"the test examples have {', '.join(sorted(self.own))}"
+            raise Failed(f"gate {gate.label}", f"metric {name}", rule, "name one of them")
         return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1
 
     @property

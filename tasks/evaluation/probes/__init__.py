@@ -77,7 +77,9 @@ def input_kinds(features: Mapping[str, Any]) -> dict[str, str]:
 
 def column_kinds(features: Mapping[str, Feature]) -> dict[str, str]:
     """Return the kind of each column of the records that is an input."""
-    return {name: TEXT if each.kind == "text" else ANY for name, each in of_role(dict(features), "input").items()}
+    return {
+        name: TEXT if each.kind in ("text", "words") else ANY for name, each in of_role(dict(features), "input").items()
+    }
 
 
 def changed_by(probe: AnyProbe, kinds: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,13 @@ EMPTY: dict[str, Any] = {"category": "", "text": "", "image": b"", "audio": b""}
 
 
 def change(values: Values, draws: Draws, config: MissingColumnsProbe, feature: Mapping[str, Any]) -> Values:
-    """Return values of a column, of which a share is missing; of arrays of numbers the whole array."""
+    """Return values of a column, of which a share is missing; of arrays of numbers whole arrays, of lists single words,
+    which are then unknown."""
+    if feature["kind"] == "words":  # a list stays as long as it is: its words may have tags
+        return [
+            ["" if draw.random() < config.share else word for word in words]
+            for words, draw in zip(values, draws, strict=True)
+        ]
     lost = np.array([draw.random() < config.share for draw in draws])
     kind = feature["kind"]
     if kind in EMPTY:

@@ -15,8 +15,13 @@ ERRORS = 4
 """Kinds of errors: exchanged with the next letter, left out, doubled, another letter."""
 
 
-def change(values: list[str], draws: Draws, config: TyposProbe, feature: Mapping[str, Any]) -> list[str]:
-    """Return texts, each with errors in its own letters; other characters stay."""
+def change(values: list[Any], draws: Draws, config: TyposProbe, feature: Mapping[str, Any]) -> list[Any]:
+    """Return texts, or lists of words, each with errors in its own letters; other characters stay."""
+    if feature.get("kind") == "words":
+        return [
+            [_with_errors(word, draw, config.share) for word in words]
+            for words, draw in zip(values, draws, strict=True)
+        ]
     return [_with_errors(text, draw, config.share) for text, draw in zip(values, draws, strict=True)]
 
 

@@ -22,6 +22,7 @@ OBJECTIVES = {
     "ranking": "tasks.training.engines.tensorflow.objectives.ranking",
     "regression": "tasks.training.engines.tensorflow.objectives.regression",
     "language_model": "tasks.training.engines.tensorflow.objectives.language_model",
+    "tagging": "tasks.training.engines.tensorflow.objectives.tagging",
 }
 """The module of each task, imported on use."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks.config import TrainConfig
+from tasks.config.task import UNTAGGED
 from tasks.data.augment import MIXED, OTHER_LABEL
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
@@ -64,7 +65,8 @@ def class_weights(config: TrainConfig, snapshot: SnapshotReader) -> np.ndarray:
     config.fit_classes(classes)
     if isinstance(config.class_weights, dict):
         return np.array([config.class_weights[name] for name in classes], np.float32)
-    counts = np.bincount(np.asarray(snapshot.arrays("train")["label"]), minlength=len(classes))
+    labels = np.asarray(snapshot.arrays("train")["label"])
+    counts = np.bincount(labels[labels != UNTAGGED], minlength=len(classes))
     weights = np.zeros(len(classes))
     weights[counts > 0] = counts.sum() / ((counts > 0).sum() * counts[counts > 0])
     return weights.astype(np.float32)

@@ -1,0 +1,247 @@
+"""Sequence tagging: the class of each token of a row, such as its part of speech, or the entity that it is a part of.
+
+The examples are sequences, as the tokens of one are not independent. Every metric is a function of sums over them, so
+that padding counts nowhere, and a sequence counts with its tokens or entities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.config import EvaluateConfig
+from tasks.config.task import LABEL, UNTAGGED
+from tasks.errors import Failed
+from tasks.evaluation import pictures
+from tasks.evaluation.classification import by_class
+from tasks.evaluation.entities import Entities, Scheme, scheme_of
+from tasks.evaluation.judging import Kept, Split, quarters
+from tasks.evaluation.language_model import nats
+from tasks.evaluation.metrics import Floats, Metric, ratio
+from tasks.evaluation.thresholds import Binary
+from tasks.models.features import classes, input_arrays
+from tasks.models.forward import Call
+
+Tags = npt.NDArray[np.int32]
+
+WITHOUT_ENTITIES = "the classes are not O, B-… and I-…, so that there are no entities"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predicted and true class numbers, int32 [N, length], `UNTAGGED` after the last token."""
+
+    tags: Tags
+    labels: Tags
+    names: tuple[str, ...]
+    """Of the classes."""
+    nats: npt.NDArray[np.float32] | None = None
+    """Cross-entropy of each token, float32 [N, length], 0 after the last; None where it is not known."""
+
+    @cached_property
+    def real(self) -> npt.NDArray[np.bool_]:
+        """Where there are tokens, bool [N, length]."""
+        return self.labels != UNTAGGED
+
+    @cached_property
+    def tokens(self) -> Floats:
+        """The number of tokens, float64 [N]."""
+        return self.real.sum(axis=1).astype(np.float64)
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """The scheme of the classes, which are those of entities."""
+        scheme = scheme_of(self.names)
+        assert scheme is not None, WITHOUT_ENTITIES
+        return scheme
+
+    @cached_property
+    def entities(self) -> tuple[Entities, Entities, npt.NDArray[np.bool_]]:
+        """Predicted and true entities, and which of the predicted ones are true."""
+        predicted, true = self.scheme.entities(self.tags), self.scheme.entities(self.labels)
+        return predicted, true, self.scheme.found(predicted, true, self.labels.shape)
+
+
+def token_accuracy(predictions: Predictions) -> Floats:
+    """Return correctly predicted tokens and all tokens of each sequence, [N, 2]."""
+    right = ((predictions.tags == predictions.labels) & predictions.real).sum(axis=1)
+    return np.stack([right, predictions.tokens], axis=-1).astype(np.float64)
+
+
+def token_counts(predictions: Predictions) -> Floats:
+    """Return [N, 3 * classes]: of each sequence the tokens that are rightly of a class, predicted, and true."""
+    count, width = len(predictions.labels), len(predictions.names)
+    row = np.nonzero(predictions.real)[0]
+    tags, labels = predictions.tags[predictions.real], predictions.labels[predictions.real]
+
+    def by_sequence(rows: npt.NDArray[np.int64], numbers: Tags) -> npt.NDArray[np.int64]:
+        return np.bincount(rows * width + numbers, minlength=count * width).reshape(count, width)
+
+    right = tags == labels
+    parts = [by_sequence(row[right], tags[right]), by_sequence(row, tags), by_sequence(row, labels)]
+    return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def macro_f1(means: Floats) -> Floats:
+    """Return the mean F1 [...] of the classes that are predicted or true, from means of `token_counts`, as
+    scikit-learn does."""
+    right, predicted, true = np.split(means, 3, axis=-1)
+    both = predicted + true
+    f1 = np.divide(2 * right, both, out=np.zeros_like(both), where=both > 0)
+    total: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
+    return total
+
+
+def entity_counts(predictions: Predictions) -> Floats:
+    """Return the entities of each sequence that are rightly predicted, predicted, and true, [N, 3]."""
+    predicted, true, found = predictions.entities
+    rows = (predicted.row[found], predicted.row, true.row)
+    counts = [np.bincount(row, minlength=len(predictions.labels)) for row in rows]
+    return np.stack(counts, axis=-1).astype(np.float64)
+
+
+def share_of(*places: int) -> Callable[[Floats], Floats]:
+    """Return the function of means of `entity_counts` that divides the first by the mean of those at some places; 0
+    where there are none."""
+
+    def value(means: Floats) -> Floats:
+        whole = sum(means[..., place] for place in places) / len(places)
+        return np.divide(means[..., 0], whole, out=np.zeros_like(whole), where=whole > 0)
+
+    return value
+
+
+def loss(predictions: Predictions) -> Floats:
+    """Return nats and tokens of each sequence, [N, 2]: their ratio is the loss of training."""
+    if predictions.nats is None:
+        return np.full((len(predictions.labels), 2), np.nan)
+    return np.stack([predictions.nats.sum(axis=1, dtype=np.float64), predictions.tokens], axis=-1)
+
+
+OF_ENTITIES = {
+    "entity_f1": Metric(entity_counts, share_of(1, 2), corrected=False),
+    "entity_precision": Metric(entity_counts, share_of(1), corrected=False),
+    "entity_recall": Metric(entity_counts, share_of(2), corrected=False),
+}
+"""The metrics that there are where the classes are those of entities."""
+
+METRICS = {
+    "macro_f1": Metric(token_counts, macro_f1),
+    "token_accuracy": Metric(token_accuracy, ratio, corrected=False),
+    **OF_ENTITIES,
+    "loss": Metric(loss, ratio, corrected=False),
+}
+"""By the names of `evaluate.metrics`."""
+
+
+class Judge:
+    """Implements `tasks.evaluation.judging.Judge`; its examples are sequences."""
+
+    saved = "tags"
+    example_of = None
+
+    def __init__(self, split: Split, config: EvaluateConfig, loss: str) -> None:
+        self.split, self.config = split, config
+        self.names = classes(split.features)
+        self.inputs = input_arrays(split.features, split.arrays)
+        self.labels = np.asarray(split.arrays[LABEL][:], np.int32)
+        self.real = self.labels != UNTAGGED
+        self.examples = len(self.labels)
+        self.outputs = self.labels.shape[1] * len(self.names)
+        self.of_entities = scheme_of(self.names) is not None
+        left_out = () if self.of_entities else tuple(OF_ENTITIES)
+        self.metrics = {name: metric for name, metric in METRICS.items() if name not in left_out}
+        if asked := [name for name in config.metrics or () if name in left_out]:
+            raise Failed("evaluate.metrics", asked[0], WITHOUT_ENTITIES, "leave it out")
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Macro F1 of always predicting the most frequent class of these tokens."""
+        most = np.bincount(self.labels[self.real]).argmax()
+        always = np.where(self.real, most, UNTAGGED).astype(np.int32)
+        return {"majority_macro_f1": METRICS["macro_f1"](Predictions(always, self.labels, tuple(self.names)))}
+
+    def keep(self, outputs: npt.NDArray[np.float32], start: int) -> Kept:
+        """Keep the most probable class of each token, int32 [rows, length], and its nats, float32 [rows, length]."""
+        labels, real = (each[start : start + len(outputs)] for each in (self.labels, self.real))
+        tags = np.where(real, outputs.argmax(axis=-1), UNTAGGED).astype(np.int32)
+        losses = nats(outputs, np.maximum(labels, 0).astype(np.int64))
+        return {"tags": tags, "nats": np.where(real, losses, np.float32(0))}
+
+    def predictions(self, kept: Kept) -> Predictions:
+        """Combine the predicted with the true classes."""
+        return Predictions(np.asarray(kept["tags"]), self.labels, tuple(self.names), kept.get("nats"))
+
+    def decisions(self, kept: Kept) -> npt.NDArray:
+        """Return the most probable class of every token, [tokens]."""
+        return kept["tags"][self.real]
+
+    def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
+        """Return nothing: there are no yes-or-no decisions."""
+        return {}
+
+    def figures(self, predictions: Predictions) -> dict[str, float]:
+        """Return nothing: every figure is a metric."""
+        return {}
+
+    def details(self, predictions: Predictions) -> dict[str, Any]:
+        """Return the numbers of tokens and of those that are cut, precision, recall and F1 of each class and each type
+        of entities, and the sequences with the most wrong tokens."""
+        cut = self.split.features[LABEL].get("cut", {}).get(self.split.name, 0)
+        entities = {"entities": by_type(predictions)} if self.of_entities else {"without_entities": WITHOUT_ENTITIES}
+        labels, tags = (each[self.real] for each in (self.labels, predictions.tags))
+        return {
+            "tokens": int(self.real.sum()),
+            "cut": cut,
+            "classes": by_class(labels, tags, self.names),
+            **entities,
+            "sequences": self._most_wrong(predictions),
+        }
+
+    def _most_wrong(self, predictions: Predictions) -> list[dict[str, Any]]:
+        wrong = ((predictions.tags != self.labels) & self.real).sum(axis=1)
+        rows = np.lexsort((np.arange(len(wrong)), -wrong))[: self.config.most_wrong]
+        rows = rows[wrong[rows] > 0]
+        return [
+            {"row": int(row), "key": key, "tokens": int(predictions.tokens[row]), "wrong": int(wrong[row])}
+            for row, key in zip(rows, self.split.keys(rows), strict=True)
+        ]
+
+    def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return masks of the quartiles of the number of tokens."""
+        return quarters(predictions.tokens, "{low:,.0f} to {high:,.0f} tokens")
+
+    def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
+        """Plot the confusion matrix of the tokens."""
+        labels, tags = (each[self.real] for each in (self.labels, predictions.tags))
+        return {"confusion": pictures.confusion(labels, tags, self.names, self.split.name)}
+
+    def show(self, call: Call) -> dict[str, Any]:
+        """Return nothing: a tagger generates nothing."""
+        return {}
+
+
+def by_type(predictions: Predictions) -> list[dict[str, Any]]:
+    """Return precision, recall, F1 (None where undefined) and the number of entities of each type."""
+    predicted, true, found = predictions.entities
+    types = predictions.scheme.types
+    counts = [np.bincount(each, minlength=len(types)) for each in (predicted.type[found], predicted.type, true.type)]
+    return [
+        {
+            "class": f"entity {name}",
+            "precision": _share(right, of_predicted),
+            "recall": _share(right, of_true),
+            "f1": _share(2 * right, of_predicted + of_true),
+            "support": int(of_true),
+        }
+        for name, right, of_predicted, of_true in zip(types, *counts, strict=True)
+    ]
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    return float(part / whole) if whole else None

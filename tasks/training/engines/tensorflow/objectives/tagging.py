@@ -1,0 +1,41 @@
+"""Tagging: cross-entropy of the class of each token of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tensorflow as tf
+
+from tasks.config import TrainConfig
+from tasks.config.task import UNTAGGED
+from tasks.data.pipeline import SnapshotReader
+from tasks.training.engines.tensorflow.objectives import Batch, Scored, correct
+from tasks.training.engines.tensorflow.objectives.classification import Classification, class_weights
+
+
+@dataclass(frozen=True)
+class Tagging(Classification):
+    """Softmax cross-entropy; outputs [batch, length, classes] are logits, the feature `label` is [batch, length].
+
+    The weights are those of real tokens, so that the loss is the mean over the real tokens of a global batch.
+    """
+
+    watched: ClassVar[tuple[str, bool]] = ("loss", False)
+
+    def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
+        """Score logits for the tags; outputs may be shorter where only padding was left out."""
+        tags = batch["label"]
+        left_out = tags.shape[1] - tf.shape(outputs)[1]
+        # to the length of the tags, which is known: the scale of float16 is computed from the number of losses
+        logits = tf.ensure_shape(tf.pad(outputs, [[0, 0], [0, left_out], [0, 0]]), [*tags.shape, outputs.shape[-1]])
+        seen = batch["weight"][:, None] * tf.cast(tags != UNTAGGED, tf.float32)
+        label = tf.maximum(tags, 0)
+        weights = seen * self._of_class(label)
+        return Scored(self.losses(label, logits), weights, seen, {"accuracy": correct(label, logits)})
+
+
+def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Tagging:
+    """Create the objective (see `make_objective`)."""
+    weights = None if config.class_weights is None else class_weights(config, snapshot)
+    return Tagging(loss, config.label_smoothing, class_weights=weights)
