@@ -10,12 +10,11 @@ import tensorflow as tf
 from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
 from tasks.data.pipeline import SnapshotReader
-from tasks.training.engines.tensorflow.objectives import Batch, Scored, correct
-from tasks.training.engines.tensorflow.objectives.classification import Classification, class_weights
+from tasks.training.engines.tensorflow.objectives import Batch, Scored, classification, correct
 
 
 @dataclass(frozen=True)
-class Tagging(Classification):
+class Tagging(classification.Classification):
     """Softmax cross-entropy; outputs [batch, length, classes] are logits, the feature `label` is [batch, length].
 
     The weights are those of real tokens, so that the loss is the mean over the real tokens of a global batch.
@@ -37,5 +36,5 @@ class Tagging(Classification):
 
 def create(loss: str, config: TrainConfig, snapshot: SnapshotReader) -> Tagging:
     """Create the objective (see `make_objective`)."""
-    weights = None if config.class_weights is None else class_weights(config, snapshot)
+    weights = None if config.class_weights is None else classification.class_weights(config, snapshot)
     return Tagging(loss, config.label_smoothing, class_weights=weights)
