@@ -44,6 +44,9 @@ TABLE_STEPS = 20_000
 TABLE_BATCHES: tuple[tuple[float, int], ...] = ((2_000, 32), (50_000, 128), (float("inf"), 1024))
 """Batch sizes by the rows of the train split, at most."""
 
+WORDS_BATCHES: tuple[tuple[float, int], ...] = ((2_000, 16), (float("inf"), 32))
+"""Batch sizes by the sequences of the train split, at most."""
+
 COLUMN = 40
 """Longest line that is considered for the alignment of comments."""
 
@@ -53,6 +56,7 @@ def preset_of(guess: Guess, preset: Path, rules: Path | None = None) -> str:
     bodies: dict[str, Callable[[Guess], str]] = {
         "images": lambda guess: IMAGES.format(**_images(guess)),
         "text": lambda guess: TEXT.format(**_text(guess)),
+        "words": lambda guess: WORDS.format(**_words(guess)),
         "table": lambda guess: TABLE.format(**_table(guess)),
     }
     return _aligned(HEAD.format(**_head(guess, preset, rules)) + bodies[guess.what](guess))
@@ -140,6 +144,27 @@ def _table(guess: Guess) -> dict[str, Any]:
     }
 
 
+def _words(guess: Guess) -> dict[str, Any]:
+    words = guess.columns.tagged
+    assert words is not None
+    train = int(guess.examples * guess.splits.train_share)
+    batch = next(size for most, size in WORDS_BATCHES if train <= most)
+    steps = max(STEPS[0], min(STEPS[1], EPOCHS * train // batch))
+    classes = list(words.classes)
+    return {
+        "name": _quoted(words.words),
+        "transform": _flow(guess.transforms[words.words]),
+        "predicted": f"the classes of {words.tags}: {', '.join(classes[:6])}" + (", …" if len(classes) > 6 else ""),
+        "steps": steps,
+        "passes": f"{steps * batch / max(train, 1):.0f} passes",
+        "train": f"{train:,}",
+        "batch": batch,
+        "warmup": min(50, steps // 20),
+        "every": max(10, steps // 20),
+        "patience": PATIENCE,
+    }
+
+
 def _text(guess: Guess) -> dict[str, Any]:
     size = guess.bytes * guess.splits.train_share
     sizes = next(sizes for most, sizes in TEXT_SIZES if size <= most)
@@ -205,7 +230,7 @@ SOURCE = {
     "splits": "its splits that are read",
     "split": "column with the split of each row",
     "key": "column that is each row's key",
-    "columns": "number, category, text, image, audio, time or ignore",
+    "columns": "number, category, text, words, tags, image, audio, time or ignore",
     "label": "column that is predicted: a class",
     "split_folders": "class folders are in a folder for each split",
     "targets": "columns that are predicted: numbers",
@@ -240,6 +265,31 @@ train:
   batch_size: {batch}  # examples per step
 {weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.002  # the maximum of the schedule
+  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
+  clip_norm: 1.0  # global norm of the gradient
+  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
+  evaluate_every: {every}  # steps between evaluations on the validation split
+  select: best  # the weights with the lowest validation loss
+  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
+"""
+
+WORDS = """\
+snapshot:
+  kind: table
+  transforms:
+    {name}: {transform}  # words of a row, and known words, at most
+model:
+  kind: encoder
+  task: tagging  # {predicted}
+  width: 128  # size of the residual stream
+  layers: 2  # transformer blocks
+  dropout: 0.1  # share of each layer's outputs; more against overfitting
+train:
+  steps: {steps}  # about {passes} over {train} sequences
+  batch_size: {batch}  # sequences per step
+  order: lengths  # batches of similar length
+  optimizer: {{kind: adamw, weight_decay: 0.01}}
+  learning_rate: 0.001  # the maximum of the schedule
   schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
   clip_norm: 1.0  # global norm of the gradient
   checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept

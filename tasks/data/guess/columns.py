@@ -15,6 +15,7 @@ import pyarrow.types as pt
 
 from tasks.config.records import USUAL_NAMES
 from tasks.data.features import KEY, Feature
+from tasks.data.guess.tags import Tagged, is_list_of_values, is_numeric, tagged
 from tasks.data.kinds import category, number, time
 from tasks.data.sources.audio_folder import is_sound
 from tasks.data.sources.image_folder import is_image
@@ -89,6 +90,13 @@ class Columns:
     """Lines for the user: what was chosen, and why."""
     splits: tuple[str, ...] = ()
     """Different values of the column `split`."""
+    tagged: Tagged | None = None
+    """The words and their tags, where the classes are those of words."""
+
+    @property
+    def task(self) -> str:
+        """What a model of these columns is trained for."""
+        return "tagging" if self.tagged else "classification" if self.label else "regression"
 
     @property
     def inputs(self) -> list[str]:
@@ -109,6 +117,8 @@ def guess_columns(
     said: list[str] = []
     guessed = None if key else _key(columns)
     key = key or guessed
+    if words := tagged(sample, label):
+        return _of_words(columns, words, key)
     split = _split({name: column for name, column in columns.items() if name not in (key, label)})
     free = {name: column for name, column in columns.items() if name not in (key, split)}
     predicted = label or _predicted(free)
@@ -139,6 +149,25 @@ def guess_columns(
     counts.pop("", None)
     said.append(f"{predicted}: predicted as one of {len(counts)} classes (classification)")
     return replace(found, label=predicted, classes=dict(sorted(counts.items())), said=tuple(said))
+
+
+def _of_words(columns: Mapping[str, Column], words: Tagged, key: str | None) -> Columns:
+    """Return words and their tags, which a model of sequences reads, the key and the split; others are ignored."""
+    split = _split({name: column for name, column in columns.items() if name != key})
+    roles = {words.words: "words", words.tags: "tags", **{name: "category" for name in (key, split) if name}}
+    types = {name: roles.get(name, "ignore") for name in columns}
+    said = [f"{words.tags}: a tag for each of {words.words}, one of {len(words.classes)} classes (tagging)"]
+    if words.numbered:
+        said.append("they are numbers: with their names as source.classes, those of entities are counted too")
+    if key is not None:
+        said.append(f"{key}: the key")
+    if others := [name for name, kind in types.items() if kind == "ignore"]:
+        said.append(f"ignored, as a tagger reads words: {', '.join(others)}")
+    if words.longest > words.length:
+        said.append(f"the longest row has {words.longest} {words.words}; what is past {words.length} is cut")
+    splits = columns[split].values if split is not None else ()
+    found = Columns(types, key, words.tags, split=split, classes=words.classes, said=tuple(said), splits=splits)
+    return replace(found, tagged=words)
 
 
 def look(values: pa.Array, root: Path) -> Column:
@@ -189,6 +218,9 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
 
 
 def _of_lists(values: pa.Array) -> Column:
+    if is_list_of_values(values) and not is_numeric(values):
+        why = "as its lists of words have no tags; join them to texts for other tasks"
+        return Column("ignore", 0, values.null_count, len(values), why=why)
     flat, rows, shape = values.drop_null(), len(values), list[int]()
     while _is_list(flat.type):
         lengths = set(np.asarray(pc.list_value_length(flat)).tolist())

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -22,7 +22,9 @@ ENCODINGS = ("utf-8", "cp1252")
 """Encodings that are tried where no byte order mark says UTF-16; the last one reads any bytes but five."""
 
 
-Shape = tuple[int, ...] | None
+WORDS: Literal["words"] = "words"
+Shape = tuple[int, ...] | Literal["words"] | None
+"""Of a JSON value: () of a single one, the sides of an array of numbers, a list of texts, None for another list."""
 
 
 @dataclass(frozen=True)
@@ -118,21 +120,25 @@ def leaves_of(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _shape(value: Any) -> Shape:
-    """Return the shape of an array of numbers in JSON: () for a single value, None for another list."""
+    """Return the shape of a value in JSON."""
     if not isinstance(value, list):
         return ()
+    if value and all(isinstance(item, str) for item in value):
+        return WORDS
     inner = {_shape(item) for item in value}
     plain = all(isinstance(item, list | int | float) and not isinstance(item, bool) for item in value)
     [first, *others] = inner or {None}
-    return None if others or first is None or not plain else (len(value), *first)
+    return None if others or not isinstance(first, tuple) or not plain else (len(value), *first)
 
 
 def _type_of(shapes: set[Shape]) -> tuple[str, str]:
     """Return the type of a field whose values have these shapes, and why it is ignored, if it is."""
     if shapes <= {()} or () in shapes:
         return "text", ""
-    if len(shapes) == 1 and (shape := next(iter(shapes))):
+    if len(shapes) == 1 and isinstance(shape := next(iter(shapes)), tuple):
         return f"number[{', '.join(map(str, shape))}]", ""
+    if all(shape == WORDS or (shape is not None and len(shape) == 1) for shape in shapes):
+        return WORDS, ""
     return "ignore", "as its lists are not numbers of one shape"
 
 

@@ -24,8 +24,8 @@ SUPPORTED = (
 class Guess:
     """The result of `guess_source`."""
 
-    what: Literal["images", "text", "table"]
-    """Which preset fits: an image classifier, a language model, or a model over any columns."""
+    what: Literal["images", "text", "words", "table"]
+    """Which preset fits: an image classifier, a language model, a tagger, or a model over any columns."""
     source: dict[str, Any]
     """The config section."""
     counts: dict[str, int]

@@ -18,6 +18,7 @@ from tasks.data.guess.found import Choices, Guess
 from tasks.data.guess.payloads import image_shape, log_mel
 from tasks.data.guess.samples import Sample
 from tasks.data.guess.splits import FEW_EXAMPLES, SHARES, Splits, draw_splits, keep_splits, shares_of_text
+from tasks.data.guess.tags import VOCABULARY
 from tasks.data.sources import open_source
 from tasks.errors import Refused
 
@@ -27,7 +28,7 @@ FEW_OF_CLASS = 20
 """Rows of the sample below which a class gets no weight: it would be that of a few examples."""
 IMBALANCE = 5
 """Ratio of the most to the least frequent class above which classes are weighted."""
-NOUNS = {"image": "images", "audio": "sounds"}
+NOUNS = {"image": "images", "audio": "sounds", "words": "sequences"}
 """What examples of only one such column are called; the snapshot's sizes follow from the data."""
 SHOWN = 20
 """Columns whose types are said."""
@@ -50,7 +51,9 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
     if columns.label is None and not columns.targets:
         return _of_texts(sample, columns, source)
     if not columns.inputs:
-        raise Refused("PATH", f"no column beside {columns.label}", "a model needs an input", "name another label")
+        ignored = "; ".join(line for line in columns.said if ": ignored, " in line)
+        saw = f"no column beside {columns.label}" + (f" ({ignored})" if ignored else "")
+        raise Refused("PATH", saw, "a model needs an input", "name another label")
     kinds = {name: columns.types[name] for name in columns.inputs}
     few, noun = sample.rows < FEW_EXAMPLES, NOUNS.get("".join(kinds.values()), "rows")
     if columns.split:
@@ -63,11 +66,14 @@ def describe(sample: Sample, columns: Columns, source: dict[str, Any], kept: Spl
         description=f"{'' if sample.exact else 'about '}{sample.rows:,} {noun}{of_columns}",
         splits=kept or draw_splits(source, sample.rows, f"add {noun}", SHARES[few:], sample.exact),
         examples=sample.rows,
-        task="classification" if columns.label else "regression",
+        task=columns.task,
         columns=columns,
         sample=sample.columns,
         said=(*sample.form.said, _types(columns), *columns.said, *_worries(columns, sample, kept)),
     )
+    if words := columns.tagged:
+        transform = {"kind": "words", "length": words.length, "vocabulary": VOCABULARY, "min_count": 2}
+        return replace(guess, what="words", transforms={words.words: transform})
     if noun == "images":
         shape, sizes = image_shape(_payloads(source, *kinds))
         return replace(guess, what="images", shape=shape, sizes=sizes)
@@ -145,7 +151,8 @@ def _worries(columns: Columns, sample: Sample, kept: Splits | None) -> Iterator[
         missing = sample.columns[name].null_count / max(len(sample.columns[name]), 1)
         if missing >= MUCH_MISSING:
             yield f"{name}: {missing:.0%} are missing"
-    yield from worries_of_classes(columns.classes)
+    if columns.tagged is None:
+        yield from worries_of_classes(columns.classes)
     if columns.classes and not sample.exact:
         yield "a part of the rows was looked at, so the classes are those of the data (source.classes)"
     if sample.rows < FEW_EXAMPLES and kept is None:
