@@ -221,7 +221,8 @@ class Facts:
             kind = model.manifest["inputs"]["config"]["model"]["kind"]
             fed = "rows" if "tokens" in snapshot.manifest["features"] else self.counted
             rows = f"{snapshot.manifest['counts']['train']:,} {fed} of {source}"
-            line = f"A {MODELS[kind].noun} of {counts['parameters']:,} weights, "
+            noun = MODELS[kind].noun
+            line = f"{'An' if noun[0] in 'aeiou' else 'A'} {noun} of {counts['parameters']:,} weights, "
             line += f"trained for {counts['steps']:,} steps on {rows}"
             if self.trials is not None:
                 line += f", the best of {len(self.trials.trials)} trials"
