@@ -92,8 +92,8 @@ def test_the_verbs_check_artifacts_of_the_store_alike() -> None:
         check_snapshot({"key": key, "label": label}, TableSnapshot())
     with pytest.raises(Refused, match="hash; takes a column of type category, and this one is of type number"):
         check_snapshot({"price": price}, TableSnapshot(transforms={"price": Hash()}))
-    with pytest.raises(Refused, match="source.columns: tokens; an array of a snapshot has this name"):
-        check_snapshot({"tokens": feature("text")}, TableSnapshot())
+    with pytest.raises(Refused, match="source.columns: row; an array of a snapshot has this name"):
+        check_snapshot({"row": feature("text")}, TableSnapshot())
     with pytest.raises(Refused, match="label is the label; only inputs of the model are transformed"):
         check_snapshot({"price": price, "label": label}, TableSnapshot(transforms={"label": Hash()}))
 
