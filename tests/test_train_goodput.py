@@ -54,3 +54,10 @@ def test_steps_that_an_earlier_attempt_computed_are_not_new() -> None:
     assert goodput.seconds["compiling"] == 2 and goodput.seconds["waiting for input"] == 1
     assert goodput.seconds["steps again"] == pytest.approx(1 + 1), "12, 13 and 14"
     assert goodput.seconds["steps"] == pytest.approx(3)
+
+
+def test_parts_of_the_same_time_have_one_order_on_the_page() -> None:
+    """That of names; a set's differs from process to process."""
+    parts = ["waiting for input", "steps", "evaluating", "compiling", "other", "saving"]
+    rows = shown({"train/goodput/1": dict.fromkeys(parts, 0.5) | {"setting up": 1.0}})
+    assert [row["part"] for row in rows] == ["setting up", *sorted(parts)]

@@ -25,8 +25,6 @@ from tasks.runs.journal import read
 from tasks.stage.attempt import Attempt
 from tests.test_train_options import apart as apart
 from tests.test_train_options import distance, weights
-from tests.test_train_options import snapshot as snapshot
-from tests.test_train_options import trained as trained
 from tests.test_train_workers import Training, send
 from tests.test_train_workers import training as training
 from tests.tiny import MODEL, files

@@ -52,7 +52,7 @@ def goodput(measured: dict[str, Any]) -> list[dict[str, Any]]:
     whole = sum(total.values())
     return [
         {"part": name, "seconds": seconds(value), "percent": 100 * value / whole}
-        for name, value in sorted(total.items(), key=lambda part: -part[1])
+        for name, value in sorted(total.items(), key=lambda part: (-part[1], part[0]))
         if value >= 0.0005 * whole > 0
     ]
 
