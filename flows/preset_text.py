@@ -99,10 +99,8 @@ def _splits(splits: Splits) -> str:
 
 def _images(guess: Guess) -> dict[str, Any]:
     height, width, channels = guess.shape
-    train = int(guess.examples * guess.splits.train_share)
-    batch = max(8, min(BATCH, train // 4))
-    steps = max(STEPS[0], min(STEPS[1], EPOCHS * train // batch))
-    classes = ", ".join(guess.classes[:6]) + (", …" if len(guess.classes) > 6 else "")
+    train = _train_rows(guess)
+    classes = _first(guess.classes)
     return {
         "sizes": guess.sizes,
         "height": height,
@@ -112,57 +110,59 @@ def _images(guess: Guess) -> dict[str, Any]:
         "predicted": classes or ", ".join(guess.columns.targets),
         "weights": BALANCED if weighted(guess.columns.classes) else "",
         "filters": [32, 64] if min(height, width) < 32 else [32, 64, 128],
-        "steps": steps,
-        "passes": f"{steps * batch / max(train, 1):.0f} passes",
-        "train": f"{train:,}",
-        "batch": batch,
-        "warmup": min(50, steps // 20),
-        "every": max(10, steps // 20),
-        "patience": PATIENCE,
+        **_fitted(train, max(8, min(BATCH, train // 4))),
     }
 
 
 def _table(guess: Guess) -> dict[str, Any]:
     """Return the fields of `TABLE`; the fewer rows, the smaller the batches and the more dropout."""
-    train = int(guess.examples * guess.splits.train_share)
-    batch = next(size for most, size in TABLE_BATCHES if train <= most)
-    steps = max(STEPS[0], min(TABLE_STEPS, TABLE_EPOCHS * train // batch))
+    train = _train_rows(guess)
     transforms = "".join(f"    {_quoted(name)}: {_flow(each)}\n" for name, each in guess.transforms.items())
     return {
         "transforms": f"  transforms:  # sizes that fit these data\n{transforms}" if transforms else "",
         "task": guess.task,
         "predicted": guess.columns.label or ", ".join(guess.columns.targets),
         "dropout": 0.3 if guess.examples < 1000 else 0.1,
-        "steps": steps,
-        "passes": f"{steps * batch / max(train, 1):.0f} passes",
-        "train": f"{train:,}",
-        "batch": batch,
         "weights": BALANCED if weighted(guess.columns.classes) else "",
-        "warmup": min(50, steps // 20),
-        "every": max(10, steps // 20),
-        "patience": PATIENCE,
+        **_fitted(train, _batch(TABLE_BATCHES, train), TABLE_EPOCHS, TABLE_STEPS),
     }
 
 
 def _words(guess: Guess) -> dict[str, Any]:
     words = guess.columns.tagged
     assert words is not None
-    train = int(guess.examples * guess.splits.train_share)
-    batch = next(size for most, size in WORDS_BATCHES if train <= most)
-    steps = max(STEPS[0], min(STEPS[1], EPOCHS * train // batch))
-    classes = list(words.classes)
+    train = _train_rows(guess)
     return {
         "name": _quoted(words.words),
         "transform": _flow(guess.transforms[words.words]),
-        "predicted": f"the classes of {words.tags}: {', '.join(classes[:6])}" + (", …" if len(classes) > 6 else ""),
+        "predicted": f"the classes of {words.tags}: {_first(list(words.classes))}",
+        **_fitted(train, _batch(WORDS_BATCHES, train)),
+    }
+
+
+def _train_rows(guess: Guess) -> int:
+    return int(guess.examples * guess.splits.train_share)
+
+
+def _batch(sizes: tuple[tuple[float, int], ...], train: int) -> int:
+    return next(size for most, size in sizes if train <= most)
+
+
+def _fitted(train: int, batch: int, epochs: int = EPOCHS, most: int = STEPS[1]) -> dict[str, Any]:
+    """Return the fields of `FITTED`, and the steps, for so many rows."""
+    steps = max(STEPS[0], min(most, epochs * train // batch))
+    every = max(10, steps // 20)
+    return {
         "steps": steps,
         "passes": f"{steps * batch / max(train, 1):.0f} passes",
         "train": f"{train:,}",
         "batch": batch,
-        "warmup": min(50, steps // 20),
-        "every": max(10, steps // 20),
-        "patience": PATIENCE,
+        "fitted": FITTED.format(warmup=min(50, steps // 20), every=every, patience=PATIENCE),
     }
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
 
 
 def _text(guess: Guess) -> dict[str, Any]:
@@ -252,6 +252,16 @@ source:
 {splits}{rules}  bad_budget: 0  # unreadable examples that are skipped, at most; more end the run
 """
 
+FITTED = """\
+  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
+  clip_norm: 1.0  # global norm of the gradient
+  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
+  evaluate_every: {every}  # steps between evaluations on the validation split
+  select: best  # the weights with the lowest validation loss
+  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
+"""
+"""The end of the section `train`, where validation chooses the weights."""
+
 TABLE = """\
 snapshot:
   kind: table  # numbers are standardised, categories become ids, texts tokens; see `transforms`
@@ -265,13 +275,7 @@ train:
   batch_size: {batch}  # examples per step
 {weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.002  # the maximum of the schedule
-  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
-  clip_norm: 1.0  # global norm of the gradient
-  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
-  evaluate_every: {every}  # steps between evaluations on the validation split
-  select: best  # the weights with the lowest validation loss
-  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
-"""
+{fitted}"""
 
 WORDS = """\
 snapshot:
@@ -290,13 +294,7 @@ train:
   order: lengths  # batches of similar length
   optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.001  # the maximum of the schedule
-  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
-  clip_norm: 1.0  # global norm of the gradient
-  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
-  evaluate_every: {every}  # steps between evaluations on the validation split
-  select: best  # the weights with the lowest validation loss
-  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
-"""
+{fitted}"""
 
 IMAGES = """\
 snapshot:
@@ -315,13 +313,7 @@ train:
   batch_size: {batch}  # examples per step
 {weights}  optimizer: {{kind: adamw, weight_decay: 0.01}}
   learning_rate: 0.001  # the maximum of the schedule
-  schedule: {{kind: cosine, warmup: {warmup}}}  # linear warm-up, then cosine to 0
-  clip_norm: 1.0  # global norm of the gradient
-  checkpoint: {{every: {every}, keep: 2}}  # steps between checkpoints, and how many are kept
-  evaluate_every: {every}  # steps between evaluations on the validation split
-  select: best  # the weights with the lowest validation loss
-  early_stopping: {{metric: loss, patience: {patience}}}  # evaluations without improvement
-"""
+{fitted}"""
 
 TEXT = """\
 snapshot:

@@ -74,7 +74,7 @@ def compress(
     if config.search is not None:
         from tasks.compression.searching import space
 
-        found = search(
+        searched = search(
             config.search,
             identities.search(model, report, config, evaluate),
             space(task, config),
@@ -86,7 +86,7 @@ def compress(
                 (each, model, examples, records, report, evaluate),
             ),
         )
-        chains |= {chain.name: chain for chain in found}
+        chains |= {chain.name: chain for chain in searched}
     forms = [*map(Form, export.formats), *map(compressed, chains.values())]
     variants = [variant(form) for form in forms]
 

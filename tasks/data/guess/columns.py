@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from tasks.config.records import USUAL_NAMES
 from tasks.data.features import KEY, Feature
-from tasks.data.guess.tags import Tagged, is_list_of_values, is_numeric, tagged
+from tasks.data.guess.tags import Tagged, is_list_of_texts, is_numeric, tagged
 from tasks.data.kinds import category, number, time
 from tasks.data.sources.audio_folder import is_sound
 from tasks.data.sources.image_folder import is_image
@@ -218,8 +218,10 @@ def _of_texts(present: pa.Array, distinct: int, missing: int, rows: int, root: P
 
 
 def _of_lists(values: pa.Array) -> Column:
-    if is_list_of_values(values) and not is_numeric(values):
-        why = "as its lists of words have no tags; join them to texts for other tasks"
+    if is_list_of_texts(values):
+        why = "as its lists are not numbers of one shape"  # read as texts, as they might be tags
+        if not is_numeric(values):
+            why = "as its lists of words have no tags; join them to texts for other tasks"
         return Column("ignore", 0, values.null_count, len(values), why=why)
     flat, rows, shape = values.drop_null(), len(values), list[int]()
     while _is_list(flat.type):

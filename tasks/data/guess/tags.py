@@ -48,7 +48,11 @@ def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
     Args:
         label: the column that the user chose to predict.
     """
-    lists = {name: values for name, values in sample.items() if is_list_of_values(values)}
+    lists = {
+        name: values
+        for name, values in sample.items()
+        if is_list_of_texts(values) or pa.types.is_integer(item_of(values) or pa.null())
+    }
     different = {name: len(pc.unique(flat_texts(values))) for name, values in lists.items()}
     of_words = [name for name, values in lists.items() if not is_numeric(values)]
     for words in sorted(of_words, key=lambda name: -different[name]):
@@ -68,13 +72,16 @@ def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
     return None
 
 
-def is_list_of_values(values: pa.Array) -> bool:
-    """Return whether a column has lists of texts or integers."""
+def is_list_of_texts(values: pa.Array) -> bool:
+    """Return whether a column has lists of texts."""
+    item = item_of(values)
+    return item is not None and bool(pa.types.is_string(item) or pa.types.is_large_string(item))
+
+
+def item_of(values: pa.Array) -> pa.DataType | None:
+    """Return the type of the items of lists of any length; None for another column."""
     kind = values.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return False
-    item = kind.value_type
-    return bool(pa.types.is_string(item) or pa.types.is_large_string(item) or pa.types.is_integer(item))
+    return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
 
 
 def is_numeric(values: pa.Array) -> bool:
