@@ -57,6 +57,12 @@ def test_numbers_of_classes_are_tags_in_their_order(tmp_path: Path) -> None:
     assert chosen.columns.label == "capital"
 
 
+def test_lists_of_one_length_that_are_not_called_tags_leave_the_label_alone(tmp_path: Path) -> None:
+    other = [{"words": row["words"], "parts": row["tags"], "price": n} for n, row in enumerate(rows())]
+    found = guess(tmp_path / "names.jsonl", [{**row, "label": "ab"[row["price"] % 2]} for row in other])
+    assert found.what == "table" and found.columns.label == "label"
+
+
 def test_lists_of_other_lengths_are_no_tags(tmp_path: Path) -> None:
     shorter = [{**row, "tags": row["tags"][1:], "kind": "ab"[number % 2]} for number, row in enumerate(rows())]
     with pytest.raises(Refused, match="no column beside kind .*words: ignored, as its lists of words have no tags"):

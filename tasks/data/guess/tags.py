@@ -45,6 +45,8 @@ class Tagged:
 def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
     """Return the columns of words and tags: lists that are equally long in every row; None where there are none.
 
+    Tags are called as such, or chosen: lists of one length may be anything.
+
     Args:
         label: the column that the user chose to predict.
     """
@@ -60,12 +62,12 @@ def tagged(sample: Mapping[str, pa.Array], label: str | None) -> Tagged | None:
             name
             for name in lists
             if name != words
+            and (TAGS.fullmatch(name) if label is None else name == label)
             and 1 < different[name] <= min(MAX_TAGS, different[words])
             and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))
         ]
-        chosen = [name for name in fitting if name == label or (label is None and TAGS.fullmatch(name))]
-        if chosen or (label is None and fitting):
-            tags, lengths = (chosen or fitting)[0], lengths_of(lists[words])
+        if fitting:
+            tags, lengths = fitting[0], lengths_of(lists[words])
             usual, longest = int(np.quantile(lengths, 0.99)), int(lengths.max())
             length = min(LONGEST, -(-max(usual, 1) // LENGTHS) * LENGTHS)
             return Tagged(words, tags, counts_of(lists[tags]), length, longest)
