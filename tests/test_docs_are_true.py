@@ -77,27 +77,25 @@ def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
     assert len(answers) == 179
 
 
+def run_page(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the only commands of a page in a folder, with a home of its own; they must end well."""
+    [block] = blocks(page)
+    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{folder}/home"\n{block}'
+    words = ["bash", "-e", "-c", script]
+    completed = subprocess.run(words, cwd=folder, env=shared_environment(), capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed
+
+
 @pytest.mark.slow
 def test_the_page_on_text_works_as_it_stands(tmp_path: Path) -> None:
-    [block] = blocks("docs/how-to-text.md")
-    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home"\n{block}'
-    words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(
-        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
+    completed = run_page("docs/how-to-text.md", tmp_path)
     assert "% padding" in completed.stdout + completed.stderr
 
 
 @pytest.mark.slow
 def test_the_page_on_tagging_works_as_it_stands(tmp_path: Path) -> None:
-    [block] = blocks("docs/how-to-tag.md")
-    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home"\n{block}'
-    words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(
-        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
+    completed = run_page("docs/how-to-tag.md", tmp_path)
     assert "; CALL: " in completed.stdout and "Traceback" not in completed.stderr
 
 
