@@ -21,7 +21,7 @@ def looped(one_step: Callable[[tf.Tensor], tf.Tensor], n: tf.Tensor) -> tf.Tenso
 
 
 def packed(step: Step, returned: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Return what a step has returned as one vector: an array for each name would cost a small step 5 % of its time."""
+    """Return what a step has returned as one vector, which takes fewer operations than an array for each name."""
     return tf.concat([tf.reshape(returned[name], [-1]) for name in step.returned], axis=0)
 
 
