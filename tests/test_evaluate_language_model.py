@@ -227,6 +227,10 @@ def test_slices_are_folders_with_many_files_and_quarters_by_size(text):
     assert list(slices)[2] == "0 to 3,000 bytes" and len(slices) == 6
     assert sum(group.sum() for name, group in slices.items() if name.endswith("bytes")) == 13
 
+    sizes = np.array([1000.0, 5000, 5000, 5000])
+    slices = judge.slices(Predictions(*[np.zeros(4)] * 3, bytes=sizes, by_position=np.zeros(1)))
+    assert list(slices)[2:] == ["1,000 bytes", "5,000 bytes"]
+
 
 def test_signs_of_several_tokens_are_shown_whole():
     class Bytes:

@@ -230,11 +230,14 @@ def names_of(judge: Judge, task: str, given: tuple[str, ...] | None = None) -> t
     return tuple(name for name in select_metrics(task, given) if name in judge.metrics)
 
 
-def quarters(values: npt.NDArray, name: str) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return masks of the quartiles of values [N]; each is named by `name`, formatted with its `low` and `high`."""
+def quarters(values: npt.NDArray, name: Callable[[str], str], number: str) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return masks of the quartiles of values [N] by the name of each one's span, "lowest to highest", two numbers
+    formatted by `number`."""
     which = np.searchsorted(np.quantile(values, (0.25, 0.5, 0.75)), values)
-    groups = [which == number for number in range(4) if (which == number).any()]
-    return {name.format(low=values[group].min(), high=values[group].max()): group for group in groups}
+    groups = [which == quartile for quartile in range(4) if (which == quartile).any()]
+    ends = [(format(values[group].min(), number), format(values[group].max(), number)) for group in groups]
+    spans = [low if low == high else f"{low} to {high}" for low, high in ends]
+    return {name(span): group for span, group in zip(spans, groups, strict=True)}
 
 
 @dataclass(frozen=True)

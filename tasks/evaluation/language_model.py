@@ -164,7 +164,7 @@ class Judge:
         folders = np.array([key.rpartition("/")[0].partition("/")[0] for key in self.documents.keys])
         names = sorted(set(folders.tolist()) - {""})
         return {f"folder {name}": folders == name for name in names} | quarters(
-            predictions.bytes, "{low:,.0f} to {high:,.0f} bytes"
+            predictions.bytes, "{} bytes".format, ",.0f"
         )
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:

@@ -122,7 +122,7 @@ class Judge:
 
     def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
         """Return masks of the quartiles of the first target."""
-        return quarters(predictions.truth[:, 0], f"{self.names[0]} {{low:.4g}} to {{high:.4g}}")
+        return quarters(predictions.truth[:, 0], lambda span: f"{self.names[0]} {span}", ".4g")
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot predicted against true numbers, and a histogram of the errors."""

@@ -214,7 +214,7 @@ class Judge:
 
     def slices(self, predictions: Predictions) -> dict[str, npt.NDArray[np.bool_]]:
         """Return masks of the quartiles of the number of tokens."""
-        return quarters(predictions.tokens, "{low:,.0f} to {high:,.0f} tokens")
+        return quarters(predictions.tokens, "{} tokens".format, ",.0f")
 
     def pictures(self, predictions: Predictions, details: dict[str, Any]) -> dict[str, bytes]:
         """Plot the confusion matrix of the tokens."""

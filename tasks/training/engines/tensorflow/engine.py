@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -21,7 +22,7 @@ from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
 from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
-from tasks.training.engines.tensorflow.memory import activations, fits, out_of_memory, predicted
+from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer, scale_rates
 from tasks.training.engines.tensorflow.rematerialised_step import RematerialisedStep
@@ -104,12 +105,25 @@ class TensorFlowEngine:
         Args:
             available: free bytes of the host, where it computes.
         """
-        specs = {name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in self._specs.items()}
-        examples = self._specs["weight"].shape[0] // self._strategy.devices
         if self.on_host:
-            needed = predicted(self._step, specs, examples // accumulate)
-            return needed * self._strategy.devices <= available
-        return fits(self._step, specs, examples, accumulate)
+            return self._need.of(self._share // accumulate) * self._strategy.devices <= available
+        return fits(self._step, self._of_example, self._share, accumulate)
+
+    @cached_property
+    def _need(self) -> Need:
+        """What micro-batches of a replica need of the host."""
+        return measured(self._step, self._of_example, self._share, self.activations)
+
+    @property
+    def _share(self) -> int:
+        """The examples of a replica."""
+        examples: int = self._specs["weight"].shape[0]
+        return examples // self._strategy.devices
+
+    @property
+    def _of_example(self) -> Specs:
+        """An example's arrays by name."""
+        return {name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in self._specs.items()}
 
     def compute(self) -> Compute:
         """Count the products of an example's forward pass, and look up or measure those that the devices could do."""

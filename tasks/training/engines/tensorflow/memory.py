@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -58,25 +58,40 @@ def fits(step: Step, specs: Specs, examples: int, accumulate: int) -> bool:
     return True
 
 
-def predicted(step: Step, specs: Specs, examples: int) -> int:
-    """Return the bytes of a host that the gradients of so many examples need at once; 0 where they are not counted."""
+@dataclass(frozen=True)
+class Need:
+    """The bytes of a host that the gradients of a micro-batch need at once: a straight line through a measured peak."""
 
+    examples: int
+    peak: int
+    slope: float
+    """Bytes for each further example."""
+
+    def of(self, examples: int) -> int:
+        """Return the bytes for so many examples."""
+        return max(0, round(self.peak + self.slope * (examples - self.examples)))
+
+
+def measured(step: Step, specs: Specs, most: int, estimate: int) -> Need:
+    """Measure what the gradients of micro-batches of at most so many examples need; 0 where a host counts no memory.
+
+    Args:
+        estimate: bytes of an example's activations, 0 where it is not known.
+    """
     if not counted():  # a larger and larger micro-batch would be tried in vain, up to the whole one
         log.warning("TensorFlow counts no memory on this processor: whether a step fits into it is not known")
-        return 0
+        return Need(1, 0, 0.0)
 
     def of(size: int) -> int:
         return peak(gradients(replace(step, accumulate=1), specs, size))
 
-    larger, high = 1, of(1)
-    while high < LARGE and larger < examples:
-        larger = min(4 * larger, examples)
+    larger = min(most, max(1, LARGE // estimate)) if estimate else 1
+    high = of(larger)
+    while high < LARGE and larger < most:
+        larger = min(4 * larger, most)
         high = of(larger)
-    if larger == examples:
-        return high
-    smaller = max(1, larger // 2)
-    slope = (high - of(smaller)) / (larger - smaller) if larger > 1 else high
-    return round(high + slope * (examples - larger))
+    half = larger // 2
+    return Need(larger, high, (high - of(half)) / (larger - half) if half else high)
 
 
 def counted() -> bool:
