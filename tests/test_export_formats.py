@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -25,9 +26,10 @@ from tasks.errors import Failed, Refused
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting import FORMATS, check_installed, format_of, openvino, with_parents
 from tasks.exporting.arrays import write_arrays
-from tasks.exporting.export import GOLDEN, build
+from tasks.exporting.export import GOLDEN, build, fault_of, golden_arrays, golden_inputs
 from tasks.exporting.fresh_process import fresh_process
 from tasks.models import build as build_model
+from tasks.models.forward import predict
 from tasks.models.keras_file import load, save
 
 pytestmark = pytest.mark.slow  # of 50 s, half are imports of six runtimes in fresh processes
@@ -169,19 +171,23 @@ def test_readme_of_every_format_works_when_pasted(export: Export) -> None:
     assert len(done.stdout.splitlines()) == 8 * len(blocks[:-1])
 
 
-@pytest.mark.parametrize("name", ["openvino", "safetensors"])
 def test_weights_that_are_not_the_models_are_found(
-    made: dict[str, Variant], digits: Any, small: Model, tmp_path: Path, name: str
+    made: dict[str, Variant], digits: Any, small: Model, tmp_path: Path
 ) -> None:
-    """In a fresh process, with the golden outputs of another model."""
-    network = load(small.path)
+    """In a fresh process for each format, with the golden outputs of another model."""
+    network, inputs = load(small.path), golden_inputs(digits.snapshot, 4)
     network.get_layer("logits").bias.assign_add(np.eye(10, dtype="float32")[3])
-    images = np.zeros((4, 8, 8, 1), np.uint8)
-    write_arrays(tmp_path / GOLDEN, {"inputs/image": images, "outputs": np.asarray(network(images, training=False))})
-    shutil.copytree(made[name].path, tmp_path / name)
-    with fresh_process(tmp_path / name, format_of(name), tmp_path) as verify_variant:
-        found = verify_variant()
-    assert found.fault is None and found.figures["max_abs_difference"] == pytest.approx(1, abs=1e-4)
+    golden = {**golden_arrays(digits.snapshot, digits.records, inputs), "outputs": predict(network, inputs)}
+    write_arrays(tmp_path / GOLDEN, golden)
+    with ExitStack() as processes:
+        for name, variant in made.items():
+            shutil.copytree(variant.path, tmp_path / name)
+        verify = [processes.enter_context(fresh_process(tmp_path / name, format_of(name), tmp_path)) for name in made]
+        found = {name: verify_variant() for name, verify_variant in zip(made, verify, strict=True)}
+    assert found.keys() == FORMATS.keys()
+    for name, each in found.items():
+        says = "outputs differ from Keras' by at most 1.00e+00, over the tolerance 1.00e-04"
+        assert fault_of(each, 1e-4, small.manifest["statistics"]["weights_sha256"]) == says, name
 
 
 def test_a_format_whose_package_is_missing_is_refused_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

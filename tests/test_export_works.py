@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,8 @@ from tasks.config import ModelConfig
 save(network, bench.staging, TypeAdapter(ModelConfig).validate_python(plan["model"]), plan["features"], plan["seed"])
 if sys.argv[2:] == ["strict"]:
     strict = shutil.copytree(root / "saved_model", root / "strict_model")
-    text = (strict / "variant.json").read_text()
-    (strict / "variant.json").write_text(text.replace('"tolerance": 0.0001', '"tolerance": 1e-12'))
+    described = json.loads((strict / "variant.json").read_bytes())
+    (strict / "variant.json").write_bytes(pretty({**described, "tolerance": 1e-12}))
     try:
         strict_variants = [Variant("0" * 64, strict, "saved_model")]
         export(workbench("strict"), model, snapshot, records, strict_variants, ExportConfig())
@@ -169,7 +170,7 @@ def test_fresh_process_found_names_types_and_parity(export):
 def test_a_float_variant_that_does_not_keep_to_its_own_limit_is_named(chains):
     error = (chains[0] / "error").read_text()
     assert error.startswith("variant saved_model: outputs differ from Keras' by at most")
-    assert "over the limit 1e-12" in error and "raise compress.max_difference" in error
+    assert "over the tolerance 1.00e-12" in error and "raise compress.max_difference" in error
 
 
 def test_a_process_that_can_import_us_proves_nothing(export):
@@ -193,7 +194,10 @@ def test_the_fresh_process_waits_for_the_export_replays_raw_columns_and_has_one_
         found = verify_variant()
     verified, measured = found.figures, found.measured
     assert (verified["threads"], verified["keras"], verified["max_abs_difference"]) == (1, False, 2.0**-23)
-    assert fault_of(found, 1.0, 1e-4, "") == "its graph makes another numbers of raw columns than the snapshot has"
+    assert fault_of(found, 1e-4, "") == "its graph makes another numbers of raw columns than the snapshot has"
+    assert fault_of(found, 1e-8, "") == "outputs differ from Keras' by at most 1.19e-07, over the tolerance 1.00e-08"
+    named = replace(found, figures={**verified, "raw_differs": [], "weights_sha256": "1"})
+    assert fault_of(named, 1e-4, "2") == "its weights are not those of the model" and fault_of(named, 1e-4, "1") is None
     assert 0 < measured["p50_seconds"] <= measured["p99_seconds"] and measured["calls"] == 200
     assert measured["peak_bytes"] > measured["model_peak_bytes"] >= 0
     assert verified["variables"] == {

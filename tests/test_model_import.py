@@ -83,6 +83,11 @@ def nothing():
 
 def raises(outputs):
     return keras.Sequential([layers.Dense(outputs)])(undefined)
+
+def several(names, bias):
+    numbers = keras.Input((2,), name="numbers")
+    each = [layers.Dense(1, bias_initializer=keras.initializers.Constant(value))(numbers) for value in bias]
+    return keras.Model(numbers, dict(zip(names, each)) if names else each)
 """
 PARTS = """
 import keras
@@ -231,6 +236,23 @@ def test_what_cannot_be_trained_exactly_is_one_clear_error(
 ) -> None:
     with pytest.raises(Failed, match=says):
         fit(benches("wrong"), tiny, net(function), CONFIG, seed=5)
+
+
+def test_outputs_of_several_targets_are_joined_in_their_order_or_by_name(net: Callable[..., ImportedModel]) -> None:
+    """At inputs of 0 an output is its bias."""
+    numbers = {"dtype": "float32", "shape": [2], "names": ["x", "y"]}
+    features = {"numbers": numbers, "target": {"dtype": "float32", "shape": [2], "names": ["low", "high"]}}
+
+    def brought(names: list[str], bias: list[float]) -> keras.Model:
+        return build(net("several", names=names, bias=bias).model_copy(update={"task": "regression"}), features, 1)
+
+    for names, bias in (([], [3.0, 5.0]), (["high", "low"], [5.0, 3.0])):
+        model = brought(names, bias)
+        assert model.output.shape == (None, 2)
+        np.testing.assert_array_equal(np.asarray(model(np.zeros((1, 2), np.float32))), [[3.0, 5.0]])
+    for names, bias in (([], [1.0, 2.0, 3.0]), (["high", "middle"], [1.0, 2.0])):
+        with pytest.raises(Failed, match=f"returned a model with {len(bias)} outputs; .*; the targets are low, high"):
+            brought(names, bias)
 
 
 def test_an_unknown_argument_is_named(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:

@@ -32,7 +32,7 @@ from tasks.config.task import TASKS
 from tasks.errors import Failed
 from tasks.evaluation import gates
 from tasks.evaluation.intervals import loss_bounds
-from tasks.exporting import litert, saved_model
+from tasks.exporting import FORMATS, format_of, litert, saved_model
 from tasks.exporting.litert import LiteRT
 from tasks.exporting.saved_model import SavedModel
 from tasks.models import build, forward, keras_file
@@ -142,7 +142,7 @@ def lost(task: str, features: dict[str, Any], before: np.ndarray, after: np.ndar
 
 
 @pytest.mark.parametrize("kind", USUAL)
-def test_a_kind_learns_is_exported_to_every_format_and_quantised_within_the_gates(
+def test_a_kind_learns_is_exported_and_quantised_within_the_gates(
     kind: str, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
 ) -> None:
     model_config, features = USUAL[kind]
@@ -170,6 +170,22 @@ def test_a_kind_learns_is_exported_to_every_format_and_quantised_within_the_gate
     assert small.stat().st_size <= Int8Dynamic.size_ratio * file.stat().st_size
     losses = lost(model_config.task, features, expected, LiteRT(small, 1)(given))
     assert loss_bounds(losses, 1000)[1] <= TASKS[model_config.task].default_quality_loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_answers_alike_in_every_format(kind: str, tmp_path: Path) -> None:
+    model_config, features = KINDS[kind]
+    model, given, paths = build(model_config, features, seed=1), inputs(features, 5), dict[str, Path]()
+    expected = forward.predict(model, forward.Batch(given))
+    for name in FORMATS:
+        form = format_of(name)
+        (tmp_path / name).mkdir()
+        paths[name] = tmp_path / name / form.FILE
+        form.write(model, None, paths.get(form.PARENT or ""), paths[name])
+        run, _ = form.load(paths[name], 1)
+        difference = float(np.abs(run(given) - expected).max())
+        assert gates.parity(difference, float(np.abs(expected).max()), CompressConfig().max_difference).passed, name
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,11 +13,14 @@ import pytest
 from tasks.artifacts import Snapshot
 from tasks.errors import Stopped
 from tasks.pages.sections import goodput as shown
+from tasks.pages.sections import memory
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.goodput import PARTS, Goodput
 from tasks.training.meter import Meter, StepSums
+from tasks.training.plan import make_plan
 from tests.tiny import CONFIG, MODEL, stopping_after
+from tests.toys import ToyEngine
 
 
 def call(steps: int, seconds: float, waited: float = 0.0) -> StepSums:
@@ -39,7 +42,12 @@ def test_the_parts_add_up_to_the_time_of_the_training(tiny: Snapshot, benches: C
     assert set(first) == set(last) == set(PARTS)
     assert 0.5 * taken < sum(last.values()) <= taken + 0.01 and sum(first.values()) < between - before
     assert all(last[part] > 0 for part in ("setting up", "compiling", "steps", "evaluating", "saving"))
-    assert measured["train/peak_memory_bytes"] > 100e6
+    assert memory(measured)["host"] > 100e6
+    peaks = ({"host": 5, "accelerator": 1}, {"host": 2, "accelerator": 3})
+    assert memory({f"train/peak_memory_bytes/{life}": each for life, each in enumerate(peaks)}) == {
+        "host": 5,
+        "accelerator": 3,
+    }
     rows = shown(measured)
     assert sum(row["percent"] for row in rows) == pytest.approx(100, abs=0.5)
     assert [row["percent"] for row in rows] == sorted((row["percent"] for row in rows), reverse=True)
@@ -47,10 +55,10 @@ def test_the_parts_add_up_to_the_time_of_the_training(tiny: Snapshot, benches: C
 
 def test_steps_that_an_earlier_attempt_computed_are_not_new() -> None:
     goodput = Goodput(lambda *measured: None, reached=14)
-    meter = Meter()
+    meter, engine = Meter(), ToyEngine(make_plan(CONFIG, 10, ()))
     for step, taken in ((11, call(1, 2.0)), (13, call(2, 2.0, 1.0)), (17, call(4, 4.0))):
         meter.last = taken
-        goodput(step, meter, None)  # type: ignore[arg-type]
+        goodput(step, meter, engine)
     assert goodput.seconds["compiling"] == 2 and goodput.seconds["waiting for input"] == 1
     assert goodput.seconds["steps again"] == pytest.approx(1 + 1), "12, 13 and 14"
     assert goodput.seconds["steps"] == pytest.approx(3)

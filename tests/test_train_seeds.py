@@ -25,6 +25,9 @@ from tasks.evaluation.intervals import over_seeds
 from tasks.models import build, forward, keras_file
 from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
+from tasks.pages.description import describe_run
+from tasks.pages.facts import Facts
+from tasks.pages.samples import samples
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
@@ -33,6 +36,8 @@ from tasks.runs.runs import resolve_run
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit, fit_named
+from tasks.training.samples import FILE as SAMPLES
+from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
 from tests.conftest import Digits
 from tests.homes import DIGITS, SMALL, CommandHome, shared_server
@@ -271,7 +276,8 @@ def prefect_table(record: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_path: Path) -> None:
     """The second kill is within the choice, if it is quick enough; each form of output has the scores of all seeds."""
-    command = ("run", "training", DIGITS, *SMALL, "--train.seeds", "3", "--train.select", "average", "--json")
+    seeds = ("--train.seeds", "3", "--train.select", "average", "--train.tensorboard", "true")
+    command = ("run", "training", DIGITS, *SMALL, *seeds, "--json")
     whole, broken = CommandHome(tmp_path / "whole"), CommandHome(tmp_path / "broken")
     answer = whole(*command)
     assert answer.code == 0, answer.stderr
@@ -300,6 +306,12 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_
     assert "mean over 3 seeds, 95 % t interval: validation accuracy" in whole("show", record["run_id"]).stdout
     page = (whole.root / "runs" / record["run_id"] / "page.html").read_text()
     assert "Over 3 seeds" in page and "loss, train, by seed" in page and "of each seed, 1,099 examples" in page
+    folder = whole.root / "runs" / record["run_id"]
+    assert whole("board", record["run_id"], "--json").json["folder"] == str(folder), "that of all seeds"
+    facts = Facts(resolve_run(Home(whole.root), record["run_id"]))
+    assert f"TensorBoard: `millrace board {record['run_id']}`" in describe_run(facts)
+    shown_samples, taken = samples(facts), read_samples(folder / shown["seeds"]["chosen"] / SAMPLES)
+    assert shown_samples is not None and shown_samples["steps"] == [step for step, _ in taken]
     assert shipped(whole) >= {f"seed_{number}/train/loss" for number in range(3)} | {"seeds/validation/accuracy/low"}
     assert [row["model"] for row in prefect_table(record)] == ["seed_0", "seed_1", "seed_2", "average"]
     plain = whole("run", "training", DIGITS, *SMALL, "--json")

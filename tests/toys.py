@@ -91,6 +91,9 @@ class ToyEngine:
     def memory(self) -> int:
         return 0
 
+    def peak_memory(self) -> int:
+        return 0
+
     def compute(self) -> Compute:
         return Compute(0, 0.0)
 

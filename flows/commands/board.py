@@ -26,11 +26,11 @@ def board(
     With --json, name the folder with these files, and start nothing.
     """
     with replying("board", as_json) as reply:
-        from tasks.training.board import FOLDER
+        from tasks.training.board import written_in
 
         found = resolve_run(find_home().readable(), run)
-        folder = found.folder / FOLDER
-        if not folder.is_dir():
+        folder = written_in(found.folder)
+        if folder is None:
             rule = "has written nothing for TensorBoard"
             raise Refused("RUN", found.run_id, rule, "train it with --train.tensorboard true")
         if as_json:  # what a program needs to start it in its own way

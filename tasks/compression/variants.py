@@ -14,9 +14,20 @@ from tasks.compression import file_method
 from tasks.compression.forms import Form
 from tasks.compression.methods import Given
 from tasks.config import CompressConfig, EvaluateConfig
+from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine
 from tasks.evaluation.intervals import flat, intervals
-from tasks.evaluation.judging import Judge, Kept, Probe, SnapshotSplit, compare, make_judge, names_of, run_model
+from tasks.evaluation.judging import (
+    Judge,
+    Kept,
+    ModelOutputs,
+    Probe,
+    SnapshotSplit,
+    compare,
+    make_judge,
+    names_of,
+    run_model,
+)
 from tasks.evaluation.metrics import Floats
 from tasks.evaluation.report import read_kept
 from tasks.exporting import EVIDENCE, format_of
@@ -33,6 +44,10 @@ if TYPE_CHECKING:
 SPLIT = "test"
 MAX_PROBED_OUTPUTS = 1 << 26
 """Outputs that are compared with Keras' one by one, at most: of a language model those of the first rows."""
+
+MARGIN = 2.0
+"""A quantised file differs in a fresh process at most so many times as much as on the test split, of which the golden
+inputs are a part: activations are rounded otherwise in other batches."""
 
 CHUNK = 1 << 20
 
@@ -52,9 +67,9 @@ def build(
     """Make a variant of a model, which may be one that methods have changed.
 
     Writes its folder or file (`saved_model/` or `model.tflite`) and `variant.json`: name, format, methods, file, bytes,
-    files, quality on the test split with intervals, and the loss against the float Keras model with 95 % bounds; and
-    `judged.npz`, which gates read (`evidence`; see `tasks.compression.judging`). Resamples and bins are those of
-    `evaluate`.
+    files, quality on the test split with intervals, the loss against the float Keras model with 95 % bounds, and the
+    `tolerance` of an export; and `judged.npz`, which gates read (`evidence`; see `tasks.compression.judging`).
+    Resamples and bins are those of `evaluate`.
 
     Args:
         report: that of the float model; its outputs are read from there, whatever the report's configuration. Keras
@@ -107,7 +122,7 @@ def build(
             "largest": outputs.largest,
             "probed": probed,
         },
-        "tolerance": config.max_difference if method is None else method.tolerance,
+        "tolerance": tolerance(config, method, outputs),
     }
     bench.staging.put("variant.json", pretty(variant))
     figures = {
@@ -122,6 +137,16 @@ def build(
     metrics = {f"{form.name}/{key}": value for key, value in figures.items()}
     statistics = {key: variant[key] for key in ("format", "methods", "bytes", "gzip_bytes")}
     return Outcome(counts={"files": len(files), SPLIT: judge.examples}, statistics={"metrics": metrics, **statistics})
+
+
+def tolerance(config: CompressConfig, method: Method | None, outputs: ModelOutputs) -> float:
+    """Return how far the file's answers may be from Keras' in a fresh process.
+
+    Of a float form that is `compress.max_difference`; of a file that a method has changed, what it was here, with a
+    margin for other batches and shorter texts.
+    """
+    rounding = config.max_difference * max(1.0, outputs.largest)
+    return rounding if method is None else max(rounding, MARGIN * outputs.max_abs_difference)
 
 
 def contributions(task: str, judge: Judge, kept: Kept) -> dict[str, Floats]:

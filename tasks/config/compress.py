@@ -69,8 +69,8 @@ class CompressConfig(Section):
     is exported where the test split is so small that even the best variant could not have passed."""
 
     max_difference: Annotated[float, Field(gt=0, le=1)] = 1e-4
-    """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output (or of
-    1, if that is smaller): on the test split, and in a fresh process on the golden inputs of the export."""
+    """Largest accepted difference between a float form's outputs and Keras', as a share of the largest output on the
+    test split (or of 1, if that is smaller): there, and in a fresh process on the golden inputs of the export."""
 
     search: Annotated[SearchConfig | None, NOT_IDENTITY] = None
     """Which further methods are tried; default: none."""

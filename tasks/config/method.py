@@ -25,11 +25,6 @@ class Method(Section):
     made_from: ClassVar[str] = "litert"
     """The format of the float form that it changes."""
 
-    tolerance: ClassVar[float] = 0.25
-    """Of a method that changes the file, the largest difference of an export's golden outputs from Keras' in a fresh
-    process, as a share of the largest one (or of 1, if that is smaller). It finds files that answer something else;
-    quality is judged on the test split."""
-
     gzip_ratio: ClassVar[float] = 1.0
     """The same of the size after gzip, for methods whose files are smaller only as a download."""
 

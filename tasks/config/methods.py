@@ -18,7 +18,6 @@ class Float16(Method):
 
     size_ratio: ClassVar[float] = 0.6
     made_from: ClassVar[str] = "saved_model"
-    tolerance: ClassVar[float] = 0.02
 
     kind: Literal["float16"] = "float16"
     """The method."""
@@ -48,7 +47,6 @@ class Int4Dynamic(Method):
     run."""
 
     size_ratio: ClassVar[float] = 0.25
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["int4_dynamic"] = "int4_dynamic"
     """The method."""
@@ -65,7 +63,6 @@ class Int4WeightOnly(Method):
     """int4 weights, a scale for each output channel, computed as float32: smaller, not faster."""
 
     size_ratio: ClassVar[float] = 0.25
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["int4_weight_only"] = "int4_weight_only"
     """The method."""
@@ -113,7 +110,6 @@ class Gptq(Calibrated):
     (Frantar et al., arXiv 2210.17323)."""
 
     size_ratio: ClassVar[float] = 0.25
-    tolerance: ClassVar[float] = 1.0
 
     kind: Literal["gptq"] = "gptq"
     """The method."""

@@ -20,7 +20,7 @@ from tasks.config import ExportConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.data import open_snapshot
 from tasks.errors import Failed
-from tasks.evaluation import decisions, gates
+from tasks.evaluation import decisions
 from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
 from tasks.exporting.arrays import write_arrays
 from tasks.exporting.fresh_process import Verified, fresh_process
@@ -59,10 +59,9 @@ def build(
 ) -> Outcome:
     """Collect the accepted variants and verify each in a fresh process: that it loads, and its outputs are Keras'.
 
-    Outputs may differ by the variant's `tolerance`: `compress.max_difference` of a float form, and what its method
-    declares of any other; from the outputs of `model`, or of the one in `changed` that methods have made of it. A
-    variant that does not keep to it is not exported, and a warning says why; of the SavedModel it is an error. Latency
-    and memory are recorded as the run's measurement `fresh_process`.
+    Outputs may differ by the variant's `tolerance`, from those of `model` or of the one in `changed` that methods have
+    made of it. A variant that does not keep to it is not exported, and a warning says why; of the SavedModel it is an
+    error. Latency and memory are recorded as the run's measurement `fresh_process`.
 
     Writes `<variant>/…`, `golden.npz` (`inputs/<name>` [n, *shape], `outputs` float32 of Keras and, of a variant in
     `changed`, `outputs/<variant>`; of a model that takes raw columns also `raw/<name>`), `transform/` (with the
@@ -109,15 +108,10 @@ def build(
             write_arrays(piece.path, {**golden_arrays(snapshot, records, inputs), **outputs})
         found = {name: verify_variant() for name, verify_variant in verify_variants.items()}
     bench.measure("fresh_process", {name: each.measured for name, each in found.items() if each.fault is None})
-    largest = {name: float(np.abs(outputs[own_outputs(name, outputs)]).max()) for name in names}
-    descriptions = keep_verified(descriptions, found, largest, weights_sha256(network), bench)
+    descriptions = keep_verified(descriptions, found, weights_sha256(network), bench)
     verified = {variant["name"]: found[variant["name"]].figures for variant in descriptions}
     expected = {
-        variant["name"]: (
-            own_outputs(variant["name"], outputs),
-            variant["tolerance"] * max(1.0, largest[variant["name"]]),
-        )
-        for variant in descriptions
+        variant["name"]: (own_outputs(variant["name"], outputs), variant["tolerance"]) for variant in descriptions
     }
     text = readme.write(
         descriptions,
@@ -150,11 +144,7 @@ def in_order(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def keep_verified(
-    descriptions: list[dict[str, Any]],
-    found: dict[str, Verified],
-    largest: dict[str, float],
-    weights: str,
-    bench: Workbench,
+    descriptions: list[dict[str, Any]], found: dict[str, Verified], weights: str, bench: Workbench
 ) -> list[dict[str, Any]]:
     """Return the variants that passed; drop the files of the others, with a warning that says why.
 
@@ -164,7 +154,7 @@ def keep_verified(
     kept = []
     for variant in descriptions:
         name = variant["name"]
-        fault = fault_of(found[name], largest[name], variant["tolerance"], weights)
+        fault = fault_of(found[name], variant["tolerance"], weights)
         if fault is None:
             kept.append(variant)
             continue
@@ -178,20 +168,19 @@ def keep_verified(
     return kept
 
 
-def fault_of(found: Verified, largest: float, tolerance: float, weights: str) -> str | None:
+def fault_of(found: Verified, tolerance: float, weights: str) -> str | None:
     """Return why a variant does not pass; None where it does.
 
     Args:
         found: what the fresh process found.
-        largest: the largest golden output.
-        tolerance: how much outputs may differ, as a share of that (or of 1, if that is smaller).
+        tolerance: how much outputs may differ.
         weights: the hash of the model's weights, for the formats that keep them as they are.
     """
     if found.fault is not None:
         return found.fault
-    verdict = gates.parity(found.figures["max_abs_difference"], largest, tolerance)
-    if not verdict.passed:
-        return verdict.text
+    difference = found.figures["max_abs_difference"]
+    if not difference <= tolerance:
+        return f"outputs differ from Keras' by at most {difference:.2e}, over the tolerance {tolerance:.2e}"
     if found.figures["raw_differs"]:
         return f"its graph makes another {', '.join(found.figures['raw_differs'])} of raw columns than the snapshot has"
     if found.figures.get("weights_sha256", weights) != weights:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tasks.display.words import raw_input
 from tasks.evaluation import gates
 from tasks.pages.facts import Facts
-from tasks.training.board import FOLDER
+from tasks.training.board import written_in
 
 WORD = {gates.PASS: "passed", gates.FAIL: "FAILED", gates.UNDECIDED: "UNDECIDED"}
 
@@ -43,7 +43,7 @@ def _paragraphs(facts: Facts) -> Iterator[str]:
         yield f"**error** · `{error['field']}`: {error['saw']}; {error['rule']}; {error['remedy']}"
     if facts.results:
         yield "\n".join(_table(facts))
-    if (facts.run.folder / FOLDER).is_dir():
+    if written_in(facts.run.folder) is not None:
         yield f"TensorBoard: `millrace board {facts.run.run_id}`"
     yield f"Repeat it: `millrace run {facts.record['flow']} config.yaml --new` (`config.yaml` is among the artifacts)"
 

@@ -12,9 +12,9 @@ from tasks.config.task import UNTAGGED
 from tasks.data import open_snapshot
 from tasks.display.examples import Texts
 from tasks.models.features import TOKENS, classes, model_inputs, targets
+from tasks.pages import seeds
 from tasks.pages.batch import picture
 from tasks.pages.facts import Facts
-from tasks.pages.sections import trained_in
 from tasks.training.samples import FILE, read
 
 STEPS = 6
@@ -28,8 +28,8 @@ Cell = tuple[str, bool | None]
 
 def samples(facts: Facts) -> dict[str, Any] | None:
     """Return steps, and for each example its picture or text, the right answer, and a prediction for each step."""
-    folder, snapshot, model = trained_in(facts), facts.one("snapshot"), facts.one("model")
-    if folder is None or snapshot is None or model is None or not (taken := read(folder / FILE)):
+    folder, snapshot = seeds.own_folder(facts), facts.one("snapshot")
+    if folder is None or snapshot is None or not (taken := read(folder / FILE)):
         return None
     reader, texts = open_snapshot(snapshot.path), Texts(snapshot.path)
     right, predicted = SHOWN[facts.config.model.task]

@@ -37,7 +37,7 @@ def training(facts: Facts) -> dict[str, Any]:
         "ledger": ledger(facts),
         "goodput": goodput(measured),
         "accumulate": measured.get("train/accumulate"),
-        "memory": measured.get("train/peak_memory_bytes"),
+        "memory": memory(measured),
         "ranks": measured.get("train/ranks", []),
         "events": measured.get("train/processes", []),
         "exact": facts.config.train.strategy.exact,
@@ -55,6 +55,12 @@ def goodput(measured: dict[str, Any]) -> list[dict[str, Any]]:
         for name, value in sorted(total.items(), key=lambda part: (-part[1], part[0]))
         if value >= 0.0005 * whole > 0
     ]
+
+
+def memory(measured: dict[str, Any]) -> dict[str, int]:
+    """Return the largest memory in bytes of the processes that trained, `host` and `accelerator`, over all attempts."""
+    peaks = [each for name, each in measured.items() if name.startswith("train/peak_memory_bytes/")]
+    return {where: max(each.get(where, 0) for each in peaks) for where in {name for each in peaks for name in each}}
 
 
 def measurements(folder: Path) -> dict[str, Any]:

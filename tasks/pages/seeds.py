@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import Artifact
@@ -57,8 +58,22 @@ def points_of(facts: Facts, model: Artifact) -> dict[str, curves.Points]:
     folder = facts.maker(model)
     if folder is None:
         return {}
+    name, points = name_in(folder, model), curves.read(folder / JOURNAL)
+    return points if name == model.kind else curves.of_training(name, points)
+
+
+def name_in(folder: Path, model: Artifact) -> str:
+    """Return the name of a model's training in the folder of the run that made it; `model` where it has none."""
     record = folder / "run.json"
     rows = json.loads(record.read_bytes())["stages"].get("train", []) if record.exists() else []
-    name = next((row["name"] for row in rows if row["digest"] == model.digest), model.kind)
-    points = curves.read(folder / JOURNAL)
-    return points if name == model.kind else curves.of_training(name, points)
+    return next((str(row["name"]) for row in rows if row["digest"] == model.digest), model.kind)
+
+
+def own_folder(facts: Facts) -> Path | None:
+    """Return the folder of the training whose model the run took; None where it was deleted, and of an average."""
+    model = facts.one("model") if facts.choice is None else trained(facts).get(facts.choice.chosen)
+    folder = None if model is None else facts.maker(model)
+    if model is None or folder is None:
+        return None
+    name = name_in(folder, model)
+    return folder if name == model.kind else folder / name

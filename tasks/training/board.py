@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from tasks.processes.workbench import Journal
 
 FOLDER = "tensorboard"
-"""The folder, in that of the run."""
+"""The folder, in that of the run, or of a training of several seeds or trials."""
+
+
+def written_in(run: Path) -> Path | None:
+    """Return the folder to show of a run: what its training wrote, or all of it where several did; None for nothing."""
+    folders = [folder for folder in run.rglob(FOLDER) if folder.is_dir()]
+    return run if len(folders) > 1 else next(iter(folders), None)
 
 
 class Board:

@@ -38,9 +38,12 @@ class Goodput:
     """Steps that `steps` has the seconds of."""
     rollbacks: int = 0
     """Rollbacks whose steps are in `steps undone`."""
+    accelerator: int = 0
+    """The most bytes that were in use on the first accelerator; 0 where there is none."""
 
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         """Add a call of the engine; an action of the loop, and the first one."""
+        self.accelerator = engine.peak_memory()
         for rollback in meter.spikes.rollbacks[self.rollbacks :]:
             self._undo(rollback["step"] - rollback["to"], meter)
         self.rollbacks = len(meter.spikes.rollbacks)
@@ -77,11 +80,13 @@ class Goodput:
         return self.seconds[STEPS] / max(time.monotonic() - self.began, 1e-9)
 
     def report(self) -> None:
-        """Measure the parts so far, under the time at which the process began, and the largest memory that it had."""
+        """Measure the parts so far and the largest memory, under the time at which the process began."""
         parts = {**self.seconds, "other": 0.0}
         parts["other"] = max(time.monotonic() - self.began - sum(parts.values()), 0.0)
         self.measure(f"train/goodput/{self.started:.0f}", {name: round(value, 3) for name, value in parts.items()})
-        self.measure("train/peak_memory_bytes", 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        host = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peaks = {"host": host} | ({"accelerator": self.accelerator} if self.accelerator else {})
+        self.measure(f"train/peak_memory_bytes/{self.started:.0f}", peaks)
 
 
 @dataclass

@@ -36,10 +36,8 @@ from tasks.training.plan import make_plan
 from tasks.training.speed import Speed
 from tests.benchmarks.pairs import compare
 
-STEPS, CALL, ROWS = 1000, 20, 2000
-"""Steps of a training: its updates are measured at the first five calls, and then at each fifth."""
-
-CONFIG = TrainConfig(steps=STEPS, optimizer=Adam(), schedule=Constant(), log_every=CALL)
+CALL, ROWS = 20, 2000
+CONFIG = TrainConfig(steps=CALL, optimizer=Adam(), schedule=Constant(), log_every=CALL)
 LABEL = {"dtype": "int64", "shape": [], "classes": list("0123456789")}
 
 
@@ -68,22 +66,25 @@ class NoJournal:
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
-CASES: dict[str, tuple[Any, dict[str, Any], int]] = {
-    "convnet": (ConvnetModel(), {"image": {"dtype": "uint8", "shape": [8, 8, 1]}, "label": LABEL}, 64),
+CASES: dict[str, tuple[Any, dict[str, Any], int, int]] = {
+    "convnet": (ConvnetModel(), {"image": {"dtype": "uint8", "shape": [8, 8, 1]}, "label": LABEL}, 64, 1000),
     "resnet": (
         ResNetModel(blocks=(1, 1, 1), filters=16),
         {"image": {"dtype": "uint8", "shape": [16, 16, 3]}, "label": LABEL},
         32,
+        400,
     ),
     "encoder": (
         EncoderModel(width=64, hidden=176),
         {"text": {"dtype": "uint16", "shape": [64], "vocabulary": 300, "padding": 0}, "label": LABEL},
         32,
+        200,
     ),
     "transformer": (
         TransformerModel(width=64, layers=2, hidden=176),
         {"tokens": {"dtype": "uint16", "shape": [65], "vocabulary": 300, "bos": 299}},
         16,
+        200,
     ),
     "table": (
         MlpModel(),
@@ -93,15 +94,17 @@ CASES: dict[str, tuple[Any, dict[str, Any], int]] = {
             "label": LABEL,
         },
         256,
+        1000,
     ),
 }
-"""Model, features and batch of each case."""
+"""Model, features, batch and steps of a training of each case: 5 to 20 seconds. Our updates are measured at the first
+five calls, and then at each fifth."""
 
 
 def measure(name: str) -> TensorFlowEngine:
     """Print the ratios of a case; return our engine."""
-    model_config, features, batch = CASES[name]
-    config = CONFIG.model_copy(update={"batch_size": batch})
+    model_config, features, batch, steps = CASES[name]
+    config = CONFIG.model_copy(update={"batch_size": batch, "steps": steps})
     with tempfile.TemporaryDirectory() as folder:
         snapshot = open_snapshot(synthetic(Path(folder), features))
         arrays = {key: np.array(snapshot.arrays("train")[key]) for key in features}
@@ -134,7 +137,7 @@ def measure(name: str) -> TensorFlowEngine:
             return total
 
         def bare() -> None:
-            for _ in range(STEPS // CALL):
+            for _ in range(steps // CALL):
                 bare_call(iterator).numpy()
 
         fit_model = build(model_config, features, 1)
@@ -142,10 +145,10 @@ def measure(name: str) -> TensorFlowEngine:
         fit_model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"], steps_per_execution=CALL)
 
         def fit() -> None:
-            fit_model.fit(endless, steps_per_epoch=STEPS, epochs=1, verbose=0)
+            fit_model.fit(endless, steps_per_epoch=steps, epochs=1, verbose=0)
 
         ways = {"bare tf.function loop": bare, "ours": ours, "keras fit": fit}
-        compare(f"{name}: {STEPS} steps of {batch}, {CALL} per call", ways, rounds=5)
+        compare(f"{name}: {steps} steps of {batch}, {CALL} per call", ways, rounds=5)
     return engine
 
 

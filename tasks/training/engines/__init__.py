@@ -95,6 +95,10 @@ class Engine(Protocol):
         """Return the bytes in use on the first device; 0 where it is the host."""
         ...
 
+    def peak_memory(self) -> int:
+        """Return the most bytes that were in use on the first device; 0 where it is the host."""
+        ...
+
     @property
     def samples(self) -> NDArray[Any] | None:
         """The outputs for the first examples of the last split that `score` has scored, of a language model the most

@@ -131,6 +131,10 @@ class ParameterServerEngine:
         """Return 0, for the same reason."""
         return 0
 
+    def peak_memory(self) -> int:
+        """Return 0, as above."""
+        return 0
+
     def fits(self, accumulate: int, available: int) -> bool:
         """Return true: steps are computed elsewhere (`train.fit_memory` is refused)."""
         return True

@@ -135,7 +135,14 @@ class TensorFlowEngine:
 
     def memory(self) -> int:
         """Return the bytes in use on the first accelerator; 0 where the host computes."""
-        return 0 if self.on_host else int(tf.config.experimental.get_memory_info("GPU:0")["current"])
+        return self._of_accelerator("current")
+
+    def peak_memory(self) -> int:
+        """Return the most bytes that were in use on the first accelerator; 0 where the host computes."""
+        return self._of_accelerator("peak")
+
+    def _of_accelerator(self, figure: str) -> int:
+        return 0 if self.on_host else int(tf.config.experimental.get_memory_info("GPU:0")[figure])
 
     def accumulate(self, micro_batches: int) -> None:
         """Compute steps in so many micro-batches from now on."""
