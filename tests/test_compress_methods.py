@@ -336,7 +336,7 @@ def test_an_export_keeps_out_what_was_damaged_after_it_was_judged(
     bench = workbench_at(tmp_path / "export")
     given = (digits.model, digits.snapshot, digits.records, [make(Form("saved_model")), *damaged])
     export(bench, *given, ExportConfig(golden=8), None, models)
-    assert [name for name in (*METHODS, *MODELS) if (bench.staging.root / name).exists()] == []
+    assert [name for name in (*METHODS, *MODELS) if (bench.staging.root / name / "model.tflite").exists()] == []
     for name in (*METHODS, *MODELS):
         assert f"variant {name} is not exported: outputs differ from Keras' by at most " in caplog.text
 

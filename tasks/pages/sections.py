@@ -58,9 +58,10 @@ def goodput(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def memory(measured: dict[str, Any]) -> dict[str, int]:
-    """Return the largest memory in bytes of the processes that trained, `host` and `accelerator`, over all attempts."""
+    """Return the largest memory over all attempts in bytes, of `host` and `accelerator` (0 without one); empty where
+    none was measured."""
     peaks = [each for name, each in measured.items() if name.startswith("train/peak_memory_bytes/")]
-    return {where: max(each.get(where, 0) for each in peaks) for where in {name for each in peaks for name in each}}
+    return {where: max(each.get(where, 0) for each in peaks) for where in ("host", "accelerator") if peaks}
 
 
 def measurements(folder: Path) -> dict[str, Any]:
