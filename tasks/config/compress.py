@@ -84,6 +84,11 @@ class CompressConfig(Section):
         return tuple(chain_of(entry) for entry in self.methods)
 
     @property
+    def by_name(self) -> dict[str, Chain]:
+        """The methods of each entry, and their beginnings, by the name of the variant or model that they make."""
+        return {part.name: part for chain in self.chains for part in chain.parts}
+
+    @property
     def max_quality_loss(self) -> float | None:
         """The largest loss of the primary metric that its gate accepts; None for the default of the task."""
         return next((gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric is None), None)
@@ -145,4 +150,15 @@ class CompressConfig(Section):
             if count > 1:
                 rule = f"make {count} variants called {name}"
                 raise Conflict("methods", name, rule, "leave all but one out")
+        return self
+
+    @model_validator(mode="after")
+    def a_name_has_one_meaning(self) -> CompressConfig:
+        known = self.by_name
+        for part in (part for chain in self.chains for part in chain.parts):
+            if part != (other := known[part.name]):
+                fields = [field for one, two in zip(other, part, strict=True) for field in one.differing(two)]
+                rule = f"names the models of two entries, whose settings differ: {', '.join(fields)}"
+                remedy = "give both the same settings, or leave one out; of distill set name"
+                raise Conflict("methods", part.name, rule, remedy)
         return self

@@ -49,8 +49,13 @@ class Method(Section):
 
     @property
     def label(self) -> str:
-        """Its name in that of a variant; methods with other settings have others."""
+        """Its name in those of a variant and of a model that it makes; it shows some of the settings. A config in which
+        two models or files of one name have other settings is refused."""
         return self.kind
+
+    def differing(self, other: Method) -> list[str]:
+        """Return the names of the settings in which another one of the kind differs."""
+        return [name for name in type(self).model_fields if getattr(self, name) != getattr(other, name)]
 
     @property
     def gzip_limit(self) -> float:

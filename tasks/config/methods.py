@@ -162,6 +162,11 @@ class Chain(tuple[Method, ...]):
         """Those that change the Keras model; they come first."""
         return Chain(method for method in self if not method.on_file)
 
+    @property
+    def parts(self) -> tuple[Chain, ...]:
+        """Its beginnings and itself: what makes a model, or the file, of that name."""
+        return tuple(Chain(self[:count]) for count in range(1, len(self) + 1))
+
 
 def chain_of(entry: MethodName | MethodConfig | tuple[MethodName | MethodConfig, ...]) -> Chain:
     """Return the methods of an entry of `compress.methods`."""

@@ -1,0 +1,57 @@
+"""Entries of `compress.methods` that would not do what they say are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.config import Config
+from tasks.config.load import validate
+from tasks.errors import Refused
+
+PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
+STUDENT = {"kind": "distill", "student": {"kind": "mlp", "units": [8]}, "fine_tune": {"steps": 9}}
+
+
+def config(*entries: Any, **others: Any) -> Config:
+    return validate({"name": "a", "train": {"steps": 9}, "compress": {"methods": list(entries)}, **others})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name", "fields"),
+    [
+        (PRUNE, {**PRUNE, "scope": "layer", "fine_tune": {"steps": 200}}, "prune_trained_50", "scope, fine_tune"),
+        (PRUNE, {**PRUNE, "ramp": 0.25}, "prune_trained_50", "ramp"),
+        ("prune", {"kind": "prune", "share": 0.501}, "prune_50", "share"),
+        (STUDENT, {**STUDENT, "student": {"kind": "mlp", "units": [4]}}, "distill_mlp", "student"),
+        (STUDENT, {**STUDENT, "teacher": "0123456789"}, "distill_mlp", "teacher"),
+        (STUDENT, {**STUDENT, "name": "mlp"}, "distill_mlp", "name"),
+        (STUDENT, {**STUDENT, "temperature": 2.0}, "distill_mlp", "temperature"),
+    ],
+)
+def test_two_models_of_one_name_and_other_settings_are_refused(
+    one: Any, other: dict[str, Any], name: str, fields: str
+) -> None:
+    for entries in (
+        ([one, "int8_dynamic"], [other, "int4_dynamic"]),
+        (one, [other, "int8_dynamic"]),
+        (["cluster", one, "int8_dynamic"], "float16", ["cluster", other]),
+    ):
+        with pytest.raises(Refused) as refused:
+            config(*entries)
+        assert refused.value.field == "compress.methods" and str(refused.value.saw).endswith(name)
+        assert refused.value.rule == f"names the models of two entries, whose settings differ: {fields}"
+    config([one, "int8_dynamic"], [one, "int4_dynamic"], one)
+
+
+def test_a_default_that_is_written_is_no_difference() -> None:
+    made = config(["prune", "int8_dynamic"], [{"kind": "prune", "share": 0.5}, "int4_dynamic"]).compress.by_name
+    assert sorted(made) == ["prune_50", "prune_50-int4_dynamic", "prune_50-int8_dynamic"]
+
+
+def test_other_settings_with_other_names_stand_side_by_side() -> None:
+    sizes = {"s": 4, "m": 8}
+    students = [{**STUDENT, "name": name, "student": {"kind": "mlp", "units": [size]}} for name, size in sizes.items()]
+    made = config(*students, ["prune", "int8_dynamic"], [{"kind": "prune", "share": 0.3}, "int8_dynamic"]).compress
+    assert {"distill_s", "distill_m", "prune_50-int8_dynamic", "prune_30-int8_dynamic"} <= set(made.by_name)
