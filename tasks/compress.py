@@ -74,10 +74,11 @@ def compress(
     if config.search is not None:
         from tasks.compression.searching import space
 
+        tried = space(task, config)
         searched = search(
             config.search,
-            identities.search(model, report, config, evaluate),
-            space(task, config),
+            identities.search(model, report, tried, config, evaluate),
+            tried,
             make=lambda chain: variant(compressed(chain)),
             lost=lambda each: measure_stage(
                 "compress",

@@ -27,6 +27,7 @@ from tasks.errors import Failed
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
+    from tasks.compression.searching import Space
 
 installed = functools.cache(version)
 """Returns the installed version of a package."""
@@ -214,7 +215,9 @@ def variant(
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
-def search(model: Artifact, report: Artifact, config: CompressConfig, evaluate: EvaluateConfig) -> dict[str, Any]:
+def search(
+    model: Artifact, report: Artifact, space: Space, config: CompressConfig, evaluate: EvaluateConfig
+) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
     from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
     from tasks.compression.searching import SEARCH_VERSION
@@ -222,6 +225,7 @@ def search(model: Artifact, report: Artifact, config: CompressConfig, evaluate: 
     return {
         "model": model.digest,
         "report": report.digest,
+        "methods": {chain.name: identity(chain) for chain in space.chains},
         "limits": [config.max_quality_loss, config.max_difference],
         "evaluate": evaluate.at,
         "code": [SEARCH_VERSION, VARIANT_VERSION],
