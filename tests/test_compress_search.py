@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Report, Variant
+from tasks.compression import METHODS
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.searching import Trial, ask, on_front, space
 from tasks.compression.validating import lost as lost_on_validation
@@ -140,7 +142,8 @@ def test_what_is_listed_under_the_same_name_is_tried_with_its_settings() -> None
         assert tried[chain_of(other).name] == chain_of(other), "with default settings"
 
 
-def test_the_trials_of_other_settings_are_others() -> None:
+def test_the_trials_of_other_settings_code_or_libraries_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = identities.installed
     model, report = Model("m", Path(), "model"), Report("r", Path(), "report")
 
     def key(*methods: Any) -> Any:
@@ -148,6 +151,15 @@ def test_the_trials_of_other_settings_are_others() -> None:
         return identities.search(model, report, space("classification", config), config, EVALUATE)
 
     assert key() == key("gptq") == key("float16", ["prune", "int8_dynamic"]) != key({"kind": "gptq", "examples": 1024})
+    base = key()
+    for kind in sorted({method.kind for methods in SPACE.chains for method in methods}):
+        with monkeypatch.context() as patch:
+            patch.setattr(import_module(METHODS[kind]), "VERSION", 99)
+            assert key() != base, kind
+    for library in ("scikit-learn", "ai-edge-quantizer", "optuna"):
+        with monkeypatch.context() as patch:
+            patch.setattr(identities, "installed", lambda name: "99" if name == library else installed(name))  # noqa: B023
+            assert key() != base, library
 
 
 def test_what_a_variant_loses_is_of_the_validation_split(

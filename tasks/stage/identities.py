@@ -219,17 +219,21 @@ def search(
     model: Artifact, report: Artifact, space: Space, config: CompressConfig, evaluate: EvaluateConfig
 ) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+    from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION, versions
+    from tasks.compression.forms import libraries_of
     from tasks.compression.searching import SEARCH_VERSION
 
+    tried = {chain.name: chain for chain in space.chains}
+    libraries = {*MODEL_LIBRARIES, *(library for name in tried for library in libraries_of(name)), "optuna"}
     return {
         "model": model.digest,
         "report": report.digest,
-        "methods": {chain.name: identity(chain) for chain in space.chains},
+        "methods": {name: identity(chain) for name, chain in tried.items()},
+        "versions": versions([method for chain in tried.values() for method in chain]),
         "limits": [config.max_quality_loss, config.max_difference],
         "evaluate": evaluate.at,
         "code": [SEARCH_VERSION, VARIANT_VERSION],
-        "libraries": {name: installed(name) for name in sorted({*VARIANT_LIBRARIES, "optuna"})},
+        "libraries": {name: installed(name) for name in sorted(libraries)},
     }
 
 
