@@ -63,7 +63,7 @@ def compress(
             made[form.name] = run_stage(
                 "compress",
                 Variant,
-                identities.variant(form, of, examples, parent, reference, config, evaluate),
+                identities.variant(form, of, examples, parent, reference, task, config, evaluate),
                 work="tasks.compression.variants:build",
                 arguments=(form, of, examples, records, report, parent, reference, config, evaluate),
                 name=form.name,
@@ -77,7 +77,7 @@ def compress(
         tried = space(task, config)
         searched = search(
             config.search,
-            identities.search(model, report, tried, config, evaluate),
+            identities.search(model, report, tried, task, config, evaluate),
             tried,
             make=lambda chain: variant(compressed(chain)),
             lost=lambda each: measure_stage(

@@ -30,7 +30,8 @@ from tasks.stage import identities, searches
 from tests.conftest import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
-SPACE = space("classification", CONFIG)
+TASK = "classification"
+SPACE = space(TASK, CONFIG)
 
 
 def chain_of(entry: list[Any]) -> Chain:
@@ -132,7 +133,7 @@ def test_what_is_listed_under_the_same_name_is_tried_with_its_settings() -> None
         ["cluster", {"kind": "int8_static", "examples": 64}],
     ]
     config = CompressConfig.model_validate({"methods": listed})
-    tried = {methods.name: methods for methods in space("classification", config).chains}
+    tried = {methods.name: methods for methods in space(TASK, config).chains}
     assert list(tried) == [methods.name for methods in SPACE.chains], "as many, under the same names"
     for mine in config.chains:
         assert tried[mine.name] == mine
@@ -148,7 +149,7 @@ def test_the_trials_of_other_settings_code_or_libraries_are_others(monkeypatch: 
 
     def key(*methods: Any) -> Any:
         config = CompressConfig.model_validate({"methods": methods})
-        return identities.search(model, report, space("classification", config), config, EVALUATE)
+        return identities.search(model, report, space(TASK, config), TASK, config, EVALUATE)
 
     assert key() == key("gptq") == key("float16", ["prune", "int8_dynamic"]) != key({"kind": "gptq", "examples": 1024})
     base = key()

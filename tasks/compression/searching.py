@@ -86,7 +86,7 @@ class Space:
 
 def space(task: str, config: CompressConfig) -> Space:
     """Return what a search tries; with smaller limits `int8_selective` leaves more layers float."""
-    limit = config.max_quality_loss
+    limit = config.max_quality_loss(task)
     if limit is None and not TASKS[task].in_target_units:
         limit = TASKS[task].default_quality_loss
     losses = [0.0] if limit is None else [0.0, limit / 4]

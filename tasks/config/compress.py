@@ -14,6 +14,7 @@ from tasks.config.gates import CompressGate, FloatGate, fit_gates
 from tasks.config.method import Method
 from tasks.config.methods import Chain, Methods, chain_of, settings_needed
 from tasks.config.sizes import Bytes
+from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 
 
@@ -88,10 +89,11 @@ class CompressConfig(Section):
         """The methods of each entry, and their beginnings, by the name of the variant or model that they make."""
         return {part.name: part for chain in self.chains for part in chain.parts}
 
-    @property
-    def max_quality_loss(self) -> float | None:
-        """The largest loss of the primary metric that its gate accepts; None for the default of the task."""
-        return next((gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric is None), None)
+    def max_quality_loss(self, task: str) -> float | None:
+        """Return the largest loss of the primary metric that its gates accept; None for the default of the task."""
+        of_quality = (None, TASKS[task].primary[0])
+        limits = [gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric in of_quality]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def on_models(self) -> tuple[Method, ...]:

@@ -192,6 +192,7 @@ def variant(
     examples: Artifact,
     made_from: Artifact | None,
     reference: Artifact | None,
+    task: str,
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
@@ -210,13 +211,13 @@ def variant(
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
     limits: dict[str, Any] = {"max_difference": config.max_difference}
     if any(method.reads_limit for method in form.methods):
-        limits["max_quality_loss"] = config.max_quality_loss
+        limits["max_quality_loss"] = config.max_quality_loss(task)
     sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
 def search(
-    model: Artifact, report: Artifact, space: Space, config: CompressConfig, evaluate: EvaluateConfig
+    model: Artifact, report: Artifact, space: Space, task: str, config: CompressConfig, evaluate: EvaluateConfig
 ) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
     from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION, versions
@@ -230,7 +231,7 @@ def search(
         "report": report.digest,
         "methods": {name: identity(chain) for name, chain in tried.items()},
         "versions": versions([method for chain in tried.values() for method in chain]),
-        "limits": [config.max_quality_loss, config.max_difference],
+        "limits": [config.max_quality_loss(task), config.max_difference],
         "evaluate": evaluate.at,
         "code": [SEARCH_VERSION, VARIANT_VERSION],
         "libraries": {name: installed(name) for name in sorted(libraries)},
