@@ -55,3 +55,32 @@ def test_other_settings_with_other_names_stand_side_by_side() -> None:
     students = [{**STUDENT, "name": name, "student": {"kind": "mlp", "units": [size]}} for name, size in sizes.items()]
     made = config(*students, ["prune", "int8_dynamic"], [{"kind": "prune", "share": 0.3}, "int8_dynamic"]).compress
     assert {"distill_s", "distill_m", "prune_50-int8_dynamic", "prune_30-int8_dynamic"} <= set(made.by_name)
+
+
+FLOAT = {"kind": "float", "max_loss": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("compress", "field", "rule"),
+    [
+        ({"methods": [], "gates": [FLOAT]}, "compress.gates", "without methods or search there are none"),
+        ({"methods": [], "undecided": "reject"}, "compress.undecided", "and there are none"),
+        ({"gates": [], "undecided": "keep"}, "compress.undecided", "and there are none"),
+        ({"methods": [], "want": {"bytes": "2kB"}}, "compress.want", "export.formats saved_model, keras has none"),
+    ],
+)
+def test_what_would_judge_or_choose_nothing_is_refused(compress: dict[str, Any], field: str, rule: str) -> None:
+    values = {"name": "a", "train": {"steps": 9}, "export": {"formats": ["saved_model", "keras"]}}
+    with pytest.raises(Refused) as refused:
+        validate({**values, "compress": compress})
+    assert refused.value.field == field and rule in refused.value.rule and refused.value.remedy
+    validate({**values, "compress": {**compress, "methods": ["float16"], "gates": [FLOAT]}})
+    validate({**values, "compress": {**compress, "search": {"trials": 3}, "gates": [FLOAT]}})
+
+
+def test_without_methods_the_default_gates_and_a_choice_of_the_float_file_stay() -> None:
+    values = {"name": "a", "train": {"steps": 9}}
+    validate({**values, "compress": {"methods": [], "want": {"bytes": "2kB"}}})
+    validate({**values, "export": {"formats": ["saved_model"]}, "compress": {"methods": []}})
+    written = validate({**values, "compress": {"methods": []}}).model_dump(mode="json")
+    assert validate(written).compress.methods == (), "as the config of a run is: with all defaults"

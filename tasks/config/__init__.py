@@ -140,6 +140,16 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def something_can_be_chosen(self) -> Config:
+        want = self.compress.want
+        if want is not None and not self.compress.compresses and "litert" not in self.export.formats:
+            limits = ", ".join(f"{name} {value:,}" for name, value in want if value is not None)
+            rule = f"chooses among LiteRT files, and export.formats {', '.join(self.export.formats)} has none"
+            remedy = "add a method to compress.methods, or litert to export.formats"
+            raise Conflict("compress.want", limits, rule, remedy)
+        return self
+
+    @model_validator(mode="after")
     def trials_are_configs(self) -> Config:
         if self.tune is not None:
             from tasks.config.tuned import check_space

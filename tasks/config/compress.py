@@ -55,7 +55,8 @@ class SearchConfig(Section):
 
 
 class CompressConfig(Section):
-    """The float SavedModel and the float LiteRT file are always made; methods add to them."""
+    """Methods add compressed LiteRT files to the float forms of `export.formats`. The float LiteRT file, with which
+    they are compared, is made for them where it is not listed."""
 
     methods: Annotated[Methods, LISTED, NOT_IDENTITY] = ("int8_dynamic",)
     """Each entry makes a variant: the name of a method, a method with its settings (`{kind: int4_dynamic, block: 32}`),
@@ -111,6 +112,11 @@ class CompressConfig(Section):
             return self
         return self.model_copy(update={"methods": tuple(tuple(map(pinned, chain)) for chain in self.chains)})
 
+    @property
+    def compresses(self) -> bool:
+        """Whether there is a compressed file."""
+        return bool(self.methods) or self.search is not None
+
     def fit(self, train: TrainConfig, task: str) -> None:
         """Raise `Conflict` for a gate that judges no metric of the task, and where a method trains, and the section
         `train` or the task does not fit it."""
@@ -131,6 +137,18 @@ class CompressConfig(Section):
                     rule = f"the student of {method.kind} has another task than the model, {task}"
                     raise Conflict(field, student.task, rule, f"set the student's task to {task}")
                 student.fit_training(train.strategy, train.remat)
+
+    @model_validator(mode="after")
+    def gates_judge_something(self) -> CompressConfig:
+        fields = type(self).model_fields
+        if not self.compresses and self.gates and self.gates != fields["gates"].default:
+            gates = ", ".join(gate.kind for gate in self.gates)
+            rule = "judge compressed files, and without methods or search there are none"
+            raise Conflict("gates", gates, rule, "leave them out, or add a method to compress.methods")
+        if not (self.compresses and self.gates) and self.undecided != fields["undecided"].default:
+            rule = "is of compressed files that gates judge, and there are none"
+            raise Conflict("undecided", self.undecided, rule, "leave it out, or add a method and a gate")
+        return self
 
     @model_validator(mode="after")
     def names_need_no_settings(self) -> CompressConfig:
