@@ -44,6 +44,7 @@ from tasks.config.sources import (
     TfrecordSource,
     WebdatasetSource,
 )
+from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.config.tune import TuneConfig
 
@@ -110,8 +111,9 @@ class Config(Section):
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
-        self.compress.fit(self.train, self.model.task)
-        self.promote.fit(self.model.task)
+        sliced = bool(self.evaluate.slices) or TASKS[self.model.task].sliced
+        self.compress.fit(self.train, self.model.task, sliced)
+        self.promote.fit(self.model.task, sliced)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:

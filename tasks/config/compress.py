@@ -117,11 +117,11 @@ class CompressConfig(Section):
         """Whether there is a compressed file."""
         return bool(self.methods) or self.search is not None
 
-    def fit(self, train: TrainConfig, task: str) -> None:
-        """Raise `Conflict` for a gate that judges no metric of the task, and where a method trains, and the section
-        `train` or the task does not fit it."""
+    def fit(self, train: TrainConfig, task: str, sliced: bool) -> None:
+        """Raise `Conflict` for a gate that judges nothing of the task, and where a method trains, and the section
+        `train` or the task does not fit it; `sliced`: whether the report has slices."""
         try:
-            fit_gates(self.gates, task)
+            fit_gates(self.gates, task, sliced)
         except Conflict as misfit:
             raise Conflict(f"compress.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         field = "compress.methods"
