@@ -11,6 +11,7 @@ from tasks.config.load import validate
 from tasks.errors import Refused
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
+LOW_RANK = {"kind": "low_rank", "rank": 2, "fine_tune": {"steps": 9}}
 STUDENT = {"kind": "distill", "student": {"kind": "mlp", "units": [8]}, "fine_tune": {"steps": 9}}
 
 
@@ -36,7 +37,7 @@ def test_two_models_of_one_name_and_other_settings_are_refused(
     for entries in (
         ([one, "int8_dynamic"], [other, "int4_dynamic"]),
         (one, [other, "int8_dynamic"]),
-        (["cluster", one, "int8_dynamic"], "float16", ["cluster", other]),
+        ([LOW_RANK, one, "int8_dynamic"], "float16", [LOW_RANK, other]),
     ):
         with pytest.raises(Refused) as refused:
             config(*entries)
@@ -84,3 +85,65 @@ def test_without_methods_the_default_gates_and_a_choice_of_the_float_file_stay()
     validate({**values, "export": {"formats": ["saved_model"]}, "compress": {"methods": []}})
     written = validate({**values, "compress": {"methods": []}}).model_dump(mode="json")
     assert validate(written).compress.methods == (), "as the config of a run is: with all defaults"
+
+
+def qat(bits: int = 4) -> dict[str, Any]:
+    return {"kind": "qat", "bits": bits, "fine_tune": {"steps": 9}}
+
+
+BLOCKS = {"kind": "int4_dynamic", "block": 32}
+
+
+@pytest.mark.parametrize(
+    ("entry", "saw", "rule"),
+    [
+        ([qat(8), "int4_dynamic"], "qat, int4_dynamic", "qat rounds weights to 8 bits, and int4_dynamic to 4 again"),
+        ([qat(8), "prune", "gptq"], "qat, gptq", "and gptq to 4 again"),
+        ([qat(4), BLOCKS], "qat, int4_dynamic", "and int4_dynamic those of a block by another"),
+        ([qat(4), LOW_RANK, "int4_dynamic"], "qat, low_rank", "low_rank trains all weights, and what qat does"),
+        (["prune", qat(4), "int4_dynamic"], "prune, qat", "what prune does to their values is lost"),
+        (["cluster", "prune", LOW_RANK], "cluster, low_rank", "what cluster does to their values is lost"),
+        (["int8_dynamic", "prune"], "int8_dynamic, prune", "changes the finished file, and prune would come after it"),
+    ],
+)
+def test_a_method_that_one_behind_it_undoes_is_refused(entry: list[Any], saw: str, rule: str) -> None:
+    with pytest.raises(Refused) as refused:
+        config(entry)
+    assert refused.value.field == "compress.methods" and refused.value.saw == saw
+    assert rule in refused.value.rule and refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [qat(4), "int4_dynamic"],
+        [qat(4), "gptq"],
+        [qat(8), "int8_static"],
+        [qat(4), "int8_dynamic"],
+        [qat(4), "float16"],
+        [qat(8), qat(4), "int4_dynamic"],
+        [qat(8), STUDENT, "int4_dynamic"],
+        [qat(4), "prune", "int4_dynamic"],
+        [LOW_RANK, qat(4), "int4_dynamic"],
+        ["prune", PRUNE, "int8_dynamic"],
+        ["prune", "cluster", "int8_dynamic"],
+        qat(4),
+    ],
+)
+def test_a_method_whose_work_stays_is_accepted(entry: Any) -> None:
+    assert len(config(entry).compress.chains) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "rule"),
+    [
+        ({"weight": 0}, "weight", "all that the student learns from the teacher"),
+        ({"weight": 0, "hidden": {"dense0": "dense0"}, "temperature": 2.0}, "temperature", "whose weight is 0"),
+        ({"hidden": {"dense0": "dense0"}, "hidden_weight": 0}, "hidden_weight", "factor of the layers in hidden"),
+    ],
+)
+def test_a_teacher_that_teaches_nothing_is_refused(changes: dict[str, Any], field: str, rule: str) -> None:
+    with pytest.raises(Refused) as refused:
+        config({**STUDENT, **changes})
+    assert refused.value.field.endswith(f".{field}") and rule in refused.value.rule
+    config({**STUDENT, "weight": 0, "hidden": {"dense0": "dense0"}})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -161,11 +160,8 @@ class CompressConfig(Section):
     @model_validator(mode="after")
     def chains_can_be_applied(self) -> CompressConfig:
         for chain in self.chains:
-            for method, following in pairwise(chain):
-                if method.on_file:
-                    saw = ", ".join(each.kind for each in chain)
-                    rule = f"{method.kind} changes the finished file, and {following.kind} would come after it"
-                    raise Conflict("methods", saw, rule, f"put {method.kind} last, once")
+            for number, method in enumerate(chain, start=1):
+                method.check_behind(chain[number:])
         for name, count in Counter(chain.name for chain in self.chains).items():
             if count > 1:
                 rule = f"make {count} variants called {name}"
