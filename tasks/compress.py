@@ -63,7 +63,7 @@ def compress(
             made[form.name] = run_stage(
                 "compress",
                 Variant,
-                identities.variant(form, of, examples, parent, reference, config, evaluate),
+                identities.variant(form, of, examples, parent, reference, task, config, evaluate),
                 work="tasks.compression.variants:build",
                 arguments=(form, of, examples, records, report, parent, reference, config, evaluate),
                 name=form.name,
@@ -74,10 +74,11 @@ def compress(
     if config.search is not None:
         from tasks.compression.searching import space
 
+        tried = space(task, config)
         searched = search(
             config.search,
-            identities.search(model, report, config, evaluate),
-            space(task, config),
+            identities.search(model, report, tried, task, config, evaluate),
+            tried,
             make=lambda chain: variant(compressed(chain)),
             lost=lambda each: measure_stage(
                 "compress",

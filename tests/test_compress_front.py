@@ -73,6 +73,7 @@ def test_a_missed_want_names_for_each_variant_what_it_misses() -> None:
     assert choose([A, B], want) is None
     text = missed([A, B], want, {"b": "loses at least 0.1"})
     assert text == "a: quality_loss 0.02 of at most 0.01; b: bytes 200 of at most 150, loses at least 0.1"
+    assert missed([], want, {}) == "no LiteRT file was made", "as by a search that found nothing"
     assert Point("d", 402_780, 0.0, 1.0).misses(WantConfig(bytes=10_000)) == ["bytes 402,780 of at most 10,000"]
     assert Point("d", 1, 0.0, None).misses(WantConfig(latency=1.0)) == ["latency not measured of at most 1"]
 

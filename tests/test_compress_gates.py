@@ -3,6 +3,7 @@ many examples it would take."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from scipy import stats
 
 from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.load import validate
+from tasks.config.task import TASKS
 from tasks.errors import Refused
+from tasks.evaluation import multilabel
 from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio
 from tasks.evaluation.gating import Subject, find
 from tasks.evaluation.gating.deciding import decide
@@ -255,3 +258,26 @@ def test_a_gate_that_makes_no_sense_is_refused(section: str, gate: dict[str, Any
     with pytest.raises(Refused) as refused:
         validate({"name": "a", "train": {"steps": 1}, section: {"gates": [gate]}})
     assert field in refused.value.field and rule in f"{refused.value.rule}", str(refused.value)
+
+
+@pytest.mark.parametrize("section", ["compress", "promote"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_gate_of_slices_needs_a_report_with_slices(task: str, section: str) -> None:
+    kind = {"language_model": "transformer", "tagging": "encoder"}.get(task, "mlp")
+    snapshot = {"kind": "tokens" if task == "language_model" else "table"}
+    values = {"name": "a", "train": {"steps": 1}, "snapshot": snapshot, "model": {"kind": kind, "task": task}}
+    gated = {**values, section: {"gates": [{"kind": "slices", "max_loss": 0.1}]}}
+    sliced = {**gated, "evaluate": {"slices": ["age > 30"]}}
+    own_judge = import_module(f"tasks.evaluation.{task}").Judge.slices is not multilabel.Judge.slices
+    assert own_judge == TASKS[task].sliced, "the others return none"
+    if TASKS[task].sliced:
+        assert validate(gated)
+        return
+    with pytest.raises(Refused) as refused:
+        validate(gated)
+    assert refused.value.field == f"{section}.gates.0.kind" and refused.value.saw == "slices"
+    assert f"a report of {task} has none" in refused.value.rule
+    if "evaluate.slices" in TASKS[task].options:
+        assert "set evaluate.slices, or" in refused.value.remedy and validate(sliced)
+    else:
+        assert refused.value.remedy == "leave the gate out"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,22 +13,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.artifacts import Report, Variant
+from tasks.artifacts import Model, Report, Variant
+from tasks.compression import METHODS
 from tasks.compression.forms import FLOAT, Form, compressed
-from tasks.compression.searching import Trial, ask, chain, on_front, space
+from tasks.compression.searching import Trial, ask, on_front, space
 from tasks.compression.validating import lost as lost_on_validation
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.compress import SearchConfig
+from tasks.config.methods import Chain
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.litert import LiteRT
-from tasks.stage import searches
+from tasks.stage import identities, searches
 from tests.conftest import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
-SPACE = space("classification", CONFIG)
+TASK = "classification"
+SPACE = space(TASK, CONFIG)
+
+
+def chain_of(entry: list[Any]) -> Chain:
+    return CompressConfig.model_validate({"methods": [entry]}).chains[0]
 
 
 def made_up(methods: Any) -> tuple[int, float]:
@@ -111,11 +119,48 @@ def test_the_front_has_each_variant_once_and_nothing_dominated() -> None:
 
 
 def test_all_that_is_tried_can_be_applied_under_names_of_their_own() -> None:
-    names = [chain({"model": on, "file": by}, SPACE).name for on in SPACE["model"] for by in SPACE["file"]]
-    assert len(set(names)) == len(names) == len(SPACE["model"]) * len(SPACE["file"])
+    names = [methods.name for methods in SPACE.chains]
+    assert len(set(names)) == len(names) == len(SPACE.model) * len(SPACE.file)
     assert {"int8_selective", "int8_selective_0", "int8_selective_0_005"} <= set(names)
     values = ask([], SPACE, seed=3)
-    assert values == ask([], SPACE, seed=3) and values["file"] in SPACE["file"]
+    assert values == ask([], SPACE, seed=3) and values["file"] in SPACE.file
+
+
+def test_what_is_listed_under_the_same_name_is_tried_with_its_settings() -> None:
+    listed: list[Any] = [
+        {"kind": "gptq", "examples": 1024},
+        [{"kind": "prune", "share": 0.3, "scope": "layer"}, "int8_dynamic"],
+        ["cluster", {"kind": "int8_static", "examples": 64}],
+    ]
+    config = CompressConfig.model_validate({"methods": listed})
+    tried = {methods.name: methods for methods in space(TASK, config).chains}
+    assert list(tried) == [methods.name for methods in SPACE.chains], "as many, under the same names"
+    for mine in config.chains:
+        assert tried[mine.name] == mine
+    [pruned] = {methods[0] for name, methods in tried.items() if name.startswith("prune_30-")}
+    assert pruned == config.chains[1][0], "each model is made once, by its name"
+    for other in (["cluster", "gptq"], ["int8_static"]):
+        assert tried[chain_of(other).name] == chain_of(other), "with default settings"
+
+
+def test_the_trials_of_other_settings_code_or_libraries_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = identities.installed
+    model, report = Model("m", Path(), "model"), Report("r", Path(), "report")
+
+    def key(*methods: Any) -> Any:
+        config = CompressConfig.model_validate({"methods": methods})
+        return identities.search(model, report, space(TASK, config), TASK, config, EVALUATE)
+
+    assert key() == key("gptq") == key("float16", ["prune", "int8_dynamic"]) != key({"kind": "gptq", "examples": 1024})
+    base = key()
+    for kind in sorted({method.kind for methods in SPACE.chains for method in methods}):
+        with monkeypatch.context() as patch:
+            patch.setattr(import_module(METHODS[kind]), "VERSION", 99)
+            assert key() != base, kind
+    for library in ("scikit-learn", "ai-edge-quantizer", "optuna"):
+        with monkeypatch.context() as patch:
+            patch.setattr(identities, "installed", lambda name: "99" if name == library else installed(name))  # noqa: B023
+            assert key() != base, library
 
 
 def test_what_a_variant_loses_is_of_the_validation_split(
@@ -125,7 +170,7 @@ def test_what_a_variant_loses_is_of_the_validation_split(
     common = (digits.model, digits.snapshot, digits.records)
     report = publish(Report, bench, evaluate(bench, *common, EVALUATE))
     made: dict[str, Variant] = {}
-    for form in (FLOAT, compressed(chain({"model": "none", "file": "int8_dynamic"}, SPACE))):
+    for form in (FLOAT, compressed(SPACE.chain({"model": "none", "file": "int8_dynamic"}))):
         bench = workbench_at(tmp_path / form.name)
         reference = made.get("litert")
         outcome = build(bench, form, *common, report, reference, reference, CONFIG, EVALUATE)

@@ -330,7 +330,7 @@ def decided(sections: dict[str, Any]) -> bytes:
 def variants(model: Model, snapshot: Snapshot, sections: dict[str, Any]) -> list[identities.Identity]:
     """A float form, and what each entry of `compress.methods` makes of it."""
     forms = [Form("litert"), *map(compressed, sections["compress"].chains)]
-    arguments = (sections["compress"], sections["evaluate"])
+    arguments = (sections["model"].task, sections["compress"], sections["evaluate"])
     return [identities.variant(form, model, snapshot, None, None, *arguments) for form in forms]
 
 
@@ -390,10 +390,15 @@ def test_the_limit_of_quality_reaches_a_method_that_reads_it() -> None:
     sections = leaf.whole(leaf.owner)
     model, snapshot = Model("m", Path(), "model"), Snapshot("s", Path(), "snapshot")
 
-    def variant(method: str, limit: float) -> Any:
-        values = {"methods": [method], "gates": [{"kind": "float", "max_loss": limit}]}
+    def variant(method: str, *limits: float, **gate: Any) -> Any:
+        gates = [{"kind": "float", **gate, "max_loss": limit} for limit in limits]
+        values = {"methods": [method], "gates": gates}
         compress = type(sections["compress"]).model_validate(values)
         return [each.config for each in variants(model, snapshot, {**sections, "compress": compress})]
 
     assert variant("int8_selective", 0.01) != variant("int8_selective", 0.02)
     assert variant("int8_dynamic", 0.01) == variant("int8_dynamic", 0.02)
+    named = variant("int8_selective", 0.01, metric="accuracy")
+    assert named == variant("int8_selective", 0.01), "the primary metric, by its name"
+    assert variant("int8_selective", 0.5, metric="loss") == variant("int8_selective"), "no limit of the primary metric"
+    assert variant("int8_selective", 0.02, 0.01) == named, "the smaller one decides"

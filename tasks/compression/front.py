@@ -67,7 +67,7 @@ def missed(points: Sequence[Point], want: WantConfig, rejected: Mapping[str, str
         f"{point.name}: {', '.join([*point.misses(want), *([rejected[point.name]] if point.name in rejected else [])])}"
         for point in points
     )
-    return "; ".join(reasons)
+    return "; ".join(reasons) or "no LiteRT file was made"
 
 
 def _number(value: float) -> str:

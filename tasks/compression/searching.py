@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,24 +63,46 @@ class Trial:
         return asdict(self)
 
 
-def space(task: str, config: CompressConfig) -> dict[str, dict[str, Any]]:
-    """Return the values by key and name; with smaller limits `int8_selective` leaves more layers float."""
-    limit = config.max_quality_loss
+@dataclass(frozen=True)
+class Space:
+    """What is done to the model and to the file, by name."""
+
+    model: Mapping[str, Chain]
+    file: Mapping[str, Chain]
+    listed: Mapping[str, Chain]
+    """What `compress.methods` makes, by the name of the variant or model."""
+
+    def chain(self, values: Mapping[str, str]) -> Chain:
+        """Return the methods of a trial: those of `compress.methods` where it has some of the same name."""
+        on_model = self.model[values["model"]]
+        methods = Chain((*self.listed.get(on_model.name, on_model), *self.file[values["file"]]))
+        return self.listed.get(methods.name, methods)
+
+    @property
+    def chains(self) -> list[Chain]:
+        """All that can be tried."""
+        return [self.chain({"model": on_model, "file": on_file}) for on_model in self.model for on_file in self.file]
+
+
+def space(task: str, config: CompressConfig) -> Space:
+    """Return what a search tries; with smaller limits `int8_selective` leaves more layers float."""
+    limit = config.max_quality_loss(task)
     if limit is None and not TASKS[task].in_target_units:
         limit = TASKS[task].default_quality_loss
     losses = [0.0] if limit is None else [0.0, limit / 4]
     selective: dict[str, Any] = {"int8_selective": "int8_selective"}
     selective |= {f"int8_selective_{loss:g}": {"kind": "int8_selective", "max_loss": loss} for loss in losses}
-    return {"model": ON_MODEL, "file": {**ON_FILE, **selective}}
+    return Space(_chains(ON_MODEL), _chains({**ON_FILE, **selective}), config.by_name)
 
 
-def chain(values: dict[str, str], of: dict[str, dict[str, Any]]) -> Chain:
-    """Return the methods of a trial."""
-    entry = [*of["model"][values["model"]], of["file"][values["file"]]]
-    return CompressConfig.model_validate({"methods": [entry]}).chains[0]
+def _chains(entries: Mapping[str, Any]) -> dict[str, Chain]:
+    """Return the methods of entries of `compress.methods`; none of an empty one."""
+    methods = CompressConfig.model_validate({"methods": [entry for entry in entries.values() if entry]}).chains
+    found = iter(methods)
+    return {name: next(found) if entry else Chain() for name, entry in entries.items()}
 
 
-def ask(trials: Sequence[Trial], of: dict[str, dict[str, Any]], seed: int) -> dict[str, str]:
+def ask(trials: Sequence[Trial], of: Space, seed: int) -> dict[str, str]:
     """Return the values of the next trial: a function of the seed and of the trials before it.
 
     By a tree-structured Parzen estimator of two objectives (Ozaki et al., GECCO 2020), bytes and loss.
@@ -89,7 +111,8 @@ def ask(trials: Sequence[Trial], of: dict[str, dict[str, Any]], seed: int) -> di
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     distributions: dict[str, Any] = {
-        key: optuna.distributions.CategoricalDistribution(list(of[key])) for key in sorted(of)
+        key: optuna.distributions.CategoricalDistribution(list(names))
+        for key, names in (("file", of.file), ("model", of.model))
     }
     sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=STARTUP)
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)

@@ -86,7 +86,7 @@ def build(
     if (method := form.on_file) is None:
         forms.write(form.format, scratch)
     else:
-        given = Given(forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss)
+        given = Given(forms.path, task, loss, snapshot, records, evaluate, config.max_quality_loss(task))
         (scratch / file).write_bytes(file_method(method.kind).write(method, given))
     bench.staging.take(scratch)
 

@@ -44,6 +44,7 @@ from tasks.config.sources import (
     TfrecordSource,
     WebdatasetSource,
 )
+from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 from tasks.config.tune import TuneConfig
 
@@ -110,8 +111,9 @@ class Config(Section):
     def sections_fit_the_task(self) -> Config:
         self.evaluate.fit(self.model.task)
         self.train.fit(self.model.task)
-        self.compress.fit(self.train, self.model.task)
-        self.promote.fit(self.model.task)
+        sliced = bool(self.evaluate.slices) or TASKS[self.model.task].sliced
+        self.compress.fit(self.train, self.model.task, sliced)
+        self.promote.fit(self.model.task, sliced)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
         except Conflict as misfit:
@@ -137,6 +139,16 @@ class Config(Section):
                     model.fit_image(self.snapshot.height, self.snapshot.width)
                 except Conflict as misfit:
                     raise Conflict(f"{field}.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
+        return self
+
+    @model_validator(mode="after")
+    def something_can_be_chosen(self) -> Config:
+        want = self.compress.want
+        if want is not None and not self.compress.compresses and "litert" not in self.export.formats:
+            limits = ", ".join(f"{name} {value:,}" for name, value in want if value is not None)
+            rule = f"chooses among LiteRT files, and export.formats {', '.join(self.export.formats)} has none"
+            remedy = "add a method to compress.methods, or litert to export.formats"
+            raise Conflict("compress.want", limits, rule, remedy)
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -14,6 +13,7 @@ from tasks.config.gates import CompressGate, FloatGate, fit_gates
 from tasks.config.method import Method
 from tasks.config.methods import Chain, Methods, chain_of, settings_needed
 from tasks.config.sizes import Bytes
+from tasks.config.task import TASKS
 from tasks.config.train import TrainConfig
 
 
@@ -54,7 +54,8 @@ class SearchConfig(Section):
 
 
 class CompressConfig(Section):
-    """The float SavedModel and the float LiteRT file are always made; methods add to them."""
+    """Methods add compressed LiteRT files to the float forms of `export.formats`. The float LiteRT file, with which
+    they are compared, is made for them where it is not listed."""
 
     methods: Annotated[Methods, LISTED, NOT_IDENTITY] = ("int8_dynamic",)
     """Each entry makes a variant: the name of a method, a method with its settings (`{kind: int4_dynamic, block: 32}`),
@@ -84,9 +85,15 @@ class CompressConfig(Section):
         return tuple(chain_of(entry) for entry in self.methods)
 
     @property
-    def max_quality_loss(self) -> float | None:
-        """The largest loss of the primary metric that its gate accepts; None for the default of the task."""
-        return next((gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric is None), None)
+    def by_name(self) -> dict[str, Chain]:
+        """The methods of each entry, and their beginnings, by the name of the variant or model that they make."""
+        return {part.name: part for chain in self.chains for part in chain.parts}
+
+    def max_quality_loss(self, task: str) -> float | None:
+        """Return the largest loss of the primary metric that its gates accept; None for the default of the task."""
+        of_quality = (None, TASKS[task].primary[0])
+        limits = [gate.max_loss for gate in self.gates if gate.kind == "float" and gate.metric in of_quality]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def on_models(self) -> tuple[Method, ...]:
@@ -104,11 +111,16 @@ class CompressConfig(Section):
             return self
         return self.model_copy(update={"methods": tuple(tuple(map(pinned, chain)) for chain in self.chains)})
 
-    def fit(self, train: TrainConfig, task: str) -> None:
-        """Raise `Conflict` for a gate that judges no metric of the task, and where a method trains, and the section
-        `train` or the task does not fit it."""
+    @property
+    def compresses(self) -> bool:
+        """Whether there is a compressed file."""
+        return bool(self.methods) or self.search is not None
+
+    def fit(self, train: TrainConfig, task: str, sliced: bool) -> None:
+        """Raise `Conflict` for a gate that judges nothing of the task, and where a method trains, and the section
+        `train` or the task does not fit it; `sliced`: whether the report has slices."""
         try:
-            fit_gates(self.gates, task)
+            fit_gates(self.gates, task, sliced)
         except Conflict as misfit:
             raise Conflict(f"compress.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         field = "compress.methods"
@@ -126,6 +138,18 @@ class CompressConfig(Section):
                 student.fit_training(train.strategy, train.remat)
 
     @model_validator(mode="after")
+    def gates_judge_something(self) -> CompressConfig:
+        fields = type(self).model_fields
+        if not self.compresses and self.gates and self.gates != fields["gates"].default:
+            gates = ", ".join(gate.kind for gate in self.gates)
+            rule = "judge compressed files, and without methods or search there are none"
+            raise Conflict("gates", gates, rule, "leave them out, or add a method to compress.methods")
+        if not (self.compresses and self.gates) and self.undecided != fields["undecided"].default:
+            rule = "is of compressed files that gates judge, and there are none"
+            raise Conflict("undecided", self.undecided, rule, "leave it out, or add a method and a gate")
+        return self
+
+    @model_validator(mode="after")
     def names_need_no_settings(self) -> CompressConfig:
         for name in (each for entry in self.methods for each in (entry if isinstance(entry, tuple) else (entry,))):
             if isinstance(name, str) and (needed := settings_needed(name)):
@@ -136,13 +160,21 @@ class CompressConfig(Section):
     @model_validator(mode="after")
     def chains_can_be_applied(self) -> CompressConfig:
         for chain in self.chains:
-            for method, following in pairwise(chain):
-                if method.on_file:
-                    saw = ", ".join(each.kind for each in chain)
-                    rule = f"{method.kind} changes the finished file, and {following.kind} would come after it"
-                    raise Conflict("methods", saw, rule, f"put {method.kind} last, once")
+            for number, method in enumerate(chain, start=1):
+                method.check_behind(chain[number:])
         for name, count in Counter(chain.name for chain in self.chains).items():
             if count > 1:
                 rule = f"make {count} variants called {name}"
                 raise Conflict("methods", name, rule, "leave all but one out")
+        return self
+
+    @model_validator(mode="after")
+    def a_name_has_one_meaning(self) -> CompressConfig:
+        known = self.by_name
+        for part in (part for chain in self.chains for part in chain.parts):
+            if part != (other := known[part.name]):
+                fields = [field for one, two in zip(other, part, strict=True) for field in one.differing(two)]
+                rule = f"names the models of two entries, whose settings differ: {', '.join(fields)}"
+                remedy = "give both the same settings, or leave one out; of distill set name"
+                raise Conflict("methods", part.name, rule, remedy)
         return self

@@ -31,8 +31,13 @@ class Gate(Section):
     metric: MetricName | None = None
     """What is judged; default: the primary metric of the task."""
 
-    def fit(self, task: str, field: str) -> None:
-        """Raise `Conflict` where the task has no such metric; `field` is the path of the gate in the config."""
+    def fit(self, task: str, sliced: bool, field: str) -> None:
+        """Raise `Conflict` where the task has no such metric, or nothing of what is judged is there.
+
+        Args:
+            sliced: whether the report has slices.
+            field: the path of the gate in the config.
+        """
         known = [name for name in TASKS[task].metrics if name not in WITHOUT_INTERVAL]
         if self.metric is not None and self.metric not in (*known, *self.measures):
             rule = "has no interval" if self.metric in WITHOUT_INTERVAL else f"is no metric of {task}"
@@ -133,6 +138,15 @@ class SlicesGate(Gate):
     least: Annotated[int, Field(ge=5)] = 20
     """Examples of the smallest slice that is judged."""
 
+    def fit(self, task: str, sliced: bool, field: str) -> None:
+        """Raise `Conflict` also where there are no slices."""
+        super().fit(task, sliced, field)
+        if not sliced:
+            settable = "evaluate.slices" in TASKS[task].options
+            rule = f"judges slices, and a report of {task} has none{' without evaluate.slices' if settable else ''}"
+            remedy = "set evaluate.slices, or leave the gate out" if settable else "leave the gate out"
+            raise Conflict(f"{field}.kind", self.kind, rule, remedy)
+
     @property
     def label(self) -> str:
         """Its name in verdicts."""
@@ -143,7 +157,7 @@ CompressGate = Annotated[AbsoluteGate | FloatGate | SlicesGate, BY_KIND]
 PromoteGate = Annotated[AbsoluteGate | ChampionGate | SlicesGate, BY_KIND]
 
 
-def fit_gates(gates: Iterable[Gate], task: str) -> None:
-    """Raise `Conflict` for the first gate that judges no metric of the task."""
+def fit_gates(gates: Iterable[Gate], task: str, sliced: bool) -> None:
+    """Raise `Conflict` for the first gate that judges nothing of the task; `sliced`: whether the report has slices."""
     for number, gate in enumerate(gates):
-        gate.fit(task, f"gates.{number}")
+        gate.fit(task, sliced, f"gates.{number}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from tasks.config.base import Section
+from tasks.config.base import Conflict, Section
 from tasks.config.models import OwnModel
 from tasks.config.schedule import Cosine
 from tasks.config.train import Rate, Steps, TrainConfig
@@ -28,6 +29,12 @@ class Method(Section):
     gzip_ratio: ClassVar[float] = 1.0
     """The same of the size after gzip, for methods whose files are smaller only as a download."""
 
+    weight_bits: ClassVar[int | None] = None
+    """Of a method that changes the file, the bits of its weights; None where they are float."""
+
+    undone_by_training: ClassVar[bool] = False
+    """Whether another training of its model would undo what it does to the values of weights."""
+
     adds_loss: ClassVar[bool] = False
     """Whether its training has a loss besides that of the outputs."""
 
@@ -48,9 +55,41 @@ class Method(Section):
         return self.model_copy(update={"teacher": digest})
 
     @property
+    def by_channel(self) -> bool:
+        """Of a method with `weight_bits`, whether the weights of an output channel share a scale."""
+        return True
+
+    @property
     def label(self) -> str:
-        """Its name in that of a variant; methods with other settings have others."""
+        """Its name in those of a variant and of a model that it makes; it shows some of the settings. A config in which
+        two models or files of one name have other settings is refused."""
         return self.kind
+
+    def check_behind(self, behind: Sequence[Method]) -> None:
+        """Raise `Conflict` where the methods behind it cannot be applied, or undo what it does.
+
+        What is behind another one of the kind, or behind a student, is not looked at: the weights are new there.
+        """
+        if self.on_file and behind:
+            rule = f"{self.kind} changes the finished file, and {behind[0].kind} would come after it"
+            raise Conflict("methods", _kinds(self, *behind), rule, f"put {self.kind} last, once")
+        for method in behind:
+            if method.kind == self.kind or method.student_model is not None:
+                return
+            if (undone := self.undone_by(method)) is not None:
+                rule, remedy = undone
+                raise Conflict("methods", _kinds(self, method), rule, remedy)
+
+    def undone_by(self, behind: Method) -> tuple[str, str] | None:
+        """Return why a method behind it undoes what it does, and a remedy; None where it does not."""
+        if not self.undone_by_training or behind.training is None:
+            return None
+        rule = f"{behind.kind} trains all weights, and what {self.kind} does to their values is lost"
+        return rule, f"put {self.kind} behind {behind.kind}"
+
+    def differing(self, other: Method) -> list[str]:
+        """Return the names of the settings in which another one of the kind differs."""
+        return [name for name in type(self).model_fields if getattr(self, name) != getattr(other, name)]
 
     @property
     def gzip_limit(self) -> float:
@@ -61,6 +100,10 @@ class Method(Section):
     def training(self) -> FineTune | None:
         """The training that it needs; None where it changes weights at once."""
         return None
+
+
+def _kinds(*methods: Method) -> str:
+    return ", ".join(method.kind for method in methods)
 
 
 class FineTune(Section):

@@ -28,6 +28,7 @@ class Int8Dynamic(Method):
     arXiv 1712.05877)."""
 
     size_ratio: ClassVar[float] = 0.35
+    weight_bits: ClassVar[int | None] = 8
 
     kind: Literal["int8_dynamic"] = "int8_dynamic"
     """The method."""
@@ -37,6 +38,7 @@ class Int8WeightOnly(Method):
     """int8 weights, a scale for each output channel, computed as float32: smaller, not faster."""
 
     size_ratio: ClassVar[float] = 0.35
+    weight_bits: ClassVar[int | None] = 8
 
     kind: Literal["int8_weight_only"] = "int8_weight_only"
     """The method."""
@@ -47,11 +49,17 @@ class Int4Dynamic(Method):
     run."""
 
     size_ratio: ClassVar[float] = 0.25
+    weight_bits: ClassVar[int | None] = 4
 
     kind: Literal["int4_dynamic"] = "int4_dynamic"
     """The method."""
     block: Literal[32, 64, 128, 256] | None = None
     """Weights of dense layers that share a scale; default: those of an output channel."""
+
+    @property
+    def by_channel(self) -> bool:
+        """Whether the weights of an output channel share a scale."""
+        return self.block is None
 
     @property
     def label(self) -> str:
@@ -63,6 +71,7 @@ class Int4WeightOnly(Method):
     """int4 weights, a scale for each output channel, computed as float32: smaller, not faster."""
 
     size_ratio: ClassVar[float] = 0.25
+    weight_bits: ClassVar[int | None] = 4
 
     kind: Literal["int4_weight_only"] = "int4_weight_only"
     """The method."""
@@ -80,6 +89,7 @@ class Int8Static(Calibrated):
     language models, whose activations have outliers."""
 
     size_ratio: ClassVar[float] = 0.35
+    weight_bits: ClassVar[int | None] = 8
 
     kind: Literal["int8_static"] = "int8_static"
     """The method."""
@@ -90,6 +100,7 @@ class Int8Selective(Method):
     stays float, until the loss on validation examples is within the limit."""
 
     size_ratio: ClassVar[float] = 0.7
+    weight_bits: ClassVar[int | None] = 8
     reads_limit: ClassVar[bool] = True
 
     kind: Literal["int8_selective"] = "int8_selective"
@@ -110,6 +121,7 @@ class Gptq(Calibrated):
     (Frantar et al., arXiv 2210.17323)."""
 
     size_ratio: ClassVar[float] = 0.25
+    weight_bits: ClassVar[int | None] = 4
 
     kind: Literal["gptq"] = "gptq"
     """The method."""
@@ -161,6 +173,11 @@ class Chain(tuple[Method, ...]):
     def on_model(self) -> Chain:
         """Those that change the Keras model; they come first."""
         return Chain(method for method in self if not method.on_file)
+
+    @property
+    def parts(self) -> tuple[Chain, ...]:
+        """Its beginnings and itself: what makes a model, or the file, of that name."""
+        return tuple(Chain(self[:count]) for count in range(1, len(self) + 1))
 
 
 def chain_of(entry: MethodName | MethodConfig | tuple[MethodName | MethodConfig, ...]) -> Chain:

@@ -20,6 +20,7 @@ class Prune(Method):
 
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
+    undone_by_training: ClassVar[bool] = True
 
     kind: Literal["prune"] = "prune"
     """The method."""
@@ -72,6 +73,7 @@ class Cluster(Method):
     on_file: ClassVar[bool] = False
     size_ratio: ClassVar[float] = 1.05
     gzip_ratio: ClassVar[float] = 0.5
+    undone_by_training: ClassVar[bool] = True
 
     kind: Literal["cluster"] = "cluster"
     """The method."""
@@ -100,9 +102,11 @@ class Trained(Method):
 
 class Qat(Trained):
     """Quantisation-aware training (Jacob et al., arXiv 1712.05877): the weights are rounded in the training as a method
-    that quantises rounds them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8."""
+    that quantises rounds them. Put one behind it: `int4_dynamic` for 4 bits, `int8_dynamic` for 8. Alone it makes a
+    file of float weights, smaller after gzip only."""
 
     size_ratio: ClassVar[float] = 1.05
+    undone_by_training: ClassVar[bool] = True
 
     kind: Literal["qat"] = "qat"
     """The method."""
@@ -113,6 +117,16 @@ class Qat(Trained):
     def label(self) -> str:
         """The name of the method with its bits."""
         return f"{self.kind}{self.bits}"
+
+    def undone_by(self, behind: Method) -> tuple[str, str] | None:
+        """Return also why a method rounds the weights to another grid."""
+        if behind.weight_bits is not None and behind.weight_bits < self.bits:
+            rule = f"qat rounds weights to {self.bits} bits, and {behind.kind} to {behind.weight_bits} again"
+            return rule, f"set bits to {behind.weight_bits}"
+        if behind.weight_bits == self.bits and not behind.by_channel:
+            rule = f"qat rounds the weights of a channel by one scale, and {behind.kind} those of a block by another"
+            return rule, "leave block out"
+        return super().undone_by(behind)
 
 
 class Distill(Trained):
@@ -157,6 +171,18 @@ class Distill(Trained):
     def student_model(self) -> OwnModel | None:
         """The student."""
         return self.student
+
+    @model_validator(mode="after")
+    def the_teacher_counts(self) -> Distill:
+        if self.hidden and self.hidden_weight == 0:
+            raise Conflict("hidden_weight", 0, "is the factor of the layers in hidden", "raise it, or leave hidden out")
+        if self.weight == 0 and not self.hidden:
+            rule = "is the factor of all that the student learns from the teacher"
+            raise Conflict("weight", 0, rule, "raise it, name layers in hidden, or leave distill out")
+        if self.weight == 0 and self.temperature != type(self).model_fields["temperature"].default:
+            rule = "is of the divergence of the outputs, whose weight is 0"
+            raise Conflict("temperature", self.temperature, rule, "leave it out, or raise weight")
+        return self
 
     @model_validator(mode="after")
     def layers_are_weighed(self) -> Distill:

@@ -30,10 +30,10 @@ class PromoteConfig(Section):
     approval: Literal["none", "required"] = "none"
     """Whether a person must approve an export that passed the gate before it becomes champion."""
 
-    def fit(self, task: str) -> None:
-        """Raise `Conflict` for a gate that judges no metric of the task."""
+    def fit(self, task: str, sliced: bool) -> None:
+        """Raise `Conflict` for a gate that judges nothing of the task; `sliced`: whether the report has slices."""
         try:
-            fit_gates(self.gates, task)
+            fit_gates(self.gates, task, sliced)
         except Conflict as misfit:
             raise Conflict(f"promote.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         for number, gate in enumerate(self.gates):

@@ -59,6 +59,9 @@ class Task:
     of_tokens: bool = False
     """Whether a model has outputs for every token of a row, [batch, length, classes]."""
 
+    sliced: bool = True
+    """Whether a report has slices without `evaluate.slices`: those of the task itself."""
+
     watched: tuple[str, bool] = ("accuracy", True)
     """The metric of a training's evaluations that stands for the primary one, and whether higher is better."""
 
@@ -109,6 +112,7 @@ TASKS = {
         default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | SLICED,
+        sliced=False,
         baselines={"all_labels_macro_f1": "of always predicting every label"},
     ),
     "anomaly": Task(
@@ -118,6 +122,7 @@ TASKS = {
         default_quality_loss=0.02,
         target=TARGET,
         options=frozenset({"train.label_smoothing"}) | DECISIONS | PROBED | GROUPED,
+        sliced=False,
         watched=("loss", False),
         baselines={"random_average_precision": "of a random order: the share of anomalies"},
     ),
@@ -129,6 +134,7 @@ TASKS = {
         target=TARGET,
         options=frozenset({"train.label_smoothing", "evaluate.at"}) | PROBED | SLICED,
         counted="queries",
+        sliced=False,
         watched=("loss", False),
         baselines={"random_ndcg": "of a random order"},
     ),

@@ -27,6 +27,7 @@ from tasks.errors import Failed
 
 if TYPE_CHECKING:
     from tasks.compression.forms import Form
+    from tasks.compression.searching import Space
 
 installed = functools.cache(version)
 """Returns the installed version of a package."""
@@ -191,6 +192,7 @@ def variant(
     examples: Artifact,
     made_from: Artifact | None,
     reference: Artifact | None,
+    task: str,
     config: CompressConfig,
     evaluate: EvaluateConfig,
 ) -> Identity:
@@ -209,23 +211,30 @@ def variant(
     made_by = {"format": form.format, "methods": list(form.methods), "versions": versions(form.methods)}
     limits: dict[str, Any] = {"max_difference": config.max_difference}
     if any(method.reads_limit for method in form.methods):
-        limits["max_quality_loss"] = config.max_quality_loss
+        limits["max_quality_loss"] = config.max_quality_loss(task)
     sections = {"variant": form.name, "form": made_by, "compress": limits, "evaluate": judged}
     return Identity(sections, parents, Code(VARIANT_VERSION, libraries_of(form.name)))
 
 
-def search(model: Artifact, report: Artifact, config: CompressConfig, evaluate: EvaluateConfig) -> dict[str, Any]:
+def search(
+    model: Artifact, report: Artifact, space: Space, task: str, config: CompressConfig, evaluate: EvaluateConfig
+) -> dict[str, Any]:
     """Return what decides the trials of a search for methods, besides its seed."""
-    from tasks.compression import VARIANT_LIBRARIES, VARIANT_VERSION
+    from tasks.compression import MODEL_LIBRARIES, VARIANT_VERSION, versions
+    from tasks.compression.forms import libraries_of
     from tasks.compression.searching import SEARCH_VERSION
 
+    tried = {chain.name: chain for chain in space.chains}
+    libraries = {*MODEL_LIBRARIES, *(library for name in tried for library in libraries_of(name)), "optuna"}
     return {
         "model": model.digest,
         "report": report.digest,
-        "limits": [config.max_quality_loss, config.max_difference],
+        "methods": {name: identity(chain) for name, chain in tried.items()},
+        "versions": versions([method for chain in tried.values() for method in chain]),
+        "limits": [config.max_quality_loss(task), config.max_difference],
         "evaluate": evaluate.at,
         "code": [SEARCH_VERSION, VARIANT_VERSION],
-        "libraries": {name: installed(name) for name in sorted({*VARIANT_LIBRARIES, "optuna"})},
+        "libraries": {name: installed(name) for name in sorted(libraries)},
     }
 
 

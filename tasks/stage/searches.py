@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Variant
 from tasks.config.compress import SearchConfig
@@ -20,11 +20,14 @@ from tasks.stage.planner import planner
 from tasks.store.files import pretty, write
 from tasks.store.store import digest_of
 
+if TYPE_CHECKING:
+    from tasks.compression.searching import Space
+
 
 def search(
     config: SearchConfig,
     key: Mapping[str, Any],
-    space: dict[str, dict[str, Any]],
+    space: Space,
     make: Callable[[Chain], Variant],
     lost: Callable[[Variant], float],
 ) -> list[Chain]:
@@ -38,7 +41,7 @@ def search(
         make: makes a variant, or finds it in the store.
         lost: measures a variant on the validation split.
     """
-    from tasks.compression.searching import Trial, ask, chain, on_front
+    from tasks.compression.searching import Trial, ask, on_front
 
     digest = digest_of({**key, "seed": config.seed})
     dry_run = planner()
@@ -54,7 +57,7 @@ def search(
         if dry_run is not None or (config.minutes is not None and time.monotonic() - started > 60 * config.minutes):
             break
         values = ask(trials, space, config.seed)
-        methods = chain(values, space)
+        methods = space.chain(values)
         trial = _again(trials, methods.name, number, values) or _tried(number, values, methods, make, lost)
         trials.append(trial)
         write(current.get().run.folder / FILE, pretty({"key": digest, "trials": [each.as_json() for each in trials]}))
@@ -66,7 +69,7 @@ def search(
         write(current.get().run.folder / FILE, pretty({"key": digest, "trials": [each.as_json() for each in trials]}))
         if config.minutes is not None:
             terminal.say("  … compress  with search.minutes the trials depend on the machine's speed: not repeatable")
-    return [chain(trial.values, space) for trial in on_front(trials)]
+    return [space.chain(trial.values) for trial in on_front(trials)]
 
 
 def _again(trials: Any, name: str, number: int, values: dict[str, str]) -> Any:
