@@ -89,6 +89,17 @@ def test_new_layers_begin_anew_and_paths_are_renamed(trained: Model, snapshot: S
 
 
 def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, tmp_path: Path) -> None:
+def test_the_longest_beginning_of_a_path_is_renamed_in_any_order() -> None:
+    shapes = {"a/kernel": (1,), "a/b/kernel": (1,), "c/kernel": (1,)}
+    known = {path: np.array([number]) for number, path in enumerate(("x/kernel", "y/kernel", "c/kernel"))}
+    rename = {"a/": "x/", "a/b/": "y/"}
+    for order in (rename, dict(reversed(rename.items()))):
+        got = starting.match(shapes, known, FileInit(path="a.keras", rename=order))
+        assert {path: int(values[0]) for path, values in got.items()} == {"a/kernel": 0, "a/b/kernel": 1, "c/kernel": 2}
+    with pytest.raises(Failed, match="train.init.rename: encodr/; begins no path of the model; use one of a/kernel"):
+        starting.match(shapes, known, FileInit(path="a.keras", rename={"encodr/": "x/"}))
+
+
     path = str(trained.path / "model.keras")
     wider = MlpModel(units=(8, 9))
     says = r"no weights for dense1/kernel \(\[8, 8\], not \[8, 9\]\), .*name its layer in train.init.new, or map"

@@ -145,7 +145,7 @@ def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> No
 
 def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
     options: dict[str, Any] = {"optimizer": Sgd(weight_decay=0.5), "schedule": Constant(), "clip_norm": None}
-    plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "*": 1.0}))
+    plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "dense*": 1.0}))
     start, one, other = plain.weights(), advanced(plain, 0, 1), advanced(slow, 0, 1)
     names = [variable.path for variable in slow.model.variables]  # type: ignore[attr-defined]
     for number, path in enumerate(names):
@@ -204,6 +204,20 @@ def test_a_boundary_after_the_last_step_is_refused() -> None:
 
 
 def test_what_needs_whole_variables_is_refused_for_pieces_of_them() -> None:
+def test_patterns_give_a_variable_one_rate_in_any_order() -> None:
+    from tasks.training.engines.tensorflow.adapting import rate_factor
+
+    rates, path = {"block*": 0.5, "block0*": 0.1, "*": 0.5}, "block0_conv/kernel"
+    said = set()
+    for order in (rates, dict(reversed(rates.items()))):
+        with pytest.raises(Failed) as refused:
+            rate_factor(path, order)
+        said.add(str(refused.value))
+        assert rate_factor("block1_conv/kernel", order) == 0.5, "of both patterns that name it"
+    [message] = said
+    assert message.startswith("train.layer_rates: block0_conv/kernel by *: 0.5 and block0*: 0.1; a variable has one")
+
+
     for options in ({"optimizer": Muon()}, {"optimizer": Lamb()}, {"ema": 0.9}, {"layer_rates": {"a": 0.5}}):
         with pytest.raises(Conflict, match="parameter_server"):
             raise_conflict(lambda options=options: TrainConfig(steps=7, strategy=ParameterServer(), **options))

@@ -24,7 +24,8 @@ class Init(Section):
     new: Annotated[tuple[Pattern, ...], LISTED] = ()
     """Names of layers that begin with new weights: usually an output layer for other classes; `*` is any text."""
     rename: dict[str, str] = {}
-    """Beginnings of paths in this model, and those that they have in the other: `{encoder/: backbone/}`."""
+    """Beginnings of paths in this model, and those that they have in the other: `{encoder/: backbone/}`. Of several
+    the longest one counts."""
 
     @property
     def artifact(self) -> str | None:

@@ -138,7 +138,8 @@ class TrainConfig(Section):
     """Names or paths of layers that are not trained; `*` is any text."""
 
     layer_rates: Annotated[dict[Pattern, Annotated[float, Field(gt=0, le=1000)]], LATER] = {}
-    """Factors of the learning rate by names or paths of layers; a layer has that of the first pattern that names it."""
+    """Factors of the learning rate by names or paths of layers; a layer that none names has 1. Patterns that give a
+    variable different factors are refused."""
 
     lora: Annotated[Lora | None, LATER] = None
     """Low-rank adaptation instead of a training of all weights; default: none."""
