@@ -48,7 +48,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train.rate_scaling": {"kind": "linear", "batch_size": 32},
     "train.init[model]": {"model": "0123456789"},
     "train.init[file]": {"path": "model.keras"},
-    "train.init[keras_hub]": {"preset": "presets/bert"},
+    "train.init[keras_hub]": {"preset": "bert_tiny_en_uncased"},
     "evaluate.threshold": {"maximize": "f1"},
     **{f"compress.methods.NUMBER[{kind}]": {"fine_tune": {"steps": 9}} for kind in TRAINED},
     **{f"compress.methods.NUMBER[{kind}].fine_tune": {"steps": 9} for kind in TRAINED},

@@ -231,6 +231,11 @@ def test_a_config_is_its_own_preset(tmp_path: Path) -> None:
     config = load(DIGITS)
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
     assert load(tmp_path / "again.yaml") == config
+    preset.write_text(head.replace("batch_size: 1", "batch_size: 1, init: {kind: keras_hub, preset: ../bert}"))
+    assert load(preset).train.init.preset == f"{tmp_path}/presets/../bert"  # type: ignore[union-attr]
+    for name in ("bert_tiny_en_uncased", "hf://google-bert/bert-base-uncased"):
+        assert load(preset, [("train.init.preset", name)]).train.init.preset == name  # type: ignore[union-attr]
+    preset.write_text(head + "source: {kind: text_files, path: ../texts}\n")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,11 @@ class Init(Section):
         return None
 
     @property
+    def is_path(self) -> bool:
+        """Whether the place is a path, and not the name of something that is downloaded."""
+        return True
+
+    @property
     def may_be_absent(self) -> bool:
         """Whether the place may be one that is downloaded."""
         return False
@@ -97,11 +102,26 @@ class KerasHubInit(Init):
 
     kind: Literal["keras_hub"] = "keras_hub"
     """Where the weights are from."""
-    preset: Text
-    """A folder of a preset, relative to the working directory; with `download` the name of one as well:
+    preset: Annotated[Text, IsPath(has="/")]
+    """A folder with a preset, `./bert`, whose content is part of the digest; with `download` the name of a preset:
     `bert_tiny_en_uncased`, `hf://...`."""
     download: Annotated[bool, NOT_IDENTITY] = False
-    """Whether a preset that is no folder may be downloaded."""
+    """Whether a preset of this name may be downloaded."""
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the preset is a folder, and not a name or an address."""
+        return "/" in self.preset and "://" not in self.preset
+
+    def decides(self, name: str) -> bool:
+        """Return whether a field is part of the digest: of a folder its files are, wherever it is."""
+        return super().decides(name) and not (name == "preset" and self.is_path)
+
+    @model_validator(mode="after")
+    def a_folder_is_not_downloaded(self) -> KerasHubInit:
+        if self.download and self.is_path:
+            raise Conflict("download", True, f"is ignored: {self.preset} is a folder", "leave it out")
+        return self
 
     @property
     def place(self) -> tuple[str, str] | None:
