@@ -29,7 +29,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "tune": {"trials": 9, "space": {"train.ema": {"kind": "choice", "values": [0.5]}}},
     "tune.pruner[halving]": {"first": 10},
     "tune.pruner[hyperband]": {"first": 10, "last": 100},
-    "tune.space.NAME[float]": {"low": 0.1, "high": 0.75},
+    "tune.space.NAME[float]": {"low": 0.25, "high": 0.75},
     "tune.space.NAME[int]": {"low": 1, "high": 64},
     "tune.space.NAME[choice]": {"values": [1]},
     **{f"source[{kind}]": {"path": "tables", "columns": TYPES} for kind in TABLES},
