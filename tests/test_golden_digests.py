@@ -18,10 +18,10 @@ GOLDEN = {
     "snapshot/snapshot": "6d644aab3292d524",
     "train/model": "bbfc79b416bef76c",
     "evaluate/report": "0cd13df5fa19b8e5",
-    "compress/saved_model": "1520283d0af148e5",
-    "compress/litert": "23f540f15d8e645c",
-    "compress/int8_dynamic": "9ce62cea0742a19e",
-    "export/export": "0b39d6a351d996b6",
+    "compress/saved_model": "b6ad94cc2f3df974",
+    "compress/litert": "de83b65a42708b27",
+    "compress/int8_dynamic": "7fc2461cf383a67a",
+    "export/export": "890b7566c9c96219",
 }
 
 GOLDEN_TEXT = {
@@ -29,10 +29,10 @@ GOLDEN_TEXT = {
     "snapshot/snapshot": "e6097e06b668b89e",
     "train/model": "c06488144954c926",
     "evaluate/report": "7ca7dd2b3656955c",
-    "compress/saved_model": "f2c2ebf361ab9e55",
-    "compress/litert": "6ae195585256e455",
-    "compress/int8_dynamic": "11c137fedba375bf",
-    "export/export": "3e79fd72291af742",
+    "compress/saved_model": "1d82f07b3900c964",
+    "compress/litert": "3e4e7a9d977b67b4",
+    "compress/int8_dynamic": "27181ea904b8cefc",
+    "export/export": "5097fcdad7f88254",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 
