@@ -84,6 +84,20 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
         ("train.class_weights", "[1]", "train.class_weights", "must be a mapping"),
         ("train", "2026-13-01", "train", "read as YAML"),
         ("source.glob", "**/*.txt", "source.glob", "**/*.txt; unknown key of source; one of kind, name, dataset"),
+        (
+            "model",
+            "{kind: keras_file, path: a.json, weights: true}",
+            "model.weights",
+            "a.json has an architecture alone",
+        ),
+        ("train.folder", "losses", "train.folder", "is ignored: the loss cross_entropy is none of yours"),
+        ("train.tensorboard", "{trace: [600, 610]}", "train.tensorboard.trace", "ends before it, after 600 steps"),
+        (
+            "records",
+            "{splits: official, official: {train: [a, b], test: [c], validation: [b]}}",
+            "records.official",
+            "b; becomes train and validation, and an example is in one split",
+        ),
         ("train.accumulate", "24", "train.batch_size", "must divide by replicas x accumulate = 24; use 48 or 72"),
     ],
 )
@@ -94,6 +108,21 @@ def test_a_wrong_setting_is_refused_by_name(flag: str, value: str, field: str, s
     assert says in str(refused.value)
     assert refused.value.remedy
     assert "\n" not in str(refused.value)
+
+
+def test_weights_that_a_training_would_not_begin_with_are_refused() -> None:
+    model, init = ("model", "{kind: keras_file, path: a.keras, weights: true}"), ("train.init", "{kind: champion}")
+    with pytest.raises(Refused, match="is ignored: train.init names the weights") as refused:
+        load(DIGITS, [model, init])
+    assert refused.value.field == "model.weights"
+    assert load(DIGITS, [model]).model.weights_file and load(DIGITS, [init]).train.init
+
+
+def test_a_short_training_may_have_the_default_trace_and_an_own_loss_its_folder() -> None:
+    short = [("train.steps", "5"), ("train.schedule.warmup", "0"), ("train.tensorboard", "true")]
+    assert load(DIGITS, short).train.tensorboard is not None
+    assert load(DIGITS, [("train.loss", "own.losses:focal"), ("train.folder", "losses")]).train.folder
+    assert load(DIGITS, [("train.loss", "own.losses:focal")]).train.folder == str(DIGITS.parent)
 
 
 def test_a_missing_preset_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +231,11 @@ def test_a_path_is_relative_to_the_preset_and_in_a_flag_to_the_working_directory
     monkeypatch.chdir(tmp_path)
     flagged = load(Path("presets/preset.yaml"), [("source.path", "texts")])
     assert flagged.source.path == f"{tmp_path}/texts"  # type: ignore[union-attr]
+    preset.write_text(head.replace("batch_size: 1", "batch_size: 1, init: {kind: keras_hub, preset: ../bert}"))
+    assert load(preset).train.init.preset == f"{tmp_path}/presets/../bert"  # type: ignore[union-attr]
+    for name in ("bert_tiny_en_uncased", "hf://google-bert/bert-base-uncased"):
+        assert load(preset, [("train.init.preset", name)]).train.init.preset == name  # type: ignore[union-attr]
+    preset.write_text(head + "source: {kind: text_files, path: ../texts}\n")
     for stays in ("stdlib:", "~/texts", "/texts"):
         assert load(preset, [("source.path", stays)]).source.path == stays  # type: ignore[union-attr]
     preset.write_text(head + "source: {kind: tfds, dataset: x, data_dir: data, module: builder.py}\n")

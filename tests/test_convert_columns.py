@@ -223,3 +223,16 @@ def test_copies_are_found_by_the_inputs_alone(people: Callable) -> None:
     assert outcome.statistics["duplicates"]["across_splits"] == 0
     dropped = people([*ROWS, *copies], duplicates="drop")
     assert dropped.counts["examples"] == 120 and dropped.counts["filtered"] == dropped.counts["duplicates"] == 12
+
+
+def test_the_order_of_columns_and_splits_decides_nothing(
+    people: Callable, bench: Workbench, benches: Callable[[str], Workbench], tmp_path: Path
+) -> None:
+    people(ROWS)
+    turned = {"columns": dict(reversed(COLUMNS.items()))}
+    splits = {"splits": dict(reversed(SPLITS.items())), "shards": 1}
+    other = benches("other")
+    records.build(other, source(tmp_path, ROWS, **turned), RecordsConfig.model_validate(splits))
+    one, two = (bench.staging.root, other.staging.root)
+    files = sorted(path.relative_to(one) for path in one.rglob("*.tfrecord*"))
+    assert files and all((one / path).read_bytes() == (two / path).read_bytes() for path in files)

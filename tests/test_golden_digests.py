@@ -14,25 +14,25 @@ from tasks.store.store import Store
 from tests.homes import DIGITS, STDLIB_LM
 
 GOLDEN = {
-    "convert/records": "f4b5ad96b3ad57ab",
-    "snapshot/snapshot": "82d5bb36a2974a59",
-    "train/model": "cc6f59c817b43b77",
-    "evaluate/report": "6f152979e9e62137",
-    "compress/saved_model": "32303cfe1e4c8c81",
-    "compress/litert": "6b6ad860b0ccccde",
-    "compress/int8_dynamic": "e44a2d80795e3e56",
-    "export/export": "637a9f40199835e5",
+    "convert/records": "0d34d924e70dda1d",
+    "snapshot/snapshot": "6d644aab3292d524",
+    "train/model": "bbfc79b416bef76c",
+    "evaluate/report": "0cd13df5fa19b8e5",
+    "compress/saved_model": "b6ad94cc2f3df974",
+    "compress/litert": "de83b65a42708b27",
+    "compress/int8_dynamic": "7fc2461cf383a67a",
+    "export/export": "890b7566c9c96219",
 }
 
 GOLDEN_TEXT = {
-    "convert/records": "73e73cc8166249a3",
-    "snapshot/snapshot": "25201c993ba8a0ea",
-    "train/model": "79dcde1b64cb0fd0",
-    "evaluate/report": "ef11faa95e1d0bc4",
-    "compress/saved_model": "8451c70c701294e2",
-    "compress/litert": "02e2b95d8d543644",
-    "compress/int8_dynamic": "f45558537404e70d",
-    "export/export": "9482e36f3da3e91e",
+    "convert/records": "d23e5a462869db02",
+    "snapshot/snapshot": "e6097e06b668b89e",
+    "train/model": "c06488144954c926",
+    "evaluate/report": "7ca7dd2b3656955c",
+    "compress/saved_model": "1d82f07b3900c964",
+    "compress/litert": "3e4e7a9d977b67b4",
+    "compress/int8_dynamic": "27181ea904b8cefc",
+    "export/export": "5097fcdad7f88254",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
 

@@ -78,6 +78,10 @@ def softmax(outputs):
 def wide(outputs):
     return keras.Sequential([layers.Flatten(), layers.Dense(outputs + 3)])
 
+def listed(outputs, sizes, **others):
+    named = [layers.Dense(units, name=name) for name, units in [*sizes.items(), *others.items()]]
+    return keras.Sequential([layers.Flatten(), *named, layers.Dense(outputs)])
+
 def nothing():
     return {"a": 1}
 
@@ -165,6 +169,15 @@ def test_arguments_reach_the_function(net: Callable[..., ImportedModel], tiny: S
     assert not np.array_equal(one.weights[0], build(net("sequential"), features, 2).weights[0]), "of another seed"
 
 
+def test_the_order_of_arguments_decides_nothing(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:
+    """Neither that of mappings within them: digests and the store have them sorted."""
+    arguments = {"d": 4, "sizes": {"b": 2, "a": 1}, "c": 3}
+    turned = {"c": 3, "sizes": {"a": 1, "b": 2}, "d": 4}
+    for given in (arguments, turned):
+        model = build(net("listed", **given), tiny.manifest["features"], 1)
+        assert [variable.path.split("/")[-2] for variable in model.variables[:8:2]] == list("abcd")
+
+
 def test_its_source_is_part_of_the_digest(
     net: Callable[..., ImportedModel], tiny: Snapshot, folder: Path, tmp_path: Path
 ) -> None:
@@ -227,7 +240,7 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         ("softmax", "model.target: its last layer dense has the activation softmax; outputs are logits"),
         ("wide", r"model.target: returned a model with outputs \[None, 5\]; the task classification needs .*2 classes"),
         ("nothing", "model.target: own.nets:nothing returned a dict"),
-        ("raises", "model.target: own.nets:raises own/nets.py line 59: NameError: name 'undefined' is not defined"),
+        ("raises", "model.target: own.nets:raises own/nets.py line 63: NameError: name 'undefined' is not defined"),
         ("absent", "model.target: own.nets:absent AttributeError"),
     ],
 )

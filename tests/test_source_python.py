@@ -60,6 +60,12 @@ def test_examples_become_records(folder: Path, bench: Workbench) -> None:
     assert outcome.features["age"]["kind"] == "number"
 
 
+def test_the_order_of_arguments_decides_nothing(folder: Path) -> None:
+    (folder / "own/people.py").write_text("def read(**sizes):\n    yield {'name': '-'.join(sizes), 'age': 1}\n")
+    for arguments in ({"b": 1, "a": 2}, {"a": 2, "b": 1}):
+        assert everything(source(folder, arguments=arguments)).rows == [("a-b", 1)]
+
+
 def test_values_of_every_type(folder: Path) -> None:
     columns = {"a": "number", "b": "text", "c": "category", "d": "time", "e": "number[2, 2]", "f": "image"}
     columns["g"] = "ignore"

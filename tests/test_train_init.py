@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import MlpModel
-from tasks.config.base import Conflict
+from tasks.config import ImportedModel, MlpModel
+from tasks.config.base import Conflict, identity
 from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, Pipeline
@@ -29,7 +30,7 @@ from tasks.training.engines import Arrays
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, MODEL, files, stopping_after
+from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
 from tests.training import raise_conflict
 
 LORA = Lora(rank=2, alpha=4, targets=("dense*",), also=("logits",))
@@ -88,6 +89,17 @@ def test_new_layers_begin_anew_and_paths_are_renamed(trained: Model, snapshot: S
     )
 
 
+def test_the_longest_beginning_of_a_path_is_renamed_in_any_order() -> None:
+    shapes = {"a/kernel": (1,), "a/b/kernel": (1,), "c/kernel": (1,)}
+    known = {path: np.array([number]) for number, path in enumerate(("x/kernel", "y/kernel", "c/kernel"))}
+    rename = {"a/": "x/", "a/b/": "y/"}
+    for order in (rename, dict(reversed(rename.items()))):
+        got = starting.match(shapes, known, FileInit(path="a.keras", rename=order))
+        assert {path: int(values[0]) for path, values in got.items()} == {"a/kernel": 0, "a/b/kernel": 1, "c/kernel": 2}
+    with pytest.raises(Failed, match="train.init.rename: encodr/; begins no path of the model; use one of a/kernel"):
+        starting.match(shapes, known, FileInit(path="a.keras", rename={"encodr/": "x/"}))
+
+
 def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, tmp_path: Path) -> None:
     path = str(trained.path / "model.keras")
     wider = MlpModel(units=(8, 9))
@@ -107,6 +119,62 @@ def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, 
         own_files.check_init(FileInit(path="nowhere.keras"))
     with pytest.raises(Refused, match="nothing is downloaded unasked"):
         own_files.check_init(KerasHubInit(preset="bert_tiny_en_uncased"))
+    with pytest.raises(Refused, match="train.init.preset: ./bert; no such file or folder"):
+        own_files.check_init(KerasHubInit(preset="./bert"))
+    for downloaded in ("bert_tiny_en_uncased", "hf://google-bert/bert-base-uncased"):
+        own_files.check_init(KerasHubInit(preset=downloaded, download=True))
+    with pytest.raises(Conflict, match=r"download \(True\) is ignored: ./bert is a folder"):
+        raise_conflict(lambda: KerasHubInit(preset="./bert", download=True))
+
+
+BERT = """
+import keras
+import keras_hub
+from keras import layers, ops
+
+class Encoder(layers.Layer):
+    def build(self, shape):
+        self.bert = keras_hub.models.BertBackbone(20, 1, 2, 8, 16, max_sequence_length=16)
+
+    def call(self, tokens):
+        inputs = {"token_ids": tokens, "padding_mask": ops.ones_like(tokens), "segment_ids": ops.zeros_like(tokens)}
+        return self.bert(inputs)["pooled_output"]
+
+def make(outputs):
+    image = keras.Input((4, 4, 1), dtype="uint8", name="image")
+    tokens = ops.cast(layers.Reshape((16,))(image), "int32") % 20
+    return keras.Model(image, layers.Dense(outputs, name="logits")(Encoder(name="encoder")(tokens)))
+"""
+
+
+def test_a_training_begins_with_a_backbone_of_keras_hub(
+    snapshot: SnapshotReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras_hub
+
+    bert = keras_hub.models.BertBackbone(20, 1, 2, 8, 16, max_sequence_length=16)
+    bert.save_to_preset(str(tmp_path / "bert"))
+    (tmp_path / "nets.py").write_text(BERT)
+    model = ImportedModel(target="nets:make", folder=str(tmp_path))
+    config = KerasHubInit(preset=str(tmp_path / "bert"), rename={"encoder/": ""}, new=("logits",))
+    own_files.check_init(config)
+    assert "init/bert/model.weights.h5" in dict(own_files.init_files(config))
+    assert identity(config) == identity(KerasHubInit(preset="/elsewhere", rename={"encoder/": ""}, new=("logits",)))
+    weights = starting.initial_weights(config, None, model, snapshot.features, 5)
+    paths = [variable.path for variable in build(model, snapshot.features, 5).variables]
+    got = {path: weights[f"model/{number:05d}"] for number, path in enumerate(paths)}
+    expected = starting.by_path(bert)
+    assert len(expected) > 20 and {f"encoder/{path}" for path in expected} <= got.keys()
+    assert all(np.array_equal(got[f"encoder/{path}"], values) for path, values in expected.items())
+
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        Failed, match="train.init.preset: .*/empty: .*; its weights are read by Keras; use one that fits"
+    ):
+        starting.initial_weights(KerasHubInit(preset=str(tmp_path / "empty")), None, model, snapshot.features, 5)
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    with pytest.raises(Failed, match="train.init.kind: keras_hub; needs the package keras-hub; install the extra hub"):
+        starting.of_keras_hub(config, bert, None)
 
 
 def test_a_function_in_a_keras_file_is_not_run(snapshot: SnapshotReader, tmp_path: Path) -> None:
@@ -177,6 +245,47 @@ def test_low_rank_matrices_are_merged_into_a_model_without_further_layers(
         assert changes[1] > 1e-6 > changes[2] / changes[0], "of rank 2"
     assert np.array_equal(before["dense0/bias"], after["dense0/bias"]), "frozen"
     assert not np.array_equal(before["logits/bias"], after["logits/bias"]), "of train.lora.also"
+
+
+READS = """
+import keras
+from keras import layers, ops
+
+def make(outputs):
+    image = keras.Input((4, 4, 1), dtype="uint8", name="image")
+    words = layers.Embedding(256, 6, name="words")(layers.Reshape((16,))(image))
+    heads = layers.EinsumDense("abc,cde->abde", (16, 3, 4), bias_axes="de", name="heads")(words)
+    return keras.Model(image, layers.Dense(outputs, name="logits")(layers.Flatten()(heads)))
+"""
+
+
+@pytest.mark.parametrize("target", ["words", "heads"])
+def test_an_embedding_and_a_dense_layer_of_more_axes_are_adapted(
+    target: str, snapshot: SnapshotReader, tmp_path: Path
+) -> None:
+    (tmp_path / "reads.py").write_text(READS)
+    model = ImportedModel(target="reads:make", folder=str(tmp_path))
+    config = CONFIG.model_copy(update={"lora": Lora(rank=2, alpha=4, targets=(target,))})
+    engine: Any = engines.build(config, model, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
+    images = snapshot.reader("validation", 5, order="stored")[0]["image"]
+    start, began = by_name(engine), np.asarray(engine.model(images))
+    engine.seek(0)
+    engine.step(STEPS)
+    frozen, ended, made = by_name(engine), np.asarray(engine.model(images)), engine.weights()
+    paths = {name: path for name, path in engine.paths.items() if "seed" not in path}
+    engine.close()
+    assert all(np.array_equal(start[path], frozen[path]) for path in paths.values()), "the base stays"
+    assert np.abs(ended - began).max() > 1e-3, "and the outputs move"
+    plain = build(model, snapshot.features, 5)
+    for variable, name in zip(plain.variables, sorted(made), strict=True):
+        variable.assign(made[name])
+    assert np.abs(np.asarray(plain(images)) - ended).max() < 1e-5, "as those of the merged model"
+    changed = {path for name, path in paths.items() if not np.array_equal(made[name], start[path])}
+    assert changed == {f"{target}/{'embeddings' if target == 'words' else 'kernel'}"}
+
+
+def by_name(engine: Any) -> dict[str, np.ndarray]:
+    return {variable.path: np.asarray(variable) for variable in engine.model.variables}
 
 
 def test_evaluations_while_it_adapts_are_those_of_the_merged_model(snapshot: SnapshotReader) -> None:

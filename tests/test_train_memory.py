@@ -133,6 +133,41 @@ def test_micro_batches_that_fit_are_sought_and_kept(
     assert files(fitted) == files(same)
 
 
+NORMED = """
+import keras
+
+def make(outputs):
+    layers = keras.layers
+    wide = [layer for _ in range(3) for layer in (layers.Dense(64), layers.BatchNormalization(name="norm"))]
+    for number, layer in enumerate(wide):
+        layer.name = f"{layer.name}_{number}"
+    inputs = keras.Input((4, 4, 1), dtype="uint8", name="image")
+    x = layers.Flatten()(layers.Rescaling(1 / 255)(inputs))
+    for layer in (*wide, layers.Dense(outputs)):
+        x = layer(x)
+    return keras.Model(inputs, x)
+"""
+
+
+@pytest.mark.parametrize("fit_memory", [False, True])
+def test_a_batch_norm_has_no_micro_batches_that_fit(
+    fit_memory: bool,
+    tiny: Snapshot,
+    benches: Callable[[str], Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """They would have statistics of their own: `train.accumulate` is refused, and nothing else may set it."""
+    monkeypatch.setattr(memory, "available", lambda: 4 << 20)
+    (tmp_path / "normed.py").write_text(NORMED)
+    model = ImportedModel(target="normed:make", folder=str(tmp_path))
+    bench = benches("normed")
+    with pytest.raises(Failed, match="1, which is too much for the 4 MiB that are free") as failed:
+        fit(bench, tiny, model, LARGE.model_copy(update={"fit_memory": fit_memory}), seed=5)
+    assert failed.value.remedy == "set train.remat: true, or use a smaller batch or model"
+    assert not (bench.staging.root / FITTED).exists()
+
+
 def test_memory_that_is_not_counted_is_said_and_nothing_large_is_tried(
     tiny: Snapshot,
     benches: Callable[[str], Workbench],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -73,7 +74,8 @@ def test_settings_are_arguments_of_keras_with_its_defaults(kind: str) -> None:
     theirs = inspect.signature(getattr(keras.optimizers, config.keras_class).__init__).parameters
     own = config.arguments()
     assert own.keys() <= theirs.keys()
-    chosen = {"exclude_layers", "relative_step", "weight_decay", "adam_weight_decay", "epsilon_1"}
+    assert {*config.layers.values()} <= theirs.keys()
+    chosen = {"relative_step", "weight_decay", "adam_weight_decay", "epsilon_1"}
     assert {name: value for name, value in own.items() if name not in chosen} == {
         name: theirs[name].default for name in own.keys() - chosen
     }
@@ -119,6 +121,48 @@ def test_weight_decay_leaves_vectors_and_named_layers(snapshot: SnapshotReader) 
         raise_conflict(lambda: Sgd(no_decay=("log*",)))
 
 
+@pytest.mark.parametrize(
+    ("layers", "by_adam"),
+    [
+        (("logits",), {"logits/kernel"}),
+        (("*attention*",), {"block_0/attention/query/kernel", "block_0/attention/out/kernel"}),
+        (("block_0/mlp", "logits_2"), {"block_0/mlp/kernel", "logits_2/kernel"}),
+        ((), set()),
+    ],
+)
+def test_muon_updates_the_layers_that_are_named_by_adam(layers: tuple[str, ...], by_adam: set[str]) -> None:
+    """Whose first update is the rate in each direction; that of Muon is of an orthogonal matrix, times 0.2 sqrt(4)."""
+    from tasks.training.engines.tensorflow.optimizers import make_optimizer
+
+    matrices = ["block_0/attention/query/kernel", "block_0/attention/out/kernel", "block_0/mlp/kernel"]
+    matrices += ["logits/kernel", "logits_2/kernel"]
+    variables = []
+    for path in (*matrices, "word_embedding/embeddings", "block_0/mlp/bias"):
+        *scopes, name = path.split("/")
+        with ExitStack() as stack:
+            for scope in scopes:
+                stack.enter_context(keras.name_scope(scope))
+            shape = (4,) if name == "bias" else (4, 4)
+            variables.append(keras.Variable(np.zeros(shape, np.float32), name=name))
+        assert variables[-1].path == path
+    optimizer = make_optimizer(Muon(adam_layers=layers), variables)
+    draws = np.random.default_rng(1)
+    drawn = [draws.normal(size=variable.shape).astype(np.float32) for variable in variables]
+    optimizer.apply([gradient + np.sign(gradient) for gradient in drawn])
+    whole = {variable.path for variable in variables if np.allclose(np.abs(variable), 1, atol=1e-4)}
+    assert whole == by_adam | {"word_embedding/embeddings", "block_0/mlp/bias"}
+    for variable in variables:
+        if variable.path not in whole:
+            squares = np.linalg.svd(np.asarray(variable) / 0.4, compute_uv=False)
+            assert (squares > 0.6).all() and (squares < 1.3).all(), variable.path
+
+
+def test_a_layer_for_adam_that_there_is_not_is_refused(snapshot: SnapshotReader) -> None:
+    for pattern in ("attention", "log", "logits/kernel"):
+        with pytest.raises(Failed, match=f"train.optimizer.adam_layers: {pattern}; names no layer that is trained"):
+            engine_of(snapshot, optimizer=Muon(adam_layers=(pattern,)))
+
+
 def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> None:
     engine = engine_of(snapshot, ema=0.75, optimizer=Sgd(), schedule=Constant())
     average = engine.weights()
@@ -145,7 +189,7 @@ def test_the_average_of_the_weights_is_the_model(snapshot: SnapshotReader) -> No
 
 def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
     options: dict[str, Any] = {"optimizer": Sgd(weight_decay=0.5), "schedule": Constant(), "clip_norm": None}
-    plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "*": 1.0}))
+    plain, slow = (engine_of(snapshot, **options, layer_rates=rates) for rates in ({}, {"logits": 0.25, "dense*": 1.0}))
     start, one, other = plain.weights(), advanced(plain, 0, 1), advanced(slow, 0, 1)
     names = [variable.path for variable in slow.model.variables]  # type: ignore[attr-defined]
     for number, path in enumerate(names):
@@ -158,6 +202,20 @@ def test_a_layer_learns_at_its_own_rate(snapshot: SnapshotReader) -> None:
         Failed, match="train.layer_rates: logit; names no layer with weights of the model; use names of"
     ):
         engine_of(snapshot, layer_rates={"logit": 0.5})
+
+
+def test_patterns_give_a_variable_one_rate_in_any_order() -> None:
+    from tasks.training.engines.tensorflow.adapting import rate_factor
+
+    rates, path = {"block*": 0.5, "block0*": 0.1, "*": 0.5}, "block0_conv/kernel"
+    said = set()
+    for order in (rates, dict(reversed(rates.items()))):
+        with pytest.raises(Failed) as refused:
+            rate_factor(path, order)
+        said.add(str(refused.value))
+        assert rate_factor("block1_conv/kernel", order) == 0.5, "of both patterns that name it"
+    [message] = said
+    assert message.startswith("train.layer_rates: block0_conv/kernel by *: 0.5 and block0*: 0.1; a variable has one")
 
 
 def test_rates_follow_the_batch(snapshot: SnapshotReader) -> None:

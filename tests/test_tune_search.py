@@ -17,6 +17,7 @@ from sqlalchemy import text
 from tasks.artifacts import Snapshot
 from tasks.config import Config
 from tasks.config.load import validate
+from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
 from tasks.config.tuned import with_values
 from tasks.errors import Failed, Lost, Refused, UserError
@@ -66,6 +67,14 @@ def worth(values: dict[str, Any]) -> float:
         ({"train.learning_rate": {**RATE, "hihg": 1.0}}, "did you mean tune.space.train.learning_rate.high?"),
         ({"train.learning_rate": {**RATE, "low": 0.0}}, "0.0; must be above 0 where log is true"),
         ({"train.learning_rate": {**RATE, "low": 0.2}}, "0.1; must be above low = 0.2"),
+        (
+            {"model.dropout": {"kind": "float", "low": 0.1, "high": 0.5, "step": 0.3}},
+            "0.5; is not reached from low = 0.1 by steps of 0.3; use 0.4 or 0.7",
+        ),
+        (
+            {"train.batch_size": {"kind": "int", "low": 16, "high": 60, "step": 16}},
+            "60; is not reached from low = 16 by steps of 16; use 48 or 64",
+        ),
         ({"train.optimizer.kind": {"kind": "choice", "values": ["adm"]}}, "adm; must be one of 'adam'"),
         ({"snapshot.height": {"kind": "int", "low": 8, "high": 16}}, "only model and train are searched"),
         ({"seed": {"kind": "int", "low": 1, "high": 2}}, "only model and train are searched"),
@@ -90,12 +99,67 @@ def test_a_key_that_cannot_be_searched_or_a_value_that_it_does_not_take_is_refus
         ({"direction": "minimize"}, "tune.direction: minimize; accuracy is better where it is higher"),
         ({"sampler": {"kind": "grid"}}, "a grid needs a finite number of values"),
         ({"storage": "postgresql://me:secret@db/studies"}, "an address written out; a secret must be a reference"),
+        (
+            {"pruner": {"kind": "hyperband", "first": 100, "last": 10}},
+            "tune.pruner.first: 100; must be below last = 10",
+        ),
+        (
+            {"pruner": {"kind": "hyperband", "first": 100, "last": 200}},
+            "tune.pruner.first: 100; a training ends before",
+        ),
+        ({"pruner": {"kind": "halving", "first": 1000}}, "tune.pruner.first: 1000; a training ends before it"),
+        ({"pruner": {"kind": "median", "warmup": 100}}, "tune.pruner.warmup: 100; a training ends before it"),
     ],
 )
 def test_a_search_that_does_not_end_or_contradicts_itself_is_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(Refused) as refused:
         config_of(**settings)
     assert says in str(refused.value) and "secret@" not in str(refused.value)
+
+
+def test_a_pruner_may_begin_within_the_longest_of_the_trainings() -> None:
+    steps = {"train.steps": {"kind": "choice", "values": [50, 400]}}
+    config_of(steps, pruner={"kind": "halving", "first": 399})
+    with pytest.raises(Refused, match="tune.pruner.first: 400; a training ends before it, after 400 steps"):
+        config_of(steps, pruner={"kind": "halving", "first": 400})
+
+
+def test_a_range_has_its_upper_end() -> None:
+    def points(low: float, high: float, step: float) -> list[float] | None:
+        return FloatRange(low=low, high=high, step=step).points
+
+    assert points(0.0, 0.3, 0.1) == [0.0, 0.1, 0.2, 0.3]
+    assert points(0.1, 0.7, 0.2) == [0.1, 0.3, 0.5, 0.7]
+    assert points(1e-7, 5e-7, 2e-7) == [1e-7, 3e-7, 5e-7]
+
+
+@pytest.mark.parametrize(("sampler", "left_out"), [("tpe", ()), ("grid", ("train.learning_rate",))])
+def test_the_order_of_keys_changes_nothing(sampler: str, left_out: tuple[str, ...], tmp_path: Path) -> None:
+    """Neither in the space nor in a value; a study goes on under another order."""
+    scaling = [{"kind": "linear", "batch_size": 8}, {"kind": "sqrt", "batch_size": 9}]
+
+    def config(turned: bool) -> Config:
+        values = [dict(reversed(each.items())) if turned else each for each in scaling]
+        space = {**SPACE, "train.rate_scaling": {"kind": "choice", "values": values}}
+        kept = [(key, each) for key, each in space.items() if key not in left_out]
+        return config_of(dict(reversed(kept) if turned else kept), sampler={"kind": sampler})
+
+    def asked(path: Path, turned: bool) -> dict[str, Any]:
+        with opened(path, config(turned)) as study:
+            trial = study.ask()
+            study.complete(trial.number, 1.0)
+        return trial.values
+
+    one, other = tmp_path / "one.db", tmp_path / "other.db"
+    assert [asked(one, turned) for turned in (False, True)] == [asked(other, True) for _ in range(2)]
+
+
+def test_a_trial_with_a_loss_of_millrace_has_no_folder_of_own_losses() -> None:
+    losses = {"kind": "choice", "values": ["cross_entropy", "own.losses:focal"]}
+    train = {"steps": 100, "loss": "own.losses:focal", "folder": "/losses"}
+    config = validate({**BASE, "train": train, "tune": {"trials": 2, "space": {"train.loss": losses}}})
+    trials = [with_values(config, {"train.loss": loss}).train for loss in losses["values"]]
+    assert {trial.loss: trial.folder for trial in trials} == {"cross_entropy": None, "own.losses:focal": "/losses"}
 
 
 def test_flags_reach_into_the_space() -> None:

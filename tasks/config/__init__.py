@@ -116,6 +116,7 @@ class Config(Section):
         self.promote.fit(self.model.task, sliced)
         try:
             self.model.fit_training(self.train.strategy, self.train.remat)
+            self.model.fit_start(self.train.init is not None)
         except Conflict as misfit:
             raise Conflict(f"model.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         if self.tune is not None:
@@ -157,6 +158,7 @@ class Config(Section):
             from tasks.config.tuned import check_space
 
             check_space(self)
+            self.tune.fit_steps(self.train.steps)
         return self
 
 

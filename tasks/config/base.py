@@ -91,6 +91,12 @@ class IsPath:
 
     suffix: str = ""
     """Suffix of the values that are paths; others are names."""
+    has: str = ""
+    """What is in the values that are paths; others are names."""
+
+    def of(self, value: str) -> bool:
+        """Return whether a value is a path."""
+        return value.endswith(self.suffix) and self.has in value
 
 
 NOT_IDENTITY = NotIdentity()

@@ -24,7 +24,8 @@ class Init(Section):
     new: Annotated[tuple[Pattern, ...], LISTED] = ()
     """Names of layers that begin with new weights: usually an output layer for other classes; `*` is any text."""
     rename: dict[str, str] = {}
-    """Beginnings of paths in this model, and those that they have in the other: `{encoder/: backbone/}`."""
+    """Beginnings of paths in this model, and those that they have in the other: `{encoder/: backbone/}`. Of several
+    the longest one counts."""
 
     @property
     def artifact(self) -> str | None:
@@ -35,6 +36,11 @@ class Init(Section):
     def place(self) -> tuple[str, str] | None:
         """The setting that names a file or folder with the weights, and its value; None for another source."""
         return None
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the place is a path, and not the name of something that is downloaded."""
+        return True
 
     @property
     def may_be_absent(self) -> bool:
@@ -96,11 +102,26 @@ class KerasHubInit(Init):
 
     kind: Literal["keras_hub"] = "keras_hub"
     """Where the weights are from."""
-    preset: Text
-    """A folder of a preset, relative to the working directory; with `download` the name of one as well:
+    preset: Annotated[Text, IsPath(has="/")]
+    """A folder with a preset, `./bert`, whose content is part of the digest; with `download` the name of a preset:
     `bert_tiny_en_uncased`, `hf://...`."""
     download: Annotated[bool, NOT_IDENTITY] = False
-    """Whether a preset that is no folder may be downloaded."""
+    """Whether a preset of this name may be downloaded."""
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the preset is a folder, and not a name or an address."""
+        return "/" in self.preset and "://" not in self.preset
+
+    def decides(self, name: str) -> bool:
+        """Return whether a field is part of the digest: of a folder its files are, wherever it is."""
+        return super().decides(name) and not (name == "preset" and self.is_path)
+
+    @model_validator(mode="after")
+    def a_folder_is_not_downloaded(self) -> KerasHubInit:
+        if self.download and self.is_path:
+            raise Conflict("download", True, f"is ignored: {self.preset} is a folder", "leave it out")
+        return self
 
     @property
     def place(self) -> tuple[str, str] | None:

@@ -27,6 +27,9 @@ class Optimizer(Section):
     """Name of the class in `keras.optimizers`."""
     whole: ClassVar[bool] = False
     """Whether the update of a number depends on the whole matrix that it is in."""
+    layers: ClassVar[dict[str, str]] = {}
+    """Settings with names of layers, and the arguments of the Keras class that take expressions for the paths of their
+    variables."""
 
     weight_decay: Annotated[Shrink, LATER] = 0.0
     """Share of the learning rate by which matrices shrink at each step, apart from the gradient (Loshchilov and Hutter,
@@ -35,8 +38,8 @@ class Optimizer(Section):
     """Names of layers whose matrices do not shrink either; `*` is any text."""
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the Keras class, without the learning rate."""
-        values = self.model_dump(exclude={"kind", "no_decay"})
+        """Return the arguments of the Keras class, without the learning rate and those of `layers`."""
+        values = self.model_dump(exclude={"kind", "no_decay", *self.layers})
         return {**values, "weight_decay": self.weight_decay or None}
 
     @model_validator(mode="after")
@@ -117,11 +120,13 @@ class Lion(Optimizer):
 class Muon(Optimizer):
     """Muon (Jordan, 2024): the momentum of a matrix is orthogonalised, and scaled as by Liu et al. (arXiv 2502.16982).
 
-    Vectors, embeddings, arrays of three or more axes and the layers of `adam_layers` are updated by AdamW.
+    Vectors, arrays of three or more axes, variables with `embedding` in their path and the layers of `adam_layers` are
+    updated by AdamW.
     """
 
     keras_class: ClassVar[str] = "Muon"
     whole: ClassVar[bool] = True
+    layers: ClassVar[dict[str, str]] = {"adam_layers": "exclude_layers"}
 
     kind: Literal["muon"] = "muon"
     """The update rule."""
@@ -134,7 +139,8 @@ class Muon(Optimizer):
     rms_rate: Annotated[float, Field(gt=0, le=10)] = 0.2
     """Root mean square of an update's numbers, as a multiple of the learning rate."""
     adam_layers: Annotated[tuple[Pattern, ...], LISTED] = ("logits",)
-    """Regular expressions for the paths of variables that AdamW updates: usually those of the output layer."""
+    """Names or paths of layers that AdamW updates, usually the output layer; `*` is any text. One that names no layer
+    is refused, but for the default: a model of yours may have no layer of this name."""
     adam_lr_ratio: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Learning rate of AdamW, as a multiple of Muon's."""
     adam_beta_1: Decay = 0.9
@@ -147,7 +153,6 @@ class Muon(Optimizer):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the Keras class; the weight decay is that of both rules."""
         values = super().arguments()
-        values["exclude_layers"] = list(values.pop("adam_layers"))
         return {**values, "adam_weight_decay": values["weight_decay"]}
 
 

@@ -23,7 +23,7 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
     for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
         value = values.get(name)
         for mark in field.metadata:
-            if isinstance(mark, IsPath) and isinstance(value, str) and value.endswith(mark.suffix):
+            if isinstance(mark, IsPath) and isinstance(value, str) and mark.of(value):
                 values[name] = located(value, folder)
         make_absolute(value, sections(field.annotation), folder)
         if isinstance(value, dict) and (of_entries := entries(field.annotation)):

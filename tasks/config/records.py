@@ -140,6 +140,12 @@ class RecordsConfig(Section):
                 raise Conflict(name, value, f"is ignored unless records.splits is {kind}", "leave it out")
         if self.official and (unknown := sorted(set(self.official) - set(SPLITS))):
             raise Conflict("official", unknown[0], f"must be one of {', '.join(SPLITS)}", "correct it")
+        given: dict[str, str] = {}
+        for split, names in self.official.items():
+            for name in names:
+                if given.setdefault(name, split) != split:
+                    rule = f"becomes {' and '.join(sorted((given[name], split)))}, and an example is in one split"
+                    raise Conflict("official", name, rule, "name it once")
         if self.splits == "time":
             if set(self.split_times) != {"validation", "test"}:
                 rule = "must say when validation and when test begins"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from tasks.config.base import BY_KIND, LISTED, Conflict, Section
+
+
+def exact(number: float) -> Fraction:
+    """Return a number as it is written: 0.1 is a tenth, which no binary fraction is."""
+    return Fraction(str(number))
 
 
 class Range(Section):
@@ -25,8 +31,15 @@ class Range(Section):
             raise Conflict("high", high, f"must be above low = {low:g}", "exchange or change them")
         if log and low <= 0:
             raise Conflict("low", low, "must be above 0 where log is true", "raise it, or leave out log")
-        if step is not None and step > high - low:
+        if step is None:
+            return
+        first, last, distance = map(exact, (low, high, step))
+        if distance > last - first:
             raise Conflict("step", step, f"is larger than the range, {high - low:g}", "lower it")
+        if beyond := (last - first) % distance:
+            below, above = (type(high)(each) for each in (last - beyond, last - beyond + distance))
+            rule = f"is not reached from low = {low} by steps of {step}"
+            raise Conflict("high", high, rule, f"use {below} or {above}")
 
 
 class FloatRange(Range):
@@ -68,7 +81,8 @@ class FloatRange(Range):
         """All values in order; None where they are not finite in number."""
         if self.step is None:
             return None
-        return [self.low + number * self.step for number in range(math.floor((self.high - self.low) / self.step) + 1)]
+        low, high, step = map(exact, (self.low, self.high, self.step))
+        return [float(low + number * step) for number in range((high - low) // step + 1)]
 
 
 class IntRange(Range):

@@ -18,7 +18,7 @@ from tasks.config.schedule import Cosine, ScheduleConfig
 from tasks.config.spikes import OnSpike
 from tasks.config.strategy import OneDevice, StrategyConfig
 from tasks.config.task import TASKS, check_options
-from tasks.config.tensorboard import BoardConfig
+from tasks.config.tensorboard import BoardConfig, TensorBoard
 
 Loss = Literal["cross_entropy", "binary_cross_entropy", "squared_error", "absolute_error"]
 
@@ -138,7 +138,8 @@ class TrainConfig(Section):
     """Names or paths of layers that are not trained; `*` is any text."""
 
     layer_rates: Annotated[dict[Pattern, Annotated[float, Field(gt=0, le=1000)]], LATER] = {}
-    """Factors of the learning rate by names or paths of layers; a layer has that of the first pattern that names it."""
+    """Factors of the learning rate by names or paths of layers; a layer that none names has 1. Patterns that give a
+    variable different factors are refused."""
 
     lora: Annotated[Lora | None, LATER] = None
     """Low-rank adaptation instead of a training of all weights; default: none."""
@@ -203,6 +204,9 @@ class TrainConfig(Section):
         losses = TASKS[task].losses
         if self.loss is not None and self.own_loss is None and self.loss not in losses:
             raise Conflict("train.loss", self.loss, f"the losses of {task} are {', '.join(losses)}", "choose one")
+        if self.folder is not None and self.own_loss is None:
+            rule = f"is ignored: the loss {self.loss or losses[0]} is none of yours"
+            raise Conflict("train.folder", self.folder, rule, "leave it out, or set train.loss to module:function")
         check_options("train", self, task)
 
     def fit_classes(self, classes: Sequence[str]) -> None:
@@ -317,7 +321,15 @@ class TrainConfig(Section):
             raise ValueError("needs exactly one of steps and epochs; set one and leave the other out")
         if self.steps is not None:
             self.fit_schedule(self.steps)
+            self.fit_trace(self.steps)
         return self
+
+    def fit_trace(self, steps: int) -> None:
+        """Raise `Conflict` for a trace that is not the default, and that a training of so many steps does not reach."""
+        board = self.tensorboard
+        if board is not None and board.trace != TensorBoard().trace and board.trace[0] >= steps:
+            rule = f"the training ends before it, after {steps} steps"
+            raise Conflict("tensorboard.trace", list(board.trace), rule, "leave it out, or raise train.steps")
 
     def fit_schedule(self, steps: int) -> None:
         """Raise `Conflict` where a training of so many steps has no room for the schedule."""

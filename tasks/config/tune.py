@@ -62,15 +62,30 @@ class GridSampler(Sampler):
 SamplerConfig = Annotated[TpeSampler | RandomSampler | GridSampler, BY_KIND]
 
 
-class NoPruner(Section):
+class Pruner(Section):
+    """What all pruners have."""
+
+    begins: ClassVar[str | None] = None
+    """The setting with the step from which on trials end early."""
+
+    def fit_steps(self, steps: int) -> None:
+        """Raise `Conflict` where it would end none of the trials of so many steps."""
+        if self.begins is not None and (first := getattr(self, self.begins)) >= steps:
+            rule = f"a training ends before it, after {steps} steps"
+            raise Conflict(self.begins, first, rule, "lower it, raise train.steps, or use kind none")
+
+
+class NoPruner(Pruner):
     """Every trial trains to its end."""
 
     kind: Literal["none"] = "none"
     """Which trials end early."""
 
 
-class MedianPruner(Section):
+class MedianPruner(Pruner):
     """A trial ends whose best score so far is worse than the median of the earlier trials at the same step."""
+
+    begins: ClassVar[str | None] = "warmup"
 
     kind: Literal["median"] = "median"
     """Which trials end early."""
@@ -82,8 +97,10 @@ class MedianPruner(Section):
     """Steps of a training before which it does not end."""
 
 
-class HalvingPruner(Section):
+class HalvingPruner(Pruner):
     """Asynchronous successive halving (ASHA, Li et al. 2018): at each rung the best share of the trials goes on."""
+
+    begins: ClassVar[str | None] = "first"
 
     kind: Literal["halving"] = "halving"
     """Which trials end early."""
@@ -95,8 +112,10 @@ class HalvingPruner(Section):
     """One of so many trials goes on from a rung, and the next rung is at so many times its step."""
 
 
-class HyperbandPruner(Section):
+class HyperbandPruner(Pruner):
     """Hyperband (Li et al. 2017): successive halving with several first rungs."""
+
+    begins: ClassVar[str | None] = "first"
 
     kind: Literal["hyperband"] = "hyperband"
     """Which trials end early."""
@@ -109,6 +128,12 @@ class HyperbandPruner(Section):
 
     factor: Annotated[int, Field(ge=2)] = 3
     """One of so many trials goes on from a rung, and the next rung is at so many times its step."""
+
+    @model_validator(mode="after")
+    def rungs_ascend(self) -> HyperbandPruner:
+        if self.first >= self.last:
+            raise Conflict("first", self.first, f"must be below last = {self.last}", "exchange or change them")
+        return self
 
 
 PrunerConfig = Annotated[NoPruner | MedianPruner | HalvingPruner | HyperbandPruner, BY_KIND]
@@ -204,6 +229,21 @@ class TuneConfig(Section):
             better = "higher" if higher else "lower"
             rule = f"{name.replace('_', ' ')} is better where it is {better}"
             raise Conflict("tune.direction", self.direction, rule, f"leave it out, or use {natural}")
+
+    def fit_steps(self, steps: int | None) -> None:
+        """Raise `Conflict` for a pruner that would begin after the end of each training.
+
+        Args:
+            steps: `train.steps`, where the config has it; a trial may have others.
+        """
+        if steps is None or "train" in self.space:
+            return
+        searched = self.space.get("train.steps")
+        most = max(searched.examples) if searched is not None else steps
+        try:
+            self.pruner.fit_steps(most)
+        except Conflict as misfit:
+            raise Conflict(f"tune.pruner.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
 
 
 def _leaves(space: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:

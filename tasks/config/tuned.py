@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 from tasks.config import Config, identity
-from tasks.config.base import Conflict
+from tasks.config.base import OWN_CODE, Conflict
 from tasks.config.flags import put
 from tasks.config.load import quoted, validate
 from tasks.config.tune import Values
@@ -31,6 +32,8 @@ def with_values(config: Config, values: Values) -> Config:
     raw: dict[str, Any] = config.model_dump(mode="json", exclude={"tune"})
     for key in sorted(values, key=lambda key: (key.count("."), not key.endswith(".kind"))):
         put(raw, key.split("."), copy.deepcopy(values[key]), set(values), lambda line: None)
+    if isinstance(train := raw["train"], dict) and not re.match(OWN_CODE, str(train.get("loss"))):
+        train["folder"] = None  # it is that of another trial's loss
     return validate(raw)
 
 

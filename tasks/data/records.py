@@ -34,7 +34,7 @@ from tasks.store.files import canonical
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
-RECORDS_VERSION = 3
+RECORDS_VERSION = 4
 RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")
 
 ALONE_BYTES = 8 << 20

@@ -12,7 +12,7 @@ from tasks.config.stored import Derived
 from tasks.data.user_code import files_of, packages_of
 from tasks.models.keras_archive import CONFIG, architecture_of
 
-BROUGHT_VERSION = 3
+BROUGHT_VERSION = 4
 """Incremented when a model that the user has brought would get other weights, and those of Millrace would not."""
 
 FOLDER = "code"

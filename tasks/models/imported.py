@@ -42,13 +42,20 @@ def build(config: ImportedModel, features: dict[str, Any], seed: int) -> keras.M
         offered = {"features": features, "outputs": outputs, "seed": seed}
         named = inspect.signature(function).parameters
         given = {name: value for name, value in offered.items() if name in named and name not in config.arguments}
-        return function(**given, **config.arguments)
+        return function(**given, **in_order(config.arguments))
 
     with repeatable(seed):
         model = attempt(config, make, features)
         if not isinstance(model, keras.Model):
             raise failed(config, f"returned a {type(model).__name__}", features)
         return finished(config, model, features, outputs)
+
+
+def in_order(value: Any) -> Any:
+    """Return a JSON value with its mappings in order of their keys, as digests and the store have them."""
+    if isinstance(value, dict):
+        return {key: in_order(item) for key, item in sorted(value.items())}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def finished(config: Any, model: keras.Model, features: dict[str, Any], outputs: int) -> keras.Model:

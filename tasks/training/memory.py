@@ -29,7 +29,8 @@ def micro_batches(engine: Engine, config: TrainConfig, bench: Workbench) -> int:
     """Return the micro-batches of a step; with `train.fit_memory` the least number that fits in all processes.
 
     Raises:
-        Failed: they do not fit; with `train.fit_memory` not even single examples.
+        Failed: they do not fit; with `train.fit_memory` not even single examples, or the micro-batches of
+            `train.accumulate` where the model does not allow more.
     """
     if not config.fit_memory:
         check(engine, config, bench)
@@ -38,7 +39,7 @@ def micro_batches(engine: Engine, config: TrainConfig, bench: Workbench) -> int:
     [number] = engine.group.totals([fitted(bench) if chief else 0])
     if not number:
         available = share_of_host(bench)
-        tried = candidates(config)
+        tried = candidates(config) if engine.divisible else [config.accumulate]
         number = next((each for each in tried if not any(engine.group.totals([not engine.fits(each, available)]))), 0)
         if not number:
             raise too_large(config, f"the {available >> 20:,} MiB that are free", 0)
@@ -73,8 +74,8 @@ def explained(engine: Engine, config: TrainConfig, bench: Workbench) -> Iterator
 
 
 def fitting(engine: Engine, config: TrainConfig, available: int) -> int:
-    """Return a larger number of micro-batches that fits; 0 where none does."""
-    larger = candidates(config, config.accumulate) if config.strategy.alone else []
+    """Return a larger number of micro-batches that fits; 0 where none does, or the model does not allow it."""
+    larger = candidates(config, config.accumulate) if config.strategy.alone and engine.divisible else []
     return next((each for each in larger if engine.fits(each, available)), 0)
 
 

@@ -15,7 +15,7 @@ FIELD = "train.init"
 
 def init_files(config: InitConfig | None) -> list[tuple[str, str]]:
     """Return the names and content hashes of the files with initial weights, for the digest."""
-    if config is None or config.place is None:
+    if config is None or config.place is None or not config.is_path:
         return []
     path = Path(config.place[1])
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
@@ -27,10 +27,10 @@ def check_init(config: InitConfig | None) -> None:
     if config is None or config.place is None or config.may_be_absent:
         return
     name, path = config.place
-    if not Path(path).exists():
+    if not config.is_path or not Path(path).exists():
         can_download = "download" in type(config).model_fields
         rule = f"no such file or folder{', and nothing is downloaded unasked' if can_download else ''}"
-        remedy = f"correct it{f', or set {FIELD}.download to true' if can_download else ''}"
+        remedy = f"correct it{f', as in ./folder, or set {FIELD}.download to true' if can_download else ''}"
         raise Refused(f"{FIELD}.{name}", path, rule, remedy)
 
 

@@ -79,6 +79,9 @@ def match(
     for pattern in config.new:
         if not any(named(path, pattern) for path in weights):
             raise Failed(f"{FIELD}.new", pattern, "names no layer of the model", f"use one of {_some(weights)}")
+    for beginning in config.rename:
+        if not any(path.startswith(beginning) for path in weights):
+            raise Failed(f"{FIELD}.rename", beginning, "begins no path of the model", f"use one of {_some(weights)}")
     origin = {path: _renamed(path, config.rename) for path in weights if path not in new}
     wrong = [
         f"{path} ({'no ' + other if other not in known else f'{list(known[other].shape)}, not {list(weights[path])}'})"
@@ -150,10 +153,9 @@ def unreadable(field: str, saw: str, error: Exception) -> Failed:
 
 
 def _renamed(path: str, rename: Mapping[str, str]) -> str:
-    for own, other in rename.items():
-        if path.startswith(own):
-            return other + path.removeprefix(own)
-    return path
+    """Return the path in the other model, by the longest of the beginnings that a path has."""
+    own = max((beginning for beginning in rename if path.startswith(beginning)), key=len, default="")
+    return rename.get(own, "") + path.removeprefix(own)
 
 
 def _some(names: Any, most: int = 4) -> str:

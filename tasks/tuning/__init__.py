@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-STUDY_VERSION = 1
+STUDY_VERSION = 2
 """Incremented when the same config would give other trials."""
 
 STUDY_LIBRARIES = ("numpy", "optuna", "scikit-learn", "scipy")

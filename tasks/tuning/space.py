@@ -23,7 +23,7 @@ def of_int(space: IntRange) -> IntDistribution:
 
 def of_choice(space: Choice) -> CategoricalDistribution:
     """Return the distribution of a choice."""
-    return CategoricalDistribution([json.dumps(value) for value in space.values])
+    return CategoricalDistribution(encoded(space, space.values))
 
 
 DISTRIBUTIONS: dict[str, Callable[[Any], BaseDistribution]] = {"float": of_float, "int": of_int, "choice": of_choice}
@@ -36,8 +36,8 @@ def distributions(space: Mapping[str, SpaceConfig]) -> dict[str, BaseDistributio
 
 
 def encoded(space: SpaceConfig, values: Sequence[Any]) -> list[Any]:
-    """Return values as Optuna stores them."""
-    return [json.dumps(value) for value in values] if isinstance(space, Choice) else list(values)
+    """Return values as Optuna stores them; keys are sorted, as in the digest of the study."""
+    return [json.dumps(value, sort_keys=True) for value in values] if isinstance(space, Choice) else list(values)
 
 
 def decoded(space: Mapping[str, SpaceConfig], params: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,13 @@ class Architecture(Section):
     def fit_training(self, strategy: StrategyConfig, remat: bool) -> None:
         """Raise `Conflict` where the architecture cannot be trained under a strategy, or with `train.remat`."""
 
+    def fit_start(self, given: bool) -> None:
+        """Raise `Conflict` where weights of the model's own are not those that a training begins with.
+
+        Args:
+            given: whether `train.init` names the weights.
+        """
+
 
 Initializer = Literal[
     "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform", "lecun_normal", "orthogonal"

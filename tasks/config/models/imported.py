@@ -35,7 +35,8 @@ class ImportedModel(Architecture):
     `seed`."""
 
     arguments: dict[str, Any] = {}
-    """Arguments of the function, by name."""
+    """Arguments of the function, by name. Mappings reach it in order of their keys; where the order matters, use a
+    list."""
 
     folder: Annotated[Text, NOT_IDENTITY, IsPath()] = "."
     """The folder from which the module is imported; default: the preset's."""

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import StringConstraints
 
-from tasks.config.base import NOT_IDENTITY, PATTERNS, IsPath
+from tasks.config.base import NOT_IDENTITY, PATTERNS, Conflict, IsPath
 from tasks.config.models.architecture import Architecture, Predicts
 
 FILES = r"\.(keras|json)$"
@@ -36,3 +36,12 @@ class KerasFileModel(Architecture):
     def weights_file(self) -> str | None:
         """The file with weights that a training begins with."""
         return self.path if self.weights and self.path.endswith(".keras") else None
+
+    def fit_start(self, given: bool) -> None:
+        """Raise `Conflict` for weights that there are not, or that `train.init` would replace."""
+        if self.weights and self.weights_file is None:
+            rule = f"is ignored: {self.path} has an architecture alone"
+            raise Conflict("weights", True, rule, "name a .keras file, or leave it out")
+        if self.weights and given:
+            rule = "is ignored: train.init names the weights that the training begins with"
+            raise Conflict("weights", True, rule, "leave out one of them")

@@ -188,4 +188,4 @@ class PythonSource(ColumnsSource):
     """The folder from which the module is imported, relative to the preset."""
 
     arguments: dict[str, str | int | float | bool | None] = {}
-    """Arguments of the function by name."""
+    """Arguments of the function by name, which are passed in order of their names."""

@@ -81,7 +81,7 @@ class Python(Source):
         config = self._config
         with importable(self._folder, dict(self._listed)):
             function = self._called(lambda: imported(config.function, self._folder))
-            values = self._called(lambda: iter(function(**config.arguments)))
+            values = self._called(lambda: iter(function(**dict(sorted(config.arguments.items())))))
             end = object()
             while (value := self._called(lambda: next(values, end))) is not end:
                 yield value

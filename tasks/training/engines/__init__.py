@@ -66,6 +66,11 @@ class Engine(Protocol):
     activations: int
     """An estimate of the bytes of an example's activations in a host's memory; 0 where no host computes."""
 
+    @property
+    def divisible(self) -> bool:
+        """Whether a step may be computed in more micro-batches than `train.accumulate`, with the same result."""
+        ...
+
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
 

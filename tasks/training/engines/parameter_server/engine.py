@@ -80,7 +80,7 @@ class ParameterServerEngine:
     def __init__(self, step: ServedStep, strategy: tf.distribute.ParameterServerStrategy, feed: Feed) -> None:
         assert step.shards is not None
         self.group: Group = Alone()
-        self.activations = 0
+        self.activations, self.divisible = 0, False
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss

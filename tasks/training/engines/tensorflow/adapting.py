@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -95,13 +95,24 @@ def rate_factors(paths: Iterable[str], config: TrainConfig, model: keras.Model) 
     """Return the factor of the learning rate of each variable, by its path.
 
     Raises:
-        Failed: a pattern of `train.layer_rates` names none of them.
+        Failed: a pattern of `train.layer_rates` names none of them, or two give one of them different factors.
     """
     paths = list(paths)
     for pattern in config.layer_rates:
         if not any(named(path, pattern) for path in paths):
             raise names_nothing("train.layer_rates", pattern, model)
-    return [next((rate for pattern, rate in config.layer_rates.items() if named(path, pattern)), 1.0) for path in paths]
+    return [rate_factor(path, config.layer_rates) for path in paths]
+
+
+def rate_factor(path: str, rates: Mapping[str, float]) -> float:
+    """Return the factor of a variable, 1 where no pattern names it; raises `Failed` where two give different ones."""
+    given = [(pattern, rate) for pattern, rate in sorted(rates.items()) if named(path, pattern)]
+    different = [next(each for each in given if each[1] == rate) for rate in dict.fromkeys(rate for _, rate in given)]
+    if len(different) > 1:
+        saw = " and ".join(f"{pattern}: {rate:g}" for pattern, rate in different)
+        rule = "a variable has one factor, whatever the order of the patterns"
+        raise Failed("train.layer_rates", f"{path} by {saw}", rule, "use patterns of which one names it")
+    return different[0][1] if different else 1.0
 
 
 def weighted(model: keras.Model) -> list[keras.Layer]:

@@ -17,9 +17,7 @@ def check_layers(model: keras.Model, config: TrainConfig) -> None:
     Raises:
         Failed: there is such a layer, and the batch is divided.
     """
-    for layer in model._flatten_layers():
-        if not isinstance(layer, keras.layers.BatchNormalization):
-            continue
+    for layer in of_batch(model):
         saw = f"BatchNormalization {layer.name}"
         if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:
             rule = f"its statistics would be those of one of {parts} micro-batches"
@@ -31,3 +29,8 @@ def check_layers(model: keras.Model, config: TrainConfig) -> None:
         if config.strategy.replicas > 1 and not layer.synchronized:
             rule = f"its statistics would be those of one of {config.strategy.replicas} replicas"
             raise Failed("train.strategy", saw, rule, "create it with synchronized=True, or use one_device")
+
+
+def of_batch(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+    """Return the layers that compute with statistics of the batch."""
+    return [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]

@@ -20,7 +20,7 @@ from tasks.models import build as build_model
 from tasks.models.segments import segments
 from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.engines.tensorflow.adapting import adapt, rate_factors
-from tasks.training.engines.tensorflow.checks import check_layers
+from tasks.training.engines.tensorflow.checks import check_layers, of_batch
 from tasks.training.engines.tensorflow.flops import forward_flops, peak_flops
 from tasks.training.engines.tensorflow.memory import Need, Specs, activations, fits, measured, out_of_memory
 from tasks.training.engines.tensorflow.objectives import make_objective
@@ -98,6 +98,11 @@ class TensorFlowEngine:
             loss_scales=scales if self.scales_loss else None,
             norms=figures,
         )
+
+    @property
+    def divisible(self) -> bool:
+        """Whether more micro-batches give the same step: no layer computes with statistics of the batch."""
+        return not of_batch(self.model)
 
     def fits(self, accumulate: int, available: int) -> bool:
         """Return whether a replica's gradients of a step fit into memory in so many micro-batches.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,15 +32,16 @@ def make_optimizer(
         ema: decay of the average of the weights at each step; None: there is no average.
 
     Raises:
-        Failed: a pattern of `no_decay` names no layer.
+        Failed: a pattern of `no_decay`, or of another setting with names of layers, names none.
     """
     average = {} if ema is None else {"use_ema": True, "ema_momentum": ema}
-    optimizer = getattr(keras.optimizers, config.keras_class)(1.0, **config.arguments(), **average)
     paths = paths or [variable.path for variable in variables]
-    for pattern in config.no_decay:
-        if not any(named(path, pattern) for path in paths):
-            rule = "names no layer that is trained"
-            raise Failed("train.optimizer.no_decay", pattern, rule, f"use names of {', '.join(paths[:8])}")
+    for setting in ("no_decay", *config.layers):
+        check_patterns(config, setting, paths)
+    chosen = {
+        argument: expressions(getattr(config, setting), variables, paths) for setting, argument in config.layers.items()
+    }
+    optimizer = getattr(keras.optimizers, config.keras_class)(1.0, **config.arguments(), **chosen, **average)
     optimizer.exclude_from_weight_decay(
         [
             variable
@@ -55,6 +57,24 @@ def make_optimizer(
     for variable, average in averages(optimizer):
         average.assign(variable)  # until the first update: float16 may skip it
     return optimizer
+
+
+def check_patterns(config: OptimizerConfig, setting: str, paths: Sequence[str]) -> None:
+    """Raise `Failed` where a pattern of a setting names none of these paths; the setting's default may."""
+    patterns = getattr(config, setting)
+    if patterns == type(config).model_fields[setting].default:
+        return
+    for pattern in patterns:
+        if not any(named(path, pattern) for path in paths):
+            rule = "names no layer that is trained"
+            raise Failed(f"train.optimizer.{setting}", pattern, rule, f"use names of {', '.join(paths[:8])}")
+
+
+def expressions(patterns: Sequence[str], variables: Sequence[keras.Variable], paths: Sequence[str]) -> list[str]:
+    """Return a regular expression for the path of each variable that a pattern names by its path in the model."""
+    pairs = zip(variables, paths, strict=True)
+    chosen = [variable.path for variable, path in pairs if any(named(path, pattern) for pattern in patterns)]
+    return [rf"\A{re.escape(path)}\Z" for path in chosen]
 
 
 def inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
