@@ -53,7 +53,7 @@ GOLDEN = {
     "export/README.md": "31e69de5e977df3b",
     "export/transform/transform.json": "3dbe9bdc1f44db69",
     "trained/state/ledger.jsonl": "7ba3cccd9a78a849",
-    "report/report.json": "867fb18e3101d430",
+    "report/report.json": "5a85d36aeaefc533",
     "report/predictions/test.npy": "552eaa6d1b8f379d",
 }
 
