@@ -160,6 +160,10 @@ def test_a_training_begins_with_a_backbone_of_keras_hub(
     own_files.check_init(config)
     assert "init/bert/model.weights.h5" in dict(own_files.init_files(config))
     assert identity(config) == identity(KerasHubInit(preset="/elsewhere", rename={"encoder/": ""}, new=("logits",)))
+    monkeypatch.chdir(tmp_path)
+    assert own_files.init_files(KerasHubInit(preset="bert", download=True)) == [], "a name, whatever folders there are"
+    with pytest.raises(Refused, match="train.init.preset: bert; .* as in ./folder, or set train.init.download to true"):
+        own_files.check_init(KerasHubInit(preset="bert"))
     weights = starting.initial_weights(config, None, model, snapshot.features, 5)
     paths = [variable.path for variable in build(model, snapshot.features, 5).variables]
     got = {path: weights[f"model/{number:05d}"] for number, path in enumerate(paths)}

@@ -27,7 +27,7 @@ from tasks.processes.workbench import Workbench
 from tasks.training import engines
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
-from tasks.training.memory import FITTED, candidates
+from tasks.training.memory import FITTED, candidates, micro_batches
 from tasks.training.plan import make_plan
 from tests.tiny import CONFIG, files, stopping_after
 from tests.training import raise_conflict
@@ -135,37 +135,31 @@ def test_micro_batches_that_fit_are_sought_and_kept(
 
 NORMED = """
 import keras
+from keras import layers
 
 def make(outputs):
-    layers = keras.layers
-    wide = [layer for _ in range(3) for layer in (layers.Dense(64), layers.BatchNormalization(name="norm"))]
-    for number, layer in enumerate(wide):
-        layer.name = f"{layer.name}_{number}"
-    inputs = keras.Input((4, 4, 1), dtype="uint8", name="image")
-    x = layers.Flatten()(layers.Rescaling(1 / 255)(inputs))
-    for layer in (*wide, layers.Dense(outputs)):
-        x = layer(x)
-    return keras.Model(inputs, x)
+    image = keras.Input((4, 4, 1), dtype="uint8", name="image")
+    x = layers.Dense(256)(layers.Flatten()(layers.Rescaling(1 / 255)(image)))
+    return keras.Model(image, layers.Dense(outputs)(layers.BatchNormalization()(x)))
 """
 
 
-@pytest.mark.parametrize("fit_memory", [False, True])
 def test_a_batch_norm_has_no_micro_batches_that_fit(
-    fit_memory: bool,
-    tiny: Snapshot,
-    benches: Callable[[str], Workbench],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They would have statistics of their own: `train.accumulate` is refused, and nothing else may set it."""
     monkeypatch.setattr(memory, "available", lambda: 4 << 20)
     (tmp_path / "normed.py").write_text(NORMED)
-    model = ImportedModel(target="normed:make", folder=str(tmp_path))
-    bench = benches("normed")
-    with pytest.raises(Failed, match="1, which is too much for the 4 MiB that are free") as failed:
-        fit(bench, tiny, model, LARGE.model_copy(update={"fit_memory": fit_memory}), seed=5)
-    assert failed.value.remedy == "set train.remat: true, or use a smaller batch or model"
-    assert not (bench.staging.root / FITTED).exists()
+    model, snapshot = ImportedModel(target="normed:make", folder=str(tmp_path)), open_snapshot(tiny.path)
+    plan = make_plan(LARGE, snapshot.counts["train"], ())
+    engine = engines.build(LARGE, model, snapshot, plan, 5, Cluster(0, ("127.0.0.1:0",)))
+    for fit_memory in (False, True):
+        config, bench = LARGE.model_copy(update={"fit_memory": fit_memory}), benches(f"normed_{fit_memory}")
+        with pytest.raises(Failed, match="1, which is too much for the 4 MiB that are free") as failed:
+            micro_batches(engine, config, bench)
+        assert failed.value.remedy == "set train.remat: true, or use a smaller batch or model"
+        assert not (bench.staging.root / FITTED).exists()
+    engine.close()
 
 
 def test_memory_that_is_not_counted_is_said_and_nothing_large_is_tried(
