@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tasks.config.stored import PreparedModel
     from tasks.models.features import Arrays
 
-VERSION = 1
+VERSION = 2
 EPSILON = 1e-6
 
 
@@ -60,7 +60,8 @@ def added_loss(config: Distill, model: keras.Model, teacher: Path) -> keras.Kera
     from tasks.models.keras_file import architecture, load
 
     network = load(teacher)
-    states = [hidden(network, name, "teacher") for name in config.hidden.values()]
+    pairs = sorted(config.hidden.items())  # the terms of a sum: their order decides its last bits, and no digest
+    states = [hidden(network, name, "teacher") for _, name in pairs]
     inputs = network.inputs[0] if len(network.inputs) == 1 else {each.name: each for each in network.inputs}
     taught = Frozen(keras.Model(inputs, [network.output, *states], name="teacher"))(
         arguments(network, {each.name: each for each in model.inputs})
@@ -69,7 +70,7 @@ def added_loss(config: Distill, model: keras.Model, teacher: Path) -> keras.Kera
     task = TASKS[architecture(teacher)["model"]["task"]]
     real = real_tokens(model) if task.of_tokens and task.target is not None else None
     added = config.weight * DIVERGENCES[task.losses[0]](model.output, taught[0], config.temperature, real)
-    for name, state in zip(config.hidden, taught[1:], strict=True):
+    for (name, _), state in zip(pairs, taught[1:], strict=True):
         own = hidden(model, name, "student")
         check_shapes(name, own, state)
         added = added + config.hidden_weight * cosine_distance(own, state, real)
