@@ -9,23 +9,14 @@ import tensorflow as tf
 
 from tasks.training.engines.tensorflow.step import HALF_SQUARES, Step
 
-OVERLAPPING = 10
-"""Steps whose operations may overlap where no other process takes part: TensorFlow's default. Each variable is read and
-written in the order of the steps, so that the results are the same; a layer may be computed while the variables of
-another one are updated."""
-
-
-def looped(one_step: Callable[[tf.Tensor], tf.Tensor], n: tf.Tensor, overlapping: int = 1) -> tf.Tensor:
-    """Run step 0 to n - 1, one after the other; return their results, [n, numbers].
-
-    Collective operations need `overlapping` to be 1: all processes must run them in the same order.
-    """
+def looped(one_step: Callable[[tf.Tensor], tf.Tensor], n: tf.Tensor) -> tf.Tensor:
+    """Run step 0 to n - 1, one after the other; return their results, [n, numbers]."""
 
     def body(k: tf.Tensor, results: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         return k + 1, results.write(k, one_step(k))
 
     start = (0, tf.TensorArray(tf.float32, n))
-    return tf.while_loop(lambda k, _: k < n, body, start, parallel_iterations=overlapping)[1].stack()
+    return tf.while_loop(lambda k, _: k < n, body, start, parallel_iterations=1)[1].stack()
 
 
 def packed(step: Step, returned: dict[str, tf.Tensor]) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tasks.config.strategy import OneDevice
 from tasks.training.engines import Arrays
-from tasks.training.engines.tensorflow.looped import OVERLAPPING, looped, packed, unpacked
+from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
 from tasks.training.engines.tensorflow.step import Reduce, Step
 from tasks.training.engines.tensorflow.strategies import Run, Sums
 from tasks.training.group import Alone, Cluster, Group
@@ -54,7 +54,7 @@ class OneDeviceStrategy:
                 step.optimizer.learning_rate.assign(rates[k])
                 return packed(step, step({name: values[k] for name, values in arrays.items()}, self._reduce))
 
-            return looped(one_step, tf.shape(rates)[0], OVERLAPPING if self.group.cluster.size == 1 else 1)
+            return looped(one_step, tf.shape(rates)[0])
 
         def call(arrays: Arrays, rates: np.ndarray) -> Sums:
             tensors = {name: tf.constant(values) for name, values in arrays.items()}
