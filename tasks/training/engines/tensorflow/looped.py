@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tasks.training.engines.tensorflow.step import HALF_SQUARES, Step
 
+
 def looped(one_step: Callable[[tf.Tensor], tf.Tensor], n: tf.Tensor) -> tf.Tensor:
     """Run step 0 to n - 1, one after the other; return their results, [n, numbers]."""
 
