@@ -106,7 +106,7 @@ def test_official_splits_by_other_names_and_unknown_ones(people: Callable, bench
     splits = splits_of(people(folds, splits="official", official=official), bench, publish)
     assert {int(key[1:]) % 5 for key, split in splits.items() if split == "train"} == {0, 1, 2}
     with pytest.raises(Failed, match=r"fold|split 'f4' is none of f0, f1, f2, f3"):
-        people(folds, splits="official", official={**official, "test": ["f3"], "validation": ["f2"]})
+        people(folds, splits="official", official={"train": ["f0", "f1"], "validation": ["f2"], "test": ["f3"]})
 
 
 def test_time_splits_without_mixing(people: Callable, bench: Workbench, publish: Callable) -> None:
