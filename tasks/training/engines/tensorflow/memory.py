@@ -103,13 +103,17 @@ def counted() -> bool:
 
 
 def peak(run: Callable[[], object]) -> int:
-    """Return the bytes that a function needs at most, besides those in use before."""
+    """Return the bytes that a function needs at most, besides those in use before: the median of three runs, as other
+    threads may free tensors or create some."""
     run()  # it compiles, and changes nothing
     gc.collect()  # tensors that are freed in between would be taken off
-    tf.config.experimental.reset_memory_stats("CPU:0")
-    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
-    run()
-    return int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before
+    peaks = []
+    for _ in range(3):
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+        run()
+        peaks.append(int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before)
+    return sorted(peaks)[1]
 
 
 def gradients(step: Step, specs: Specs, examples: int) -> Callable[[], None]:
