@@ -6,8 +6,8 @@ EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 TENSORFLOW := $(shell sed -n 's/^tensorflow==\([^ ]*\).*/\1/p' requirements.lock)
 
-# A few files at a time: much of a test is waiting for a process to start or for a server, of a slow one for minutes.
-PYTEST := $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder
+# Two files at a time: most of a test is waiting for a process to start, or for a server.
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
 
@@ -15,10 +15,10 @@ demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
 
 test: check
-	$(PYTEST) --numprocesses=2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: setup
-	$(PYTEST) --numprocesses=3 -m slow
+	$(PYTEST) -m slow
 
 check: setup
 	$(BIN)/ruff check .
