@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.compression.forms import Form, compressed
 from tasks.config import Config, identity
-from tasks.config.flags import _mappings
+from tasks.config.flags import mappings
 from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.reference import _entries, _sections
 from tasks.stage import identities
@@ -375,7 +375,7 @@ def test_a_setting_changes_a_digest_or_is_listed(leaf: Leaf) -> None:
 
 def test_the_order_of_a_mapping_decides_nothing() -> None:
     """By the reasons of the list."""
-    assert {leaf.name for leaf in LEAVES if _mappings(leaf.field.annotation)} == MAPPINGS.keys()
+    assert {leaf.name for leaf in LEAVES if mappings(leaf.field.annotation)} == MAPPINGS.keys()
 
 
 def test_a_setting_outside_of_digests_is_read_by_the_code() -> None:

@@ -27,7 +27,7 @@ from tasks.pages.facts import Facts
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
-from tasks.training.board import FOLDER
+from tasks.training.board import FOLDER, written_in
 from tasks.training.fit import fit
 from tests.homes import ROOT, CommandHome
 from tests.stacks import free_ports
@@ -76,6 +76,15 @@ def test_true_stands_for_the_defaults_and_a_trace_has_steps() -> None:
     assert TrainConfig(steps=3, tensorboard=False).tensorboard is None
     with pytest.raises(Conflict, match="must be two steps, the first one lower"):
         raise_conflict(lambda: TensorBoard(trace=(9, 5)))
+
+
+def test_the_folder_of_one_training_is_shown_or_that_of_the_run_where_several_wrote(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    assert written_in(tmp_path) is None
+    (tmp_path / "trials/0" / FOLDER).mkdir(parents=True)
+    assert written_in(tmp_path) == tmp_path / "trials/0" / FOLDER
+    (tmp_path / "trials/1" / FOLDER).mkdir(parents=True)
+    assert written_in(tmp_path) == tmp_path
 
 
 @pytest.mark.slow

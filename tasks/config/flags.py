@@ -49,7 +49,7 @@ def sections(annotation: Any) -> list[type[BaseModel]]:
 
 def entries(annotation: Any) -> list[type[BaseModel]]:
     """Return the sections that an entry of a mapping or a list may be; a list may hold lists of the same."""
-    of_mappings = [section for mapping in _mappings(annotation) for section in sections(typing.get_args(mapping)[1])]
+    of_mappings = [section for mapping in mappings(annotation) for section in sections(typing.get_args(mapping)[1])]
     return of_mappings or [section for part in _lists(annotation) for section in sections(typing.get_args(part)[0])]
 
 
@@ -114,7 +114,7 @@ def _annotations(values: Any, path: list[str]) -> list[Any]:
         kind = values.get("kind") if isinstance(values, dict) else None
         options = [option for option in options if kind_of(option) == kind] or options
         fields = [option.model_fields[part] for option in options if part in option.model_fields]
-        entries = [typing.get_args(mapping)[1] for annotation in annotations for mapping in _mappings(annotation)]
+        entries = [typing.get_args(mapping)[1] for annotation in annotations for mapping in mappings(annotation)]
         annotations = [*(field.annotation for field in fields), *entries]
         values = values.get(part) if isinstance(values, dict) else None
     return annotations
@@ -127,10 +127,11 @@ def _is_text(annotation: Any) -> bool:
     return annotation is str or (bool(parts) and all(map(_is_text, parts)))
 
 
-def _mappings(annotation: Any) -> list[Any]:
+def mappings(annotation: Any) -> list[Any]:
+    """Return the annotations within one, or itself, that are mappings."""
     if typing.get_origin(annotation) is dict:
         return [annotation]
-    return [mapping for part in _parts(annotation) for mapping in _mappings(part)]
+    return [mapping for part in _parts(annotation) for mapping in mappings(part)]
 
 
 def _lists(annotation: Any) -> list[Any]:
