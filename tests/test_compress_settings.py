@@ -101,6 +101,7 @@ BLOCKS = {"kind": "int4_dynamic", "block": 32}
         ([qat(8), "prune", "gptq"], "qat, gptq", "and gptq to 4 again"),
         ([qat(4), BLOCKS], "qat, int4_dynamic", "and int4_dynamic those of a block by another"),
         ([qat(4), LOW_RANK, "int4_dynamic"], "qat, low_rank", "low_rank trains all weights, and what qat does"),
+        ([qat(4), "cluster", "int4_dynamic"], "qat, cluster", "and cluster gives them other values"),
         (["prune", qat(4), "int4_dynamic"], "prune, qat", "what prune does to their values is lost"),
         (["cluster", "prune", LOW_RANK], "cluster, low_rank", "what cluster does to their values is lost"),
         (["int8_dynamic", "prune"], "int8_dynamic, prune", "changes the finished file, and prune would come after it"),

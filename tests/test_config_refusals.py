@@ -90,6 +90,7 @@ DIGITS = Path(__file__).parent.parent / "flows/presets/digits.yaml"
             "model.weights",
             "a.json has an architecture alone",
         ),
+        ("evaluate.folder", "metrics", "evaluate.folder", "is ignored without evaluate.own_metrics"),
         ("train.folder", "losses", "train.folder", "is ignored: the loss cross_entropy is none of yours"),
         ("train.tensorboard", "{trace: [600, 610]}", "train.tensorboard.trace", "ends before it, after 600 steps"),
         (
@@ -123,6 +124,11 @@ def test_a_short_training_may_have_the_default_trace_and_an_own_loss_its_folder(
     assert load(DIGITS, short).train.tensorboard is not None
     assert load(DIGITS, [("train.loss", "own.losses:focal"), ("train.folder", "losses")]).train.folder
     assert load(DIGITS, [("train.loss", "own.losses:focal")]).train.folder == str(DIGITS.parent)
+
+
+def test_own_metrics_are_of_the_presets_folder_and_text_that_looks_like_one_is_not() -> None:
+    assert load(DIGITS, [("evaluate.own_metrics", "{hit: scores:hit}")]).evaluate.folder == str(DIGITS.parent)
+    assert load(DIGITS, [("evaluate.groups", "ns:column")]).evaluate.folder is None
 
 
 def test_a_missing_preset_names_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from tasks.errors import Failed, Stopped
 from tasks.models.segments import cheapest, packed, segments
 from tasks.processes.workbench import Workbench
 from tasks.training import engines
+from tasks.training.engines.tensorflow.memory import activations
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.memory import FITTED, candidates, micro_batches
@@ -49,6 +50,12 @@ def test_activations_that_are_computed_again_give_the_same_bytes(
     fit(kept, tiny, model, config, seed=5)
     fit(again, tiny, model, config.model_copy(update={"remat": True}), seed=5)
     assert files(again) == files(kept)
+
+
+def test_the_estimate_of_activations_counts_the_layers_of_a_model_within_a_model() -> None:
+    inputs, layers = keras.Input((16,)), [keras.layers.Dense(8), keras.layers.Dense(4)]
+    within = keras.Model(inputs, keras.Sequential(layers)(inputs))
+    assert activations(within.outputs) == 4 * (16 + 16 + 8 + 4), "its input is one more"
 
 
 def test_segments_keep_little_and_compute_little_at_once() -> None:

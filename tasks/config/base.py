@@ -11,7 +11,14 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length
 """A name that is used for files and folders."""
 
 OWN_CODE = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
-OwnCode = Annotated[str, StringConstraints(pattern=OWN_CODE)]
+
+
+class NamesOwnCode:
+    """Marks a field with functions of the user's, which are imported from the `folder` of its section."""
+
+
+HAS_OWN_CODE = NamesOwnCode()
+OwnCode = Annotated[str, StringConstraints(pattern=OWN_CODE), HAS_OWN_CODE]
 """A function of the user's: `package.module:function`."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
+from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, Name, OwnCode, Section
 from tasks.config.probes import ProbeConfig
 from tasks.config.task import TASKS, check_options
 
@@ -74,7 +74,7 @@ class EvaluateConfig(Section):
     metrics: Annotated[tuple[Metric, ...], LISTED] | None = None
     """Which metrics; default: all of the task's."""
 
-    own_metrics: Annotated[dict[Name, OwnCode], LATER] = {}
+    own_metrics: Annotated[dict[Name, OwnCode], LATER, HAS_OWN_CODE] = {}
     """Metrics of yours by name, each `package.module:function`: it takes the targets and the outputs (float32: logits,
     or values in the targets' units; of tagging the most probable class of each token, -1 after the last, as the targets
     have it) of a split, and returns a number for each example, whose mean is the metric."""
@@ -157,6 +157,9 @@ class EvaluateConfig(Section):
             if own in (*facts.metrics, *facts.figures, *facts.baselines):
                 rule = f"is a metric of {task} already"
                 raise Conflict("evaluate.own_metrics", own, rule, "give yours another name")
+        if self.folder is not None and not self.own_metrics:
+            rule = "is ignored without evaluate.own_metrics"
+            raise Conflict("evaluate.folder", self.folder, rule, "leave it out, or add a metric of yours")
         if self.own_metrics and facts.target is None:
             rule = f"is not there for {task}, whose examples are files of several rows"
             raise Conflict("evaluate.own_metrics", ", ".join(self.own_metrics), rule, "leave it out")

@@ -35,6 +35,9 @@ class Method(Section):
     undone_by_training: ClassVar[bool] = False
     """Whether another training of its model would undo what it does to the values of weights."""
 
+    moves_weights: ClassVar[bool] = False
+    """Whether it gives the weights other values than 0 without a training."""
+
     adds_loss: ClassVar[bool] = False
     """Whether its training has a loss besides that of the outputs."""
 

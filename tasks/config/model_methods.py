@@ -74,6 +74,7 @@ class Cluster(Method):
     size_ratio: ClassVar[float] = 1.05
     gzip_ratio: ClassVar[float] = 0.5
     undone_by_training: ClassVar[bool] = True
+    moves_weights: ClassVar[bool] = True
 
     kind: Literal["cluster"] = "cluster"
     """The method."""
@@ -126,6 +127,9 @@ class Qat(Trained):
         if behind.weight_bits == self.bits and not behind.by_channel:
             rule = f"qat rounds the weights of a channel by one scale, and {behind.kind} those of a block by another"
             return rule, "leave block out"
+        if behind.moves_weights:
+            rule = f"qat rounds weights as a method that quantises does, and {behind.kind} gives them other values"
+            return rule, f"leave {behind.kind} out"
         return super().undone_by(behind)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.config.base import OWN_CODE, IsPath
+from tasks.config.base import OWN_CODE, IsPath, NamesOwnCode
 from tasks.config.flags import entries, kind_of, sections
 
 
@@ -36,18 +36,19 @@ def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> No
     if not isinstance(values, dict):
         return
     of_kind = [option for option in options if kind_of(option) == values.get("kind")] or options
-    named = [
-        *values.values(),
-        *(each for value in values.values() if isinstance(value, dict) for each in value.values()),
-    ]
-    own = any(isinstance(value, str) and re.match(OWN_CODE, value) for value in named)
-    if own and of_kind and "folder" in of_kind[0].model_fields:
-        values.setdefault("folder", str(folder.absolute()))
     for name, field in ((name, field) for option in of_kind for name, field in option.model_fields.items()):
+        if any(isinstance(mark, NamesOwnCode) for mark in field.metadata) and _has_own_code(values.get(name)):
+            values.setdefault("folder", str(folder.absolute()))
         add_folders(values.get(name), sections(field.annotation), folder)
         if isinstance(values.get(name), dict) and (of_entries := entries(field.annotation)):
             for entry in values[name].values():
                 add_folders(entry, of_entries, folder)
+
+
+def _has_own_code(value: Any) -> bool:
+    """Return whether a value, or one of a mapping, is a function of the user's."""
+    named = value.values() if isinstance(value, dict) else [value]
+    return any(isinstance(each, str) and re.match(OWN_CODE, each) for each in named)
 
 
 def located(path: str, folder: Path) -> str:

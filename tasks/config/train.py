@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tasks.config.augment import AugmentConfig
-from tasks.config.base import LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
+from tasks.config.base import HAS_OWN_CODE, LATER, LISTED, NOT_IDENTITY, Conflict, IsPath, OwnCode, Section
 from tasks.config.cluster import ClusterConfig
 from tasks.config.fine_tune import InitConfig, Lora, RateScaling, Text
 from tasks.config.optimizer import Adam, OptimizerConfig, Pattern
@@ -94,7 +94,7 @@ class TrainConfig(Section):
     jit: Annotated[bool, LATER] = False
     """Compile the step by XLA: slower to start, often faster to run, other last bits."""
 
-    loss: Loss | OwnCode | None = None
+    loss: Annotated[Loss | OwnCode | None, HAS_OWN_CODE] = None
     """The loss; default: the task's. The errors are for regression. `package.module:function` is one of yours: it takes
     targets and outputs (float32) of some examples and returns a loss for each prediction, in `keras.ops`."""
 

@@ -44,7 +44,11 @@ def out_of_memory() -> Iterator[None]:
 
 def activations(outputs: Sequence[Any]) -> int:
     """Return about how many bytes the float32 outputs of all layers of a graph have, for an example."""
-    return sum(4 * elements(node.outputs) for node in upstream(outputs))
+    total = 0
+    for node in upstream(outputs):
+        nested = getattr(node.operation, "outputs", None)  # of a model within the model
+        total += 4 * elements(node.outputs) if nested is None else activations(nested)
+    return total
 
 
 def fits(step: Step, specs: Specs, examples: int, accumulate: int) -> bool:
