@@ -104,9 +104,12 @@ def check_source(flow: str, config: Config) -> None:
     features = {name: feature.as_json() for name, feature in source_features.items()}
     needs.check_snapshot(features, config.snapshot)
     if flow != "dataset":
-        from tasks.evaluation import columns, probes
+        from tasks.evaluation import probes
 
-        columns.check(source_features, config.evaluate)
+        if config.evaluate.reads_columns:
+            from tasks.evaluation import columns
+
+            columns.check(source_features, config.evaluate)
         probes.check(config.evaluate.robustness, source_features, config.snapshot.kind == "image")
         needs.check_task(features, config.model.task, config.train)
         needs.check_inputs(features, config.snapshot, config.train)

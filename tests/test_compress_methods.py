@@ -22,10 +22,10 @@ from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.given import Given, evenly
 from tasks.compression.judging import judge
 from tasks.compression.kernels import kernels
 from tasks.compression.layers import layers_of
-from tasks.compression.methods import Given, evenly
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.config.methods import Int8Selective, chain_of
@@ -377,8 +377,9 @@ def test_what_cannot_be_applied_is_refused() -> None:
 
 
 def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
-    """The flow's process computes digests, and does not import TensorFlow."""
+    """The flow's process computes digests, and does not import TensorFlow or SciPy."""
     code = (
+        "HEAVY = {'tensorflow', 'keras', 'sklearn', 'jax', 'scipy', 'polars', 'pandas'}\n"
         "import sys; from tasks.compression import METHODS, versions; from tasks.config import CompressConfig\n"
         "needed = {'qat': {'fine_tune': {'steps': 1}}}\n"
         "needed['prune_structured'] = needed['qat']\n"
@@ -386,7 +387,7 @@ def test_methods_are_asked_for_their_versions_without_a_framework() -> None:
         "needed['distill'] = {'student': {'kind': 'mlp'}, **needed['qat']}\n"
         "methods = [{'kind': kind, **needed.get(kind, {})} for kind in METHODS]\n"
         "versions([chain[0] for chain in CompressConfig(methods=methods).chains])\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'sklearn', 'jax'}))"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & HEAVY))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -11,15 +11,16 @@ from tasks.config import EvaluateConfig
 from tasks.config.probes import PROBES
 from tasks.data.features import Feature
 from tasks.errors import Failed, Refused
-from tasks.evaluation import probes
+from tasks.evaluation import probes, robustness
 from tasks.evaluation.judging import SnapshotSplit, make_judge, run_model
-from tasks.evaluation.probes import KINDS, AlteredInputs, altered, draws_of
+from tasks.evaluation.probes import KINDS
 from tasks.evaluation.probes.blur import change as blur
 from tasks.evaluation.probes.contrast import change as contrast
 from tasks.evaluation.probes.missing_columns import change as lose
 from tasks.evaluation.probes.noise import change as add_noise
 from tasks.evaluation.probes.shift import change as shift
 from tasks.evaluation.probes.typos import change as mistype
+from tasks.evaluation.robustness import AlteredInputs, altered, draws_of
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 9, 8, 3), np.uint8)
 DRAWS = draws_of(0, 0, np.arange(6))
@@ -84,7 +85,9 @@ def test_a_probe_measures_the_drop_of_the_metric(digits: Any) -> None:
     judge, call = make_judge("classification", split, EvaluateConfig()), inference_function(load(digits.model.path))
     listed = EvaluateConfig.model_validate({"robustness": ["shift", {"kind": "contrast", "factor": 0.99}]}).robustness
     kept = run_model(judge, call).kept
-    rows = probes.measured(listed, judge, split, call, kept, judge.metrics["accuracy"], 1, 200, lambda *progress: None)
+    rows = robustness.measured(
+        listed, judge, split, call, kept, judge.metrics["accuracy"], 1, 200, lambda *progress: None
+    )
     moved, same = rows
     assert moved["drop"]["low"] > 0.1 and moved["settings"] == {"pixels": 2}
     assert abs(same["drop"]["value"]) < 0.02 and same["drop"]["low"] <= same["drop"]["value"] <= same["drop"]["high"]

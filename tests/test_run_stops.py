@@ -32,7 +32,7 @@ from tasks.stage.stages import run_stage
 from tests.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
 from tests.kills import stop
 
-LONG = ["--train.steps", "800", "--train.checkpoint.every", "200"]
+LONG = ["--train.steps", "400", "--train.checkpoint.every", "100"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

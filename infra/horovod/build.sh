@@ -33,7 +33,7 @@ export HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
 export HOROVOD_CMAKE=$work/tools/cmake/data/bin/cmake
 [ -n "${HOROVOD_GPU_OPERATIONS:-}" ] || unset HOROVOD_GPU_OPERATIONS
 rm -rf "$venv/horovod"
-PATH=$venv/bin:$PATH MAKEFLAGS=-j$(nproc) CXXFLAGS=-g0 LDFLAGS=-s \
+PATH=$venv/bin:$PATH MAKEFLAGS=-j$(nproc) LDFLAGS=-s \
   pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/horovod" .
 pip install --no-deps --force-reinstall "$venv"/horovod/*.whl
 cd "$venv"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tasks.compression.methods import Given
+from typing import TYPE_CHECKING
+
 from tasks.config.methods import Float16
+
+if TYPE_CHECKING:
+    from tasks.compression.given import Given
 
 VERSION = 2
 

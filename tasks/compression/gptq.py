@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tasks.compression.methods import CALIBRATED, Given
+from tasks.compression.methods import CALIBRATED
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Gptq
 
 if TYPE_CHECKING:
     from ai_edge_quantizer.quantizer import Quantizer
+
+    from tasks.compression.given import Given
 
 VERSION = 1
 

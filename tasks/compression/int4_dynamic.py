@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.compression.layers import Layer, layers_of
-from tasks.compression.methods import Given
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Int4Dynamic
@@ -17,6 +16,8 @@ from tasks.errors import Failed
 
 if TYPE_CHECKING:
     from ai_edge_quantizer.quantizer import Quantizer
+
+    from tasks.compression.given import Given
 
 VERSION = 1
 

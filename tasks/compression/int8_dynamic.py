@@ -5,10 +5,14 @@ About a quarter of the size, faster, no calibration data. Tables of embeddings a
 
 from __future__ import annotations
 
-from tasks.compression.methods import Given
+from typing import TYPE_CHECKING
+
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Int8Dynamic
+
+if TYPE_CHECKING:
+    from tasks.compression.given import Given
 
 VERSION = 1
 

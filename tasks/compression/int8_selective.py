@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tasks.compression.layers import Layer, layers_of
-from tasks.compression.methods import CHOSEN, Given
+from tasks.compression.methods import CHOSEN
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Int8Selective
@@ -23,6 +23,8 @@ from tasks.exporting.litert import LiteRT
 
 if TYPE_CHECKING:
     from ai_edge_quantizer.quantizer import Quantizer
+
+    from tasks.compression.given import Given
 
 VERSION = 1
 

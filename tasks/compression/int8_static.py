@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from tasks.compression.methods import CALIBRATED, Given
+from typing import TYPE_CHECKING
+
+from tasks.compression.methods import CALIBRATED
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.config.methods import Int8Static
+
+if TYPE_CHECKING:
+    from tasks.compression.given import Given
 
 VERSION = 1
 

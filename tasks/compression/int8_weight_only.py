@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from tasks.compression.methods import Given
+from typing import TYPE_CHECKING
+
 from tasks.compression.quantizing import EVERY, quantised
 from tasks.compression.tables import with_int8_tables
 from tasks.config.methods import Int8WeightOnly
+
+if TYPE_CHECKING:
+    from tasks.compression.given import Given
 
 VERSION = 1
 

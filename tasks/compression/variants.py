@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tasks.artifacts import Model, Outcome, Records, Report, Snapshot, Variant
 from tasks.compression import file_method
 from tasks.compression.forms import Form
-from tasks.compression.methods import Given
+from tasks.compression.given import Given
 from tasks.config import CompressConfig, EvaluateConfig
 from tasks.config.method import Method
 from tasks.errors import Failed, of_the_machine

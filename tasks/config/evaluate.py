@@ -135,6 +135,11 @@ class EvaluateConfig(Section):
         return self.calibrate is not None or self.threshold is not None
 
     @property
+    def reads_columns(self) -> bool:
+        """Whether slices or groups are of columns of the records."""
+        return bool(self.slices) or self.groups is not None or self.found > 0
+
+    @property
     def found(self) -> int:
         """How many of the worst slices are shown; 0 where none are looked for."""
         return 5 if self.find_slices is True else int(self.find_slices)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
 
+RECORDS_VERSION = 4
+RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")
+
 
 def open_snapshot(path: str | Path) -> SnapshotReader:
     """Open a published snapshot folder for reading (see `tasks.data.pipeline`); raises `Refused` if it is not one."""
@@ -16,4 +19,4 @@ def open_snapshot(path: str | Path) -> SnapshotReader:
     return SnapshotReader(Path(path))
 
 
-__all__ = ["open_snapshot"]
+__all__ = ["RECORDS_LIBRARIES", "RECORDS_VERSION", "open_snapshot"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 Kind = Literal["key", "label", "tags", "number", "category", "text", "words", "image", "audio", "time"]
@@ -13,6 +14,9 @@ KEY = "key"
 
 NO_TIME = -(2**63)
 """A missing time."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 OTHER = "(other)"
 """The class of labels that are not in `source.classes`."""

@@ -34,8 +34,6 @@ from tasks.store.files import canonical
 if TYPE_CHECKING:
     from tasks.processes.workbench import Workbench
 
-RECORDS_VERSION = 4
-RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")
 
 ALONE_BYTES = 8 << 20
 """Bytes of a source that one process converts sooner than others begin."""

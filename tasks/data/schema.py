@@ -14,7 +14,6 @@ import polars as pl
 import yaml
 from pydantic import ValidationError
 
-from tasks.config import RecordsConfig
 from tasks.config.schema import ColumnRules, SchemaFile
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
@@ -60,18 +59,11 @@ class Schema:
         return {}
 
 
-def schema_file(config: RecordsConfig) -> list[tuple[str, str]]:
-    """Return what of the file of rules enters the digest of records: its setting with the version of the code, and its
-    SHA-256; or nothing without one.
-
-    Raises:
-        Refused: it cannot be read.
-    """
-    if config.schema_file is None:
-        return []
-    path = Path(config.schema_file)
+def schema_file(path: Path) -> tuple[str, str]:
+    """Return what of a file of rules enters the digest of records: its setting with the version of the code, and its
+    SHA-256; raises `Refused` where it cannot be read."""
     try:
-        return [(f"{FIELD}, code version {RULES_VERSION}", hashlib.sha256(path.read_bytes()).hexdigest())]
+        return f"{FIELD}, code version {RULES_VERSION}", hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from None
 

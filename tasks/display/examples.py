@@ -14,8 +14,7 @@ from PIL import Image
 
 from tasks.artifacts import Artifact
 from tasks.data import open_snapshot
-from tasks.data.features import NO_TIME, Feature
-from tasks.data.kinds.time import EPOCH, MICROSECOND
+from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.data.reading import RecordsReader
 from tasks.errors import Refused
 

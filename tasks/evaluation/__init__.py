@@ -10,6 +10,9 @@ REPORT_VERSION = 10
 REPORT_LIBRARIES = ("tensorflow", "keras", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow")
 """Packages whose versions decide a report's bytes."""
 
+GATING_VERSION = 1
+"""Incremented when the same figures would get other verdicts."""
+
 MIN_EXAMPLES = 20
 """Smallest number of independent examples (of text: files) for which an interval is reported as a 95 % interval."""
 

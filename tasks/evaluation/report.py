@@ -12,7 +12,7 @@ from tasks.artifacts import Model, Outcome, Records, Report, Snapshot
 from tasks.config import EvaluateConfig
 from tasks.config.task import TASKS
 from tasks.data import open_snapshot
-from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, probes, slices
+from tasks.evaluation import REPORT_VERSION, decisions, primary_metric, robustness, slices
 from tasks.evaluation.intervals import BCA, LEVEL, SEED, flat, intervals
 from tasks.evaluation.judging import Judge, Kept, SnapshotSplit, make_judge, names_of, run_model
 from tasks.evaluation.own_metrics import own_metrics
@@ -88,7 +88,9 @@ def build(bench: Workbench, model: Model, snapshot: Snapshot, records: Records, 
             sample = judge.show(call)
             if config.robustness:
                 row = (judge, examples, call, kept, judge.metrics[metric], 1 if higher else -1)
-                splits[split]["robustness"] = probes.measured(config.robustness, *row, config.resamples, bench.progress)
+                splits[split]["robustness"] = robustness.measured(
+                    config.robustness, *row, config.resamples, bench.progress
+                )
     report = {
         "version": REPORT_VERSION,
         "task": task,

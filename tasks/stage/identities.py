@@ -74,18 +74,25 @@ class Identity:
 
 def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identity:
     """Return the identity of records: source content, reading and splits; `memory` caches file hashes."""
-    from tasks.data.near import NEAR_LIBRARIES, NEAR_VERSION
-    from tasks.data.records import RECORDS_LIBRARIES, RECORDS_VERSION
-    from tasks.data.schema import schema_file
+    from tasks.data import RECORDS_LIBRARIES, RECORDS_VERSION
     from tasks.data.sources import fingerprint
 
-    near = config.near_duplicates is not None
-    return Identity(
-        {"source": source, "records": config, **({"near_duplicates": {"version": NEAR_VERSION}} if near else {})},
-        {},
-        Code(RECORDS_VERSION, RECORDS_LIBRARIES + (NEAR_LIBRARIES if near else ())),
-        sources=lambda: [*fingerprint(source, memory), *schema_file(config)],
-    )
+    def listed() -> list[tuple[str, str]]:
+        files = list(fingerprint(source, memory))
+        if config.schema_file is not None:
+            from tasks.data.schema import schema_file
+
+            files.append(schema_file(Path(config.schema_file)))
+        return files
+
+    sections: dict[str, Any] = {"source": source, "records": config}
+    code = Code(RECORDS_VERSION, RECORDS_LIBRARIES)
+    if config.near_duplicates is not None:
+        from tasks.data.near import NEAR_LIBRARIES, NEAR_VERSION
+
+        sections["near_duplicates"] = {"version": NEAR_VERSION}
+        code = Code(RECORDS_VERSION, RECORDS_LIBRARIES + NEAR_LIBRARIES)
+    return Identity(sections, {}, code, sources=listed)
 
 
 def snapshot(made_from: Artifact, config: SnapshotConfig) -> Identity:
@@ -242,7 +249,7 @@ def judgement(
     variants: Sequence[Artifact], report: Artifact, config: CompressConfig, evaluate: EvaluateConfig
 ) -> dict[str, Any]:
     """Return what decides the judgement of variants, besides what was measured of them."""
-    from tasks.evaluation.gating import GATING_VERSION
+    from tasks.evaluation import GATING_VERSION
 
     return {
         "variants": {variant.name: variant.digest for variant in variants},

@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.data.features import KEY, Feature
+from tasks.data.features import EPOCH, KEY, MICROSECOND, Feature
 from tasks.data.guess.columns import CATEGORY, FEW_CLASSES, NUMBER, TEXT, TIME, Columns
 from tasks.data.kinds import kind_of
-from tasks.data.kinds.time import EPOCH, MICROSECOND
 
 FEATURES: dict[str, Feature] = {feature.kind: feature for feature in (NUMBER, CATEGORY, TEXT, TIME)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.data.encoding import Encoded, integer_entry
-from tasks.data.features import NO_TIME, Feature
+from tasks.data.features import EPOCH, MICROSECOND, NO_TIME, Feature
 from tasks.data.kinds import State, Typed, merge_by_key, number
 
 TYPE = pa.int64()
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 
 
 def typed(feature: Feature, raw: pa.Array, max_pixels: int) -> Typed:

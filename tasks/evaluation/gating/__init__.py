@@ -17,9 +17,6 @@ from tasks.evaluation.gates import Ratio, Verdict
 from tasks.evaluation.metrics import Floats, Metric
 from tasks.evaluation.noninferiority import Test
 
-GATING_VERSION = 1
-"""Incremented when the same figures would get other verdicts."""
-
 GATES = {
     "absolute": "tasks.evaluation.gating.absolute",
     "float": "tasks.evaluation.gating.against_float",
