@@ -276,7 +276,7 @@ def prefect_table(record: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_path: Path) -> None:
     """The second kill is within the choice, if it is quick enough; each form of output has the scores of all seeds."""
-    seeds = ("--train.seeds", "3", "--train.select", "average", "--train.tensorboard", "true")
+    seeds = ("--train.seeds", "2", "--train.select", "average", "--train.tensorboard", "true")
     command = ("run", "training", DIGITS, *SMALL, *seeds, "--json")
     whole, broken = CommandHome(tmp_path / "whole"), CommandHome(tmp_path / "broken")
     answer = whole(*command)
@@ -286,34 +286,27 @@ def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_
         return lambda: any(row["name"] == name for row in broken.newest_run()["stages"].get("train", []))
 
     assert broken.kill_when(made("seed_0"), *command)
-    assert broken.kill_when(made("seed_2"), *command)
+    assert broken.kill_when(made("seed_1"), *command)
     assert Unbroken(command, whole).same_in(broken) == 3
     run = broken.newest_run()
-    assert [(row["name"], row["cached"]) for row in run["stages"]["train"]][:3] == [
-        ("seed_0", True),
-        ("seed_1", True),
-        ("seed_2", True),
-    ]
+    assert [(row["name"], row["cached"]) for row in run["stages"]["train"]][:2] == [("seed_0", True), ("seed_1", True)]
     metrics, record = answer.json["metrics"], whole.newest_run()
-    values = [metrics[f"seed_{number}/validation/accuracy"] for number in range(3)]
+    values = [metrics[f"seed_{number}/validation/accuracy"] for number in range(2)]
     assert metrics["seeds/validation/accuracy"] == pytest.approx(np.mean(values))
     shown = whole("show", record["run_id"], "--json").json
-    assert shown["seeds"]["chosen"] in ("seed_0", "seed_1", "seed_2") and list(shown["ledgers"]) == [
-        "seed_0",
-        "seed_1",
-        "seed_2",
-    ]
-    assert "mean over 3 seeds, 95 % t interval: validation accuracy" in whole("show", record["run_id"]).stdout
+    assert shown["seeds"]["chosen"] in ("seed_0", "seed_1")
+    assert list(shown["ledgers"]) == ["seed_0", "seed_1"]
+    assert "mean over 2 seeds, 95 % t interval: validation accuracy" in whole("show", record["run_id"]).stdout
     page = (whole.root / "runs" / record["run_id"] / "page.html").read_text()
-    assert "Over 3 seeds" in page and "loss, train, by seed" in page and "of each seed, 1,099 examples" in page
+    assert "Over 2 seeds" in page and "loss, train, by seed" in page and "of each seed, 1,099 examples" in page
     folder = whole.root / "runs" / record["run_id"]
     assert whole("board", record["run_id"], "--json").json["folder"] == str(folder), "that of all seeds"
     facts = Facts(resolve_run(Home(whole.root), record["run_id"]))
     assert f"TensorBoard: `millrace board {record['run_id']}`" in describe_run(facts)
     shown_samples, taken = samples(facts), read_samples(folder / shown["seeds"]["chosen"] / SAMPLES)
     assert shown_samples is not None and shown_samples["steps"] == [step for step, _ in taken]
-    assert shipped(whole) >= {f"seed_{number}/train/loss" for number in range(3)} | {"seeds/validation/accuracy/low"}
-    assert [row["model"] for row in prefect_table(record)] == ["seed_0", "seed_1", "seed_2", "average"]
+    assert shipped(whole) >= {f"seed_{number}/train/loss" for number in range(2)} | {"seeds/validation/accuracy/low"}
+    assert [row["model"] for row in prefect_table(record)] == ["seed_0", "seed_1", "average"]
     plain = whole("run", "training", DIGITS, *SMALL, "--json")
     assert plain.json["artifacts"]["train"][0]["cached"], "it has the first of the seeds"
     both = Comparison(*(resolve_run(Home(whole.root), each) for each in (plain.json["run_id"], record["run_id"])))
