@@ -40,6 +40,8 @@ CHILD = "tasks.processes.child"
 
 PRELOADED = (
     "tasks.config",  # first: pydantic looks for the docstrings of the fields in every module that is imported
+    "tasks.config.schema",
+    "tasks.config.stored",
     "numpy",
     "tensorflow",
     "keras",
