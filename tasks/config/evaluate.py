@@ -137,7 +137,7 @@ class EvaluateConfig(Section):
     @property
     def reads_columns(self) -> bool:
         """Whether slices or groups are of columns of the records."""
-        return bool(self.slices) or self.groups is not None or self.found > 0
+        return bool(self.slices or self.found) or self.groups is not None
 
     @property
     def found(self) -> int:

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from tasks.data.pipeline import SnapshotReader
 
 RECORDS_VERSION = 4
+"""Incremented when the same source would give other records."""
+
 RECORDS_LIBRARIES = ("numpy", "pillow", "pyarrow", "polars")
+"""Packages whose versions decide the bytes of records."""
 
 
 def open_snapshot(path: str | Path) -> SnapshotReader:
