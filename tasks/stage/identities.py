@@ -78,12 +78,12 @@ def records(source: SourceConfig, config: RecordsConfig, memory: Path) -> Identi
     from tasks.data.sources import fingerprint
 
     def listed() -> list[tuple[str, str]]:
-        files = list(fingerprint(source, memory))
-        if config.schema_file is not None:
-            from tasks.data.schema import schema_file
+        files = fingerprint(source, memory)
+        if config.schema_file is None:
+            return files
+        from tasks.data.schema import schema_file
 
-            files.append(schema_file(Path(config.schema_file)))
-        return files
+        return [*files, schema_file(Path(config.schema_file))]
 
     sections: dict[str, Any] = {"source": source, "records": config}
     code = Code(RECORDS_VERSION, RECORDS_LIBRARIES)
