@@ -59,7 +59,8 @@ LONGEST = (
     "test_run_contract.py",
     "test_run_stops.py",
 )
-"""The longest files. They go first, so that the workers end together; those that compute and those that wait take turns."""
+"""The longest files. They go first, so that the workers end together; those that compute, and those that wait, take
+turns."""
 
 
 @pytest.fixture(autouse=True)
