@@ -36,7 +36,7 @@ class Method(Section):
     """Whether another training of its model would undo what it does to the values of weights."""
 
     moves_weights: ClassVar[bool] = False
-    """Whether it gives the weights other values than 0 without a training."""
+    """Whether it gives the weights other values, besides 0, without a training."""
 
     adds_loss: ClassVar[bool] = False
     """Whether its training has a loss besides that of the outputs."""
