@@ -1,7 +1,7 @@
 """The memory that the gradients of a step need: tried on an accelerator, predicted on a host.
 
-An accelerator refuses what is too much. A host's system kills a process instead, so that there the peaks of two smaller
-micro-batches are measured, and extended in a straight line.
+An accelerator refuses what is too much. A host's system kills a process instead, so that there the peaks of one example
+and of a smaller micro-batch are measured, and extended in a straight line.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ Specs = dict[str, tf.TensorSpec]
 """An example's arrays by name: shape without the batch, and dtype."""
 LARGE = 16 << 20
 """Bytes from which on a peak is measured well: TensorFlow does not count tensors of less than 256 KiB."""
+TRACES = 3
+"""The graphs whose greatest peak counts. TensorFlow's order of operations is the same in all runs of a graph, but differs
+between two graphs of one function: the gradients of activations may all have to wait for those of the weights."""
 
 
 @contextmanager
@@ -94,8 +97,8 @@ def measured(step: Step, specs: Specs, most: int, estimate: int) -> Need:
     while high < LARGE and larger < most:
         larger = min(4 * larger, most)
         high = of(larger)
-    half = larger // 2
-    return Need(larger, high, (high - of(half)) / (larger - half) if half else high)
+    high = max(high, *(of(larger) for _ in range(TRACES - 1)))
+    return Need(larger, high, (high - of(1)) / (larger - 1) if larger > 1 else high)
 
 
 def counted() -> bool:
@@ -107,17 +110,13 @@ def counted() -> bool:
 
 
 def peak(run: Callable[[], object]) -> int:
-    """Return the bytes that a function needs at most, besides those in use before: the median of three runs, as other
-    threads may free tensors or create some."""
+    """Return the bytes that a function needs at most, besides those in use before."""
     run()  # it compiles, and changes nothing
     gc.collect()  # tensors that are freed in between would be taken off
-    peaks = []
-    for _ in range(3):
-        tf.config.experimental.reset_memory_stats("CPU:0")
-        before = tf.config.experimental.get_memory_info("CPU:0")["current"]
-        run()
-        peaks.append(int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before)
-    return sorted(peaks)[1]
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    run()
+    return int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before
 
 
 def gradients(step: Step, specs: Specs, examples: int) -> Callable[[], None]:
