@@ -30,8 +30,8 @@ Specs = dict[str, tf.TensorSpec]
 LARGE = 16 << 20
 """Bytes from which on a peak is measured well: TensorFlow does not count tensors of less than 256 KiB."""
 TRACES = 3
-"""The graphs whose greatest peak counts. TensorFlow's order of operations is the same in all runs of a graph, but differs
-between two graphs of one function: the gradients of activations may all have to wait for those of the weights."""
+"""The graphs whose greatest peak counts. TensorFlow's order of operations is the same in all runs of a graph, and
+differs between graphs of one function: the gradients of activations may all have to wait for those of the weights."""
 
 
 @contextmanager
