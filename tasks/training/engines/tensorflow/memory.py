@@ -112,11 +112,23 @@ def counted() -> bool:
 def peak(run: Callable[[], object]) -> int:
     """Return the bytes that a function needs at most, besides those in use before."""
     run()  # it compiles, and changes nothing
-    gc.collect()  # tensors that are freed in between would be taken off
-    tf.config.experimental.reset_memory_stats("CPU:0")
-    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
-    run()
-    return int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before
+    with uncollected():  # tensors that are freed in between would be taken off
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+        run()
+        return int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave garbage where it is."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def gradients(step: Step, specs: Specs, examples: int) -> Callable[[], None]:
