@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
-from tasks.config.train import CheckpointConfig
+from tasks.config.schedule import Constant
+from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.held_port import HeldPort
@@ -23,7 +24,7 @@ from tasks.processes.workbench import Workbench
 from tasks.stage.restarts import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
-from tasks.training.plan import Pace
+from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
 from tests.tiny import stopping_after
 from tests.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
@@ -102,6 +103,19 @@ def test_a_call_takes_about_a_second() -> None:
         lengths.append(pace.longest)
         pace.update(pace.longest, pace.longest * seconds_per_step)
     assert lengths == [1, 1, 50, 50, 3, 3, 1, 1] and pace.longest == 50
+
+
+def test_calls_end_where_an_action_is_due_and_are_cut_only_where_they_would_be_too_long() -> None:
+    def ends(longest: int) -> list[int]:
+        plan = make_plan(TrainConfig(steps=50, schedule=Constant()), 100, [20])
+        plan.pace.longest = longest
+        reached = [0]
+        while reached[-1] < 50:
+            reached.append(plan.next_stop(reached[-1]))
+        return reached[1:]
+
+    assert ends(50) == ends(21) == [20, 40, 50]
+    assert ends(15) == [15, 20, 35, 40, 50]
 
 
 def test_fast_steps_are_taken_several_to_a_call(bench: Workbench) -> None:

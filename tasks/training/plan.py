@@ -69,8 +69,8 @@ class Plan:
 
     def next_stop(self, step: int) -> int:
         """Return the step at which the call that begins at `step` ends."""
-        due = (step - step % every + every for every in (*self.pauses, self.pace.longest))
-        return min(self.steps, *due)
+        due = (step - step % every + every for every in self.pauses)
+        return min(self.steps, step + self.pace.longest, *due)
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the learning rates of the steps [start, stop), float32 [stop - start]."""
