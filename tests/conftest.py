@@ -28,7 +28,7 @@ from tasks.store.files import pretty
 from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
-from tests.homes import CommandHome, finished_home
+from tests.homes import CommandHome, finished_home, prepared_home
 from tests.registries import RegistryHome
 from tests.stacks import Up, copied_stack, free_ports
 from tests.tiny import CONFIG, write_snapshot
@@ -286,6 +286,12 @@ def trained(tiny: Snapshot, benches: Callable[[str], Workbench]) -> Callable[...
 def finished() -> CommandHome:
     """A home in which the digits preset, made small, has run once from end to end. Not to be changed."""
     return finished_home()
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Callable[[str], CommandHome]:
+    """`prepared(name)`: a home with the records and the snapshot of the digits preset, to be changed."""
+    return lambda name: prepared_home().copied_to(tmp_path / name)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def table(**types: str) -> dict[str, object]:
     return {"kind": "csv", "path": "people.csv", "key": "id", "label": "liked", "columns": {**COLUMNS, **types}}
 
 
-def test_a_backbone_of_kerashub(folder: Path, tmp_path: Path) -> None:
+def test_a_backbone_of_kerashub(folder: Path, prepared: Callable[[str], CommandHome], tmp_path: Path) -> None:
     tokens = {"kind": "table", "transforms": {"note": {"kind": "tokens", "method": "bytes", "length": 32}}}
     written = preset(
         folder,
@@ -94,7 +95,7 @@ def test_a_backbone_of_kerashub(folder: Path, tmp_path: Path) -> None:
         model={"kind": "import", "target": "nets:bert"},
         train={"steps": 60, "batch_size": 32, "learning_rate": 0.01},
     )
-    home = CommandHome(tmp_path / "home")
+    home = prepared("home")
     answer = home("run", "pipeline", written, "--json").json
     assert answer["status"] == "completed" and answer["metrics"]["test/accuracy"] > 0.9
     [model] = answer["artifacts"]["train"]
@@ -105,7 +106,7 @@ def test_a_backbone_of_kerashub(folder: Path, tmp_path: Path) -> None:
     assert ": no (" in home("predict", exported["digest"], row).stdout
 
 
-def test_a_model_of_two_inputs(folder: Path, tmp_path: Path) -> None:
+def test_a_model_of_two_inputs(folder: Path, prepared: Callable[[str], CommandHome]) -> None:
     written = preset(
         folder,
         "people",
@@ -114,11 +115,11 @@ def test_a_model_of_two_inputs(folder: Path, tmp_path: Path) -> None:
         model={"kind": "import", "target": "nets:two_inputs"},
         train={"steps": 80, "batch_size": 32, "learning_rate": 0.02, "ema": 0.9},
     )
-    answer = CommandHome(tmp_path / "home")("run", "pipeline", written, "--json").json
+    answer = prepared("home")("run", "pipeline", written, "--json").json
     assert answer["status"] == "completed" and answer["metrics"]["test/accuracy"] > 0.9
 
 
-def test_a_class_of_the_users_under_two_workers(folder: Path, tmp_path: Path) -> None:
+def test_a_class_of_the_users_under_two_workers(folder: Path, prepared: Callable[[str], CommandHome]) -> None:
     written = preset(
         folder,
         "digits",
@@ -128,5 +129,5 @@ def test_a_class_of_the_users_under_two_workers(folder: Path, tmp_path: Path) ->
         train={"steps": 120, "batch_size": 64, "learning_rate": 0.005, "precision": "bfloat16"},
     )
     two = ["--train.strategy", "{kind: multi_worker, workers: 2}"]
-    answer = CommandHome(tmp_path / "home")("run", "pipeline", written, *two, "--json").json
+    answer = prepared("home")("run", "pipeline", written, *two, "--json").json
     assert answer["status"] == "completed" and answer["metrics"]["test/accuracy"] > 0.85

@@ -98,13 +98,13 @@ def test_the_chief_of_several_processes_writes(
 
 
 @pytest.mark.slow
-def test_the_command_shows_what_a_run_has_written(tmp_path: Path) -> None:
-    home, port = CommandHome(tmp_path), free_ports()[0]
+def test_the_command_shows_what_a_run_has_written(prepared: Callable[[str], CommandHome]) -> None:
+    home, port = prepared("home"), free_ports()[0]
     ran = home("run", "training", DIGITS, "--train.tensorboard", "true", "--train.steps", "40", "--json")
     assert ran.code == 0, ran.stderr
-    folder = only_run(home)
-    run = folder.name
-    described = describe_run(Facts(resolve_run(Home(tmp_path), run)))
+    run = ran.json["run_id"]
+    folder = home.root / "runs" / run
+    described = describe_run(Facts(resolve_run(Home(home.root), run)))
     assert f"TensorBoard: `millrace board {run}`" in described
     assert home("board", run, "--json").json["folder"] == str(folder / FOLDER)
     board = home.start("board", run, "--port", port)

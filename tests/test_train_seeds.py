@@ -274,11 +274,13 @@ def prefect_table(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(tmp_path: Path) -> None:
+def test_killed_between_seeds_it_trains_none_twice_and_makes_the_same_bytes(
+    prepared: Callable[[str], CommandHome],
+) -> None:
     """The second kill is within the choice, if it is quick enough; each form of output has the scores of all seeds."""
     seeds = ("--train.seeds", "2", "--train.select", "average", "--train.tensorboard", "true")
     command = ("run", "training", DIGITS, *SMALL, *seeds, "--json")
-    whole, broken = CommandHome(tmp_path / "whole"), CommandHome(tmp_path / "broken")
+    whole, broken = prepared("whole"), prepared("broken")
     answer = whole(*command)
     assert answer.code == 0, answer.stderr
 

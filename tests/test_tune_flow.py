@@ -91,9 +91,9 @@ def killed(home: CommandHome, due: Callable[[], bool]) -> None:
 
 
 def test_a_tuning_that_is_killed_has_the_trials_the_winner_and_the_bytes_of_an_unbroken_one(
-    tuned: CommandHome, tmp_path: Path
+    tuned: CommandHome, prepared: Callable[[str], CommandHome]
 ) -> None:
-    home = CommandHome(tmp_path / "home")
+    home = prepared("home")
     killed(home, lambda: any((home.root / "store/.staging/model").glob("*/.pieces/checkpoints/*.json")))
     killed(home, lambda: len(models(home)) >= 2)
     killed(home, lambda: len(table(home)["trials"]) >= 3)
@@ -107,9 +107,9 @@ def test_a_tuning_that_is_killed_has_the_trials_the_winner_and_the_bytes_of_an_u
 
 
 def test_trials_at_the_same_time_go_on_after_a_stop_and_none_is_lost_or_done_twice(
-    tuned: CommandHome, tmp_path: Path
+    tuned: CommandHome, prepared: Callable[[str], CommandHome]
 ) -> None:
-    home = CommandHome(tmp_path / "home")
+    home = prepared("home")
     words = ("run", "tuning", PRESET, *TINY, "--tune.parallel", "2", "--tune.pruner", "{kind: none}")
 
     def both_have_begun() -> bool:
