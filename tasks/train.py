@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import ModelConfig, TrainConfig
 from tasks.stage import identities
+from tasks.stage.beginnings import base_model, initial_model
 from tasks.stage.self_tests import check_strategy
-from tasks.stage.stages import model_of_store, parent_of, run_stage, verb
+from tasks.stage.stages import parent_of, run_stage, verb
 
 LEDGER = "state/ledger.jsonl"
 
@@ -49,8 +48,7 @@ def train_one(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed:
     from tasks.data.needs import check_training
 
     base = base_model(config, {"model": model, "train": config, "seed": seed}, examples)
-    stored = None if config.init is None else config.init.artifact
-    start = None if stored is None else model_of_store(stored, "train.init.model")
+    start = initial_model(config)
     arguments = (examples, model, config, seed, base, start)
     return run_stage(
         "train",
@@ -65,14 +63,3 @@ def train_one(examples: Snapshot, model: ModelConfig, config: TrainConfig, seed:
         roles=config.roles,
         restarts=config.restarts,
     )
-
-
-def base_model(config: TrainConfig, sections: dict[str, Any], examples: Snapshot) -> Model | None:
-    """Return the model of `train.continue_from`; raise `Refused` if the result would not equal one longer training."""
-    from tasks.training.continuing import FIELD, check_base
-
-    if config.continue_from is None:
-        return None
-    base = model_of_store(config.continue_from, FIELD)
-    check_base(base, examples, sections)
-    return base

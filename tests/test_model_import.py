@@ -68,6 +68,16 @@ class Baked(layers.Layer):
 def baked(outputs):
     return keras.Sequential([layers.Flatten(), Baked(), layers.Dense(outputs)])
 
+class Counting(layers.Layer):
+    calls = 0
+
+    def call(self, x):
+        self.calls += 1
+        return x * self.calls
+
+def counting(outputs):
+    return keras.Sequential([layers.Flatten(), Counting(), layers.Dense(outputs)])
+
 def drawn(outputs):
     kernel = keras.initializers.Constant(np.random.default_rng().normal())
     return keras.Sequential([layers.Flatten(), layers.Dense(outputs, kernel_initializer=kernel)])
@@ -236,11 +246,12 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
             "model.target: outputs of the first call differ between two runs with the same seed; .*SeedGenerator",
         ),
         ("baked", "model.target: outputs of the first call differ between two runs"),
+        ("counting", "model.target: outputs of the first call differ between two runs"),
         ("drawn", "model.target: the values of sequential/dense/kernel of two builds differ"),
         ("softmax", "model.target: its last layer dense has the activation softmax; outputs are logits"),
         ("wide", r"model.target: returned a model with outputs \[None, 5\]; the task classification needs .*2 classes"),
         ("nothing", "model.target: own.nets:nothing returned a dict"),
-        ("raises", "model.target: own.nets:raises own/nets.py line 63: NameError: name 'undefined' is not defined"),
+        ("raises", "model.target: own.nets:raises own/nets.py line 73: NameError: name 'undefined' is not defined"),
         ("absent", "model.target: own.nets:absent AttributeError"),
     ],
 )

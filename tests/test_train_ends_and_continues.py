@@ -26,6 +26,12 @@ from tasks.training.ledger import LEDGER
 from tests.tiny import CONFIG, MODEL, files, stopping_after
 from tests.training import PLAIN
 
+ANEW: dict[str, Any] = {
+    "parents": {"init": "1" * 64},
+    "sources": [["nets.py", "a"]],
+    "code": {"version": 3, "libraries": {"keras": "3.1"}},
+}
+"""What else decides a training."""
 CONSTANT = {"schedule": Constant(), "optimizer": Adam()}
 
 
@@ -92,9 +98,9 @@ def test_a_continued_model_is_one_that_was_trained_longer(
     steps = unpack((short.staging.root / STATE).read_bytes())[0]
     manifest = {"parents": {"snapshot": tiny.digest}, "steps": steps}
     began = config.model_copy(update=first)
-    manifest["inputs"] = {"config": identity({"model": MODEL, "train": began, "seed": 5})}
+    manifest["inputs"] = {**ANEW, "config": identity({"model": MODEL, "train": began, "seed": 5})}
     (base.path / "manifest.json").write_text(json.dumps(manifest))
-    check_base(base, tiny, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5})
+    check_base(base, tiny, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5}, ANEW)
     continued = trained("continued", MODEL, base=base, **{**CONSTANT, **options, **whole})
     assert files(continued) == files(long)
     if options.get("select") == "best":
@@ -106,6 +112,10 @@ def test_a_continued_model_is_one_that_was_trained_longer(
 @pytest.mark.parametrize(
     ("began", "continued", "says"),
     [
+        ({}, {"parents": {}}, "train.init.model: none; the model that is continued began with 111111111111"),
+        ({}, {"sources": [["nets.py", "b"]]}, "the file nets.py has changed since the model was trained"),
+        ({}, {"code": {"version": 3, "libraries": {"keras": "3.2"}}}, "the version of keras has changed since"),
+        ({}, {"code": {**ANEW["code"], "version": 4}}, "the version of our code has changed since"),
         ({}, {"learning_rate": 0.02}, "train.learning_rate: 0.02; the model that is continued has 0.01; use the same"),
         ({}, {"batch_size": 2}, "train.batch_size: 2; the model that is continued has 4"),
         ({"schedule": Linear()}, {}, "train.schedule.kind: linear; its rates depend on the last step"),
@@ -135,14 +145,16 @@ def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
     began: dict, continued: dict, says: str, tiny: Snapshot, tmp_path: Path
 ) -> None:
     before = CONFIG.model_copy(update={**CONSTANT, **began})
-    after = before.model_copy(update={"steps": 12, **continued})
+    other = {name: continued.get(name, value) for name, value in ANEW.items()}
+    settings = {name: value for name, value in continued.items() if name not in ANEW}
+    after = before.model_copy(update={"steps": 12, **settings})
     steps = 8 if before.epochs else 7
     manifest = {"parents": {"snapshot": tiny.digest}, "steps": steps}
-    manifest["inputs"] = {"config": identity({"model": MODEL, "train": before, "seed": 5})}
+    manifest["inputs"] = {**ANEW, "config": identity({"model": MODEL, "train": before, "seed": 5})}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     base = Model("0" * 64, tmp_path, "model")
     with pytest.raises(Refused, match=says):
-        check_base(base, tiny, {"model": MODEL, "train": after, "seed": 5})
+        check_base(base, tiny, {"model": MODEL, "train": after, "seed": 5}, other)
 
 
 def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
 from tasks.config.schedule import Constant
+from tasks.config.tensorboard import TensorBoard
 from tasks.config.train import CheckpointConfig, TrainConfig
 from tasks.errors import Failed, Lost, Stopped, Superseded
 from tasks.processes.crew import Crew, Limits
@@ -106,8 +107,8 @@ def test_a_call_takes_about_a_second() -> None:
 
 
 def test_calls_end_where_an_action_is_due_and_are_cut_only_where_they_would_be_too_long() -> None:
-    def ends(longest: int) -> list[int]:
-        plan = make_plan(TrainConfig(steps=50, schedule=Constant()), 100, [20])
+    def ends(longest: int, **options: Any) -> list[int]:
+        plan = make_plan(TrainConfig(steps=50, schedule=Constant(), **options), 100, [20])
         plan.pace.longest = longest
         reached = [0]
         while reached[-1] < 50:
@@ -116,6 +117,7 @@ def test_calls_end_where_an_action_is_due_and_are_cut_only_where_they_would_be_t
 
     assert ends(50) == ends(21) == [20, 40, 50]
     assert ends(15) == [15, 20, 35, 40, 50]
+    assert ends(50, tensorboard=TensorBoard(trace=(7, 11))) == [7, 11, 20, 40, 50], "the profiler begins and ends there"
 
 
 def test_fast_steps_are_taken_several_to_a_call(bench: Workbench) -> None:

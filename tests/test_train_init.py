@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import ImportedModel, MlpModel
+from tasks.config import ImportedModel, MlpModel, TrainConfig
 from tasks.config.base import Conflict, identity
 from tasks.config.fine_tune import FileInit, KerasHubInit, Lora, ModelInit
 from tasks.config.optimizer import Sgd
@@ -303,6 +303,16 @@ def test_evaluations_while_it_adapts_are_those_of_the_merged_model(snapshot: Sna
     assert engine.score(batch) == pytest.approx(plain.score(batch), rel=1e-5)
     engine.close()
     plain.close()
+
+
+def test_an_adaptation_is_not_scored_beside_the_training_and_a_frozen_layer_has_no_rate(
+    snapshot: SnapshotReader,
+) -> None:
+    with pytest.raises(Conflict, match="evaluate .*gets merged weights"):
+        raise_conflict(lambda: TrainConfig(steps=3, lora=LORA, evaluate="sidecar"))
+    config = CONFIG.model_copy(update={"freeze": ("dense0",), "layer_rates": {"dense0": 0.5}})
+    with pytest.raises(Failed, match="train.layer_rates: dense0; names no layer that is trained; use names of dense1"):
+        engines.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])

@@ -36,6 +36,15 @@ def focal(label, logits):
 def mean(label, logits):
     return ops.mean(same(label, logits))
 
+def noisy(label, logits):
+    return same(label, logits + keras.random.normal(ops.shape(logits)))
+
+calls = []
+
+def counting(label, logits):
+    calls.append(1)
+    return same(label, logits) * len(calls)
+
 def wrong(label, logits):
     return label.no_such_method()
 """
@@ -104,11 +113,13 @@ def test_its_source_is_part_of_the_digest(own: Callable[[str], TrainConfig], tin
             "mean",
             r"train.loss: own.losses:mean returns shape \[\] for targets \[4\] and outputs \[4, 2\]; .*take no mean",
         ),
-        ("wrong", "train.loss: own/losses.py line 16: AttributeError: .*no_such_method.*; correct the function"),
+        ("wrong", "train.loss: own/losses.py line 25: AttributeError: .*no_such_method.*; correct the function"),
         ("absent", "train.loss: own.losses:absent: AttributeError: .*absent"),
+        ("noisy", "train.loss: outputs of call 2 differ between two runs .*; draw no random numbers in the loss"),
+        ("counting", "train.loss: outputs of call 2 differ between two runs"),
     ],
 )
-def test_an_error_in_it_names_file_and_line(
+def test_an_error_in_it_names_file_and_line_and_what_cannot_be_repeated_is_found(
     function: str, says: str, own: Callable[[str], TrainConfig], tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
     with pytest.raises(Failed, match=says):

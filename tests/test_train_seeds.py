@@ -17,6 +17,7 @@ import pytest
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import ConvnetModel, ImportedModel, TrainConfig, identity
 from tasks.config.base import Conflict
+from tasks.config.load import validate
 from tasks.config.optimizer import Sgd
 from tasks.config.strategy import MultiWorker
 from tasks.data import open_snapshot
@@ -253,10 +254,16 @@ def test_what_several_seeds_cannot_be_is_refused(options: dict[str, Any], says: 
         raise_conflict(lambda: TrainConfig(steps=10, **options))
 
 
+def test_seeds_of_a_ranking_are_compared_up_to_the_usual_rank() -> None:
+    sections = {"name": "s", "snapshot": {"kind": "table"}, "model": {"kind": "mlp", "task": "ranking"}}
+    with pytest.raises(Refused, match="evaluate.at: 5; models of several seeds are compared up to rank 10"):
+        validate({**sections, "train": {"steps": 3, "seeds": 2}, "evaluate": {"at": 5}})
+
+
 def test_a_chosen_model_is_not_continued(shifted: Callable[[float], Model], chosen: Callable, digits: Digits) -> None:
     _, bench, _ = chosen([shifted(0.0), shifted(1.0)], TWO)
     with pytest.raises(Refused, match="train.continue_from: 111111111111; a choice among models of several seeds has"):
-        check_base(Model("1" * 64, bench.staging.root, "model"), digits.snapshot, {"train": CONFIG})
+        check_base(Model("1" * 64, bench.staging.root, "model"), digits.snapshot, {"train": CONFIG}, {})
 
 
 def shipped(home: CommandHome) -> set[str]:

@@ -160,6 +160,8 @@ def test_checkpoints_decide_the_model_only_where_a_training_goes_back_to_them() 
 def test_what_a_rollback_would_undo_is_not_scored_beside_the_training() -> None:
     with pytest.raises(Conflict, match="scores steps that train.on_spike may undo"):
         raise_conflict(lambda: TrainConfig(steps=3, on_spike="rollback", evaluate="sidecar"))
+    with pytest.raises(Conflict, match="no checkpoints any more, to which train.on_spike could go back"):
+        raise_conflict(lambda: TrainConfig(steps=3, on_spike="rollback", continue_from="0123"))
 
 
 @pytest.mark.slow

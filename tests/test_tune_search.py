@@ -12,11 +12,12 @@ from typing import Any
 import optuna
 import psycopg2
 import pytest
+import yaml
 from sqlalchemy import text
 
-from tasks.artifacts import Snapshot
+from tasks.artifacts import Artifact, Model, Snapshot
 from tasks.config import Config
-from tasks.config.load import validate
+from tasks.config.load import load, validate
 from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
 from tasks.config.tuned import with_values
@@ -24,6 +25,7 @@ from tasks.errors import Failed, Lost, Refused, UserError
 from tasks.runs.home import Home
 from tasks.runs.runs import opened as opened_run
 from tasks.runs.trials import open_trial, trials_of
+from tasks.stage import identities
 from tasks.stage.attempt import Attempt
 from tasks.stage.signals import Signals
 from tasks.stage.trials import TrialAttempt, run_trial
@@ -81,6 +83,14 @@ def worth(values: dict[str, Any]) -> float:
         ({"model.task": {"kind": "choice", "values": ["regression"]}}, "different tasks cannot be compared"),
         ({"train.log_every": {"kind": "int", "low": 1, "high": 9}}, "changes no model by itself"),
         ({"train.seeds": {"kind": "choice", "values": [1, 3]}}, "a trial is one training, of one seed"),
+        (
+            {"train.init": {"kind": "choice", "values": [None, {"kind": "champion"}]}},
+            "tune.space.train.init: champion; the champion is looked up once, when a run begins",
+        ),
+        (
+            {"train.loss": {"kind": "choice", "values": [None, "own.losses:focal"]}},
+            "tune.space.train.loss: own.losses:focal; is looked for in train.folder",
+        ),
         ({}, "at least 1 item"),
     ],
 )
@@ -152,6 +162,49 @@ def test_the_order_of_keys_changes_nothing(sampler: str, left_out: tuple[str, ..
 
     one, other = tmp_path / "one.db", tmp_path / "other.db"
     assert [asked(one, turned) for turned in (False, True)] == [asked(other, True) for _ in range(2)]
+
+
+def test_a_study_is_that_of_the_model_that_its_trainings_begin_with(tiny: Snapshot) -> None:
+    config = config_of()
+
+    def study(**models: Artifact) -> dict[str, Any]:
+        assert config.tune is not None
+        return identities.study(tiny, config.model, config.train, 3, config.tune, **models)
+
+    one, other = (Model(letter * 64, tiny.path, "model") for letter in "12")
+    studies_of = [study(), study(start=one), study(start=other), study(base=one)]
+    assert all(studies_of.count(each) == 1 for each in studies_of)
+
+
+def test_files_and_models_to_begin_with_are_searched_and_paths_are_those_of_the_preset(tmp_path: Path) -> None:
+    starts = [
+        None,
+        {"kind": "file", "path": "a.keras"},
+        {"kind": "file", "path": "b.keras"},
+        {"kind": "model", "model": "a1"},
+    ]
+    preset = tmp_path / "own/preset.yaml"
+    preset.parent.mkdir()
+    space = {"train.init": {"kind": "choice", "values": starts}}
+    preset.write_text(yaml.safe_dump({**BASE, "tune": {"trials": 2, "space": space}}))
+    tune = load(preset).tune
+    assert tune is not None
+    values = tune.space["train.init"].examples
+    assert [value and value.get("path") for value in values] == [
+        None,
+        str(preset.parent / "a.keras"),
+        str(preset.parent / "b.keras"),
+        None,
+    ]
+    for key, pair in {"path": ("a.keras", "b.keras"), "model": ("a1", "b2")}.items():
+        init = {"kind": "file" if key == "path" else "model", key: pair[0]}
+        train = {"steps": 100, "init": init}
+        config = {
+            **BASE,
+            "train": train,
+            "tune": {"trials": 2, "space": {f"train.init.{key}": {"kind": "choice", "values": pair}}},
+        }
+        assert validate(config).tune is not None
 
 
 def test_a_trial_with_a_loss_of_millrace_has_no_folder_of_own_losses() -> None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.config import Config
 from tasks.config.base import PATTERNS, Conflict
 from tasks.config.flags import apply_flags, entries, kind_of, sections
-from tasks.config.paths import add_folders, make_absolute
+from tasks.config.paths import add_folders, make_absolute, make_searched_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -54,8 +54,10 @@ def load(
     if preset is not None:
         values = read_preset(preset)
         make_absolute(values, [Config], preset.parent)
+        make_searched_absolute(values, [Config], preset.parent)
     apply_flags(values, flags, say)
     make_absolute(values, [Config], Path.cwd())
+    make_searched_absolute(values, [Config], Path.cwd())
     add_folders(values, [Config], Path.cwd() if preset is None else preset.parent)
     return validate(values)
 

@@ -50,19 +50,26 @@ class Optimizer(Section):
         return self
 
 
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, arXiv 1412.6980)."""
+class TwoMoments(Optimizer):
+    """What Adam and its relatives have: decayed means of the gradient and of its square."""
 
-    keras_class: ClassVar[str] = "Adam"
-
-    kind: Literal["adam"] = "adam"
-    """The update rule."""
     beta_1: Decay = 0.9
     """Decay of the first moment."""
     beta_2: Decay = 0.999
     """Decay of the second moment."""
     epsilon: Epsilon = 1e-7
     """Added to the denominator."""
+
+
+class Adam(TwoMoments):
+    """Adam (Kingma and Ba, arXiv 1412.6980)."""
+
+    keras_class: ClassVar[str] = "Adam"
+
+    kind: Literal["adam"] = "adam"
+    """The update rule."""
+    amsgrad: Annotated[bool, LATER] = False
+    """Whether the largest second moment so far is the denominator (Reddi et al., arXiv 1904.09237)."""
 
 
 class AdamW(Adam):
@@ -76,31 +83,31 @@ class AdamW(Adam):
     """Share of the learning rate by which matrices shrink at each step; vectors (bias, norm) and embeddings stay."""
 
 
-class Nadam(Adam):
+class Nadam(TwoMoments):
     """Adam with Nesterov momentum (Dozat, ICLR workshop 2016)."""
 
     keras_class: ClassVar[str] = "Nadam"
 
-    kind: Literal["nadam"] = "nadam"  # type: ignore[assignment]
+    kind: Literal["nadam"] = "nadam"
     """The update rule."""
 
 
-class Adamax(Adam):
+class Adamax(TwoMoments):
     """Adam with the infinity norm (Kingma and Ba, arXiv 1412.6980, section 7)."""
 
     keras_class: ClassVar[str] = "Adamax"
 
-    kind: Literal["adamax"] = "adamax"  # type: ignore[assignment]
+    kind: Literal["adamax"] = "adamax"
     """The update rule."""
 
 
-class Lamb(Adam):
+class Lamb(TwoMoments):
     """Adam with a rate for each layer by the norms of weights and update (You et al., arXiv 1904.00962)."""
 
     keras_class: ClassVar[str] = "Lamb"
     whole: ClassVar[bool] = True
 
-    kind: Literal["lamb"] = "lamb"  # type: ignore[assignment]
+    kind: Literal["lamb"] = "lamb"
     """The update rule."""
 
 

@@ -31,6 +31,26 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
                 make_absolute(entry, of_entries, folder)
 
 
+def make_searched_absolute(values: dict[str, Any], options: list[type[BaseModel]], folder: Path) -> None:
+    """Make relative paths among the choices of `tune.space` absolute, in place; `options`: classes of the config."""
+    tune = values.get("tune")
+    space = tune.get("space") if isinstance(tune, dict) else None
+    for key, searched in space.items() if isinstance(space, dict) else ():
+        if isinstance(searched, dict) and isinstance(choices := searched.get("values"), list):
+            searched["values"] = [_absolute_at(str(key), choice, options, folder) for choice in choices]
+
+
+def _absolute_at(key: str, value: Any, options: list[type[BaseModel]], folder: Path) -> Any:
+    """Return the value of a dotted key with absolute paths."""
+    *sections_above, name = key.split(".")
+    section = {name: value}
+    whole = section
+    for above in reversed(sections_above):
+        whole = {above: whole}
+    make_absolute(whole, options, folder)
+    return section[name]
+
+
 def add_folders(values: Any, options: list[type[BaseModel]], folder: Path) -> None:
     """Set `folder` in each section that names a function of the user's and gives none, to this one, in place."""
     if not isinstance(values, dict):

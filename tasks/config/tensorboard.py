@@ -17,7 +17,7 @@ class TensorBoard(Section):
     histograms: Annotated[bool, NOT_IDENTITY] = True
     """Whether the distribution of each variable's values is written at each evaluation."""
     trace: Annotated[tuple[Step, Step], NOT_IDENTITY, LISTED] = (10, 20)
-    """Two steps between which TensorFlow's profiler runs, in whole calls of about a second."""
+    """Two steps between which TensorFlow's profiler runs."""
 
     @model_validator(mode="after")
     def a_trace_has_steps(self) -> TensorBoard:

@@ -276,6 +276,20 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def a_sidecar_has_merged_weights(self) -> TrainConfig:
+        if self.evaluate == "sidecar" and self.lora is not None:
+            rule = "gets merged weights, whose scores differ in the last bits from those of the matrices of train.lora"
+            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.lora")
+        return self
+
+    @model_validator(mode="after")
+    def a_finished_model_has_no_checkpoints(self) -> TrainConfig:
+        if self.on_spike is not None and self.continue_from is not None:
+            rule = "has no checkpoints any more, to which train.on_spike could go back"
+            raise Conflict("continue_from", self.continue_from, rule, "leave out one of them")
+        return self
+
+    @model_validator(mode="after")
     def asynchronous_steps(self) -> TrainConfig:
         if not self.strategy.exact and self.continue_from is not None:
             rule = "promises the bytes of one longer training, which an asynchronous one has not"

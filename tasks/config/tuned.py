@@ -6,8 +6,11 @@ import copy
 import re
 from typing import Any
 
+from pydantic import BaseModel
+
 from tasks.config import Config, identity
-from tasks.config.base import OWN_CODE, Conflict
+from tasks.config.base import OWN_CODE, Conflict, IsPath
+from tasks.config.fine_tune import ChampionInit
 from tasks.config.flags import put
 from tasks.config.load import quoted, validate
 from tasks.config.tune import Values
@@ -48,17 +51,40 @@ def check_space(config: Config) -> None:
             raise Conflict(field, key, rule, "run the flow once for each value, or leave it out")
         if key in FIXED:
             raise Conflict(field, key, FIXED[key], "leave it out")
-        decided = [_with_value(config, field, key, value) for value in space.examples]
+        changed = [_with_value(config, field, key, value) for value in space.examples]
+        if f"{key}.".startswith("train.init.") and any(isinstance(each.train.init, ChampionInit) for each in changed):
+            rule = "the champion is looked up once, when a run begins, and not for each of its trials"
+            raise Conflict(field, "champion", rule, "name its model by digest: {kind: model, model: DIGEST}")
+        if missing := next(
+            (each.train.loss for each in changed if each.train.own_loss and not each.train.folder), None
+        ):
+            rule = "is looked for in train.folder, which is the preset's where its own train.loss is one of yours"
+            raise Conflict(field, missing, rule, "set train.loss to one of them")
+        decided = [_deciding(each) for each in changed]
         if decided.count(decided[0]) == len(decided) > 1:
             rule = "changes no model by itself, only how, where or how fast it is trained"
             raise Conflict(field, key, rule, "leave it out")
 
 
-def _with_value(config: Config, field: str, key: str, value: Any) -> Any:
-    """Return what of the config with a value decides the model."""
+def _with_value(config: Config, field: str, key: str, value: Any) -> Config:
+    """Return the config with a value; raise `Conflict` where it is not valid."""
     try:
-        changed = with_values(config, {key: value})
+        return with_values(config, {key: value})
     except Refused as refused:
         where = field if refused.field == key else f"{field} ({quoted(value)}), {refused.field}"
         raise Conflict(where, refused.saw, refused.rule, refused.remedy) from None
-    return identity(changed.model), identity(changed.train)
+
+
+def _deciding(config: Config) -> Any:
+    """Return what of a config decides the model; of files and of a model in the store their names."""
+    model, train, init = config.model, config.train, config.train.init
+    paths = [_paths(section) for section in (model, train, init)]
+    return identity(model), identity(train), paths, None if init is None else init.artifact
+
+
+def _paths(section: BaseModel | None) -> list[Any]:
+    """Return the values of a section that are paths."""
+    fields = {} if section is None else type(section).model_fields
+    return [
+        getattr(section, name) for name, field in fields.items() if any(isinstance(m, IsPath) for m in field.metadata)
+    ]

@@ -138,15 +138,23 @@ def choice(
     return Identity(sections, {"snapshot": examples, **trained}, Code(MODEL_VERSION, CHOICE_LIBRARIES))
 
 
-def study(examples: Artifact, config: ModelConfig, train: TrainConfig, seed: int, tune: TuneConfig) -> dict[str, Any]:
-    """Return what decides the trials of a study, one at a time: the base of all trainings, the search, and where
-    evaluations are."""
+def study(
+    examples: Artifact,
+    config: ModelConfig,
+    train: TrainConfig,
+    seed: int,
+    tune: TuneConfig,
+    base: Artifact | None = None,
+    start: Artifact | None = None,
+) -> dict[str, Any]:
+    """Return what decides the trials of a study, one at a time: what all trainings have in common, as of a `model`, the
+    search, and where evaluations are."""
     from tasks.tuning import STUDY_LIBRARIES, STUDY_VERSION
 
     libraries = {name: installed(name) for name in STUDY_LIBRARIES}
     return {
         "kind": "study",
-        "model": model(examples, config, train, seed).inputs(Model),
+        "model": model(examples, config, train, seed, base, start).inputs(Model),
         "tune": identity(tune),
         "evaluate_every": train.evaluate_every,
         "code": {"version": STUDY_VERSION, "libraries": libraries},

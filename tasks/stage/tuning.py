@@ -27,6 +27,7 @@ from tasks.runs.runs import find_runs
 from tasks.runs.trials import open_trial, trials_of
 from tasks.stage import identities
 from tasks.stage.attempt import FLUSH_SECONDS, FLUSH_SECONDS_AFTER_SIGNAL, Attempt, current, machine_errors
+from tasks.stage.beginnings import continued_model, initial_model
 from tasks.stage.planner import planner
 from tasks.stage.showing import Shown
 from tasks.stage.trials import ENDS, Train, TrialAttempt, run_trial
@@ -53,7 +54,8 @@ def search(examples: Snapshot, config: Config, train: Train) -> Winner:
     tune = config.tune
     if tune is None:
         raise Refused("tune", "nothing", "the flow tuning needs to know what to search", "add the section tune")
-    name = digest_of(identities.study(examples, config.model, config.train, config.seed, tune))
+    base, start = continued_model(config.train), initial_model(config.train)
+    name = digest_of(identities.study(examples, config.model, config.train, config.seed, tune, base, start))
     if planner() is not None:
         return planned_winner(name, config)
     attempt = current.get()

@@ -16,13 +16,17 @@ MAY_DIFFER = {"steps", "epochs", "select", "early_stopping", "evaluate_every"}
 """Settings of `train` that may differ from the base's; `check_base` checks some of them in another way."""
 
 
-def check_base(base: Model, examples: Snapshot, sections: dict[str, Any]) -> None:
+def check_base(base: Model, examples: Snapshot, sections: dict[str, Any], inputs: dict[str, Any]) -> None:
     """Check that continuing `base` gives the model of an uninterrupted training with the config `sections`.
 
-    Everything that decides a step must be equal: model, seed, snapshot, batch size, loss, optimizer, learning rate. The
-    schedule must be constant, as others depend on the last step. Every step of the base must have had a full batch,
-    which the last one of a training by epochs had only if the batch size divides its examples. The state of
-    `select: best` and early stopping must be known from the base.
+    Everything that decides a step must be equal: model, seed, snapshot, batch size, loss, optimizer, learning rate, the
+    user's files, the model of `train.init`, our code and its libraries. The schedule must be constant, as others depend
+    on the last step. Every step of the base must have had a full batch, which the last one of a training by epochs had
+    only if the batch size divides its examples. The state of `select: best` and early stopping must be known from the
+    base.
+
+    Args:
+        inputs: those of the digest of a training with this config that begins anew.
 
     Raises:
         Refused: one of these is not true.
@@ -39,6 +43,7 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any]) -> Non
     if base.manifest["parents"]["snapshot"] != examples.digest:
         raise _refused(f"{base} was trained on another snapshot", "a training goes on with the snapshot it began with")
     _check_equal(identity(sections), base_config)
+    _check_files_and_code(inputs, base.manifest["inputs"])
     if config.schedule.depends_on_the_end:
         rule = "its rates depend on the last step, so that a longer training has others from the start"
         raise Refused("train.schedule.kind", config.schedule.kind, rule, f"use constant in both, or {RETRAIN}")
@@ -65,6 +70,22 @@ def _check_equal(own: dict[str, Any], base_config: dict[str, Any]) -> None:
             if name not in MAY_DIFFER and own_section.get(name) != other.get(name):
                 field, rule = f"{section}.{name}".rstrip("."), f"the model that is continued has {other.get(name)}"
                 raise Refused(field, own_section.get(name), rule, f"use the same, or {RETRAIN}")
+
+
+def _check_files_and_code(own: dict[str, Any], other: dict[str, Any]) -> None:
+    """Raise `Refused` where the first weights, a file of the user's, our code or a library of it is another one."""
+    if (start := own["parents"].get("init")) != (began := other["parents"].get("init")):
+        rule = f"the model that is continued began with {began[:12] if began else 'no model'}"
+        raise Refused("train.init.model", start[:12] if start else "none", rule, f"use the same, or {RETRAIN}")
+    for what, now, before in (
+        ("the file", dict(own["sources"]), dict(other["sources"])),
+        ("the version of", own["code"]["libraries"], other["code"]["libraries"]),
+        ("the version of", {"our code": own["code"]["version"]}, {"our code": other["code"]["version"]}),
+    ):
+        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        if changed:
+            saw = f"{what} {changed[0]} has changed since the model was trained that is continued"
+            raise _refused(saw, "a longer training has the same one from its first step")
 
 
 def _check_evaluations(config: TrainConfig, base_config: dict[str, Any], done_steps: int, count: int) -> None:

@@ -82,7 +82,7 @@ def fit(
     progress, goodput = Progress(plan, bench.progress, bench.measure), Goodput(bench.measure, bench.journal.reached)
     progress.begin()
     engine = engines.build(config, model_config, snapshot, plan, seed, cluster)
-    if model_config.own and cluster.rank == 0:
+    if (model_config.own or config.own_loss is not None) and cluster.rank == 0:
         check_repeatable(model_config, config, snapshot, seed)
     if config.init is not None:
         begin(engine, config.init, start, model_config, snapshot.features, seed)

@@ -83,7 +83,8 @@ def too_large(config: TrainConfig, saw: str, number: int) -> Failed:
     """Return the error of a step that needs too much memory: the tensor, or what there is, and what would fit."""
     share = config.batch_size // config.strategy.replicas // config.accumulate
     rule = f"the activations of {share} examples and the gradients must fit into memory"
-    other = "use a smaller batch or model" if config.remat else "set train.remat: true, or use a smaller batch or model"
+    smaller = "use a smaller batch or model"
+    other = smaller if config.remat or not config.strategy.alone else f"set train.remat: true, or {smaller}"
     remedy = f"set it to {number}, which fits, or set train.fit_memory: true" if number else other
     return Failed("train.accumulate", f"{config.accumulate}, which is too much for {saw}", rule, remedy)
 

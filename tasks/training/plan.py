@@ -64,13 +64,17 @@ class Plan:
     order: Order = "shuffled"
     """How examples are ordered in each epoch."""
 
+    stops: tuple[int, ...] = ()
+    """Further steps at which a call ends."""
+
     pace: Pace = field(default_factory=Pace)
     """The longest allowed call."""
 
     def next_stop(self, step: int) -> int:
         """Return the step at which the call that begins at `step` ends."""
         due = (step - step % every + every for every in self.pauses)
-        return min(self.steps, step + self.pace.longest, *due)
+        stops = (stop for stop in self.stops if stop > step)
+        return min(self.steps, step + self.pace.longest, *due, *stops)
 
     def rates(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the learning rates of the steps [start, stop), float32 [stop - start]."""
@@ -101,4 +105,5 @@ def make_plan(config: TrainConfig, examples: int, pauses: Iterable[int]) -> Plan
         config.schedule,
         tuple(sorted(set(pauses))),
         config.order,
+        () if config.tensorboard is None else config.tensorboard.trace,
     )

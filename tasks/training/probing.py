@@ -1,4 +1,4 @@
-"""Two runs of a brought model, before its training: what cannot be exact is found, and named."""
+"""Two runs of a brought model or loss, before its training: what cannot be exact is found, and named."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ STEPS, ROWS = 2, 4
 RATE = 0.01
 """Learning rate of the steps."""
 
-RULE = "a model is a function of its config, the seed and the examples, so that a training can be resumed exactly"
+RULE = "a training is a function of its config, the seed and the examples, so that it can be resumed exactly"
 REMEDY = "draw random numbers by keras.random with a SeedGenerator of the layer, and keep state in its variables"
+REMEDY_OF_LOSS = "draw no random numbers in the loss, and keep no state in Python"
 
 
 def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: SnapshotReader, seed: int) -> None:
     """Build a model twice, run two steps of each from the same weights, and compare them bit for bit.
 
-    The generators of Python, NumPy and Keras that have no seed of their own are in another state in the second run.
+    The generators of Python, NumPy and Keras that have no seed of their own are in another state in the second run, and
+    its step is traced once before, as that of a resumed training may be, so that what counts calls in Python differs.
 
     Raises:
         Failed: weights or outputs differ; the first variable or step is named.
@@ -34,32 +36,40 @@ def check_repeatable(model_config: ModelConfig, config: TrainConfig, snapshot: S
     from tasks.models import build
 
     models = [build(model_config, snapshot.features, seed) for _ in range(2)]
-    field = "model.target" if model_config.kind == "import" else "model.path"
-    same_variables(models, "of two builds", field)
+    field, remedy = "train.loss", REMEDY_OF_LOSS
+    if model_config.own:
+        field, remedy = "model.target" if model_config.kind == "import" else "model.path", REMEDY
+        same_names(models, field)
+        same_values(models, "of two builds", field, remedy)
     batches = [snapshot.reader("train", min(ROWS, snapshot.counts["train"]), order="stored")[0]] * STEPS
-    runs = [steps(model, model_config.task, config, snapshot, batches, 7 + run) for run, model in enumerate(models)]
+    runs = [steps(model, model_config.task, config, snapshot, batches, run) for run, model in enumerate(models)]
     for step, (one, other) in enumerate(zip(*runs, strict=True)):
         if not np.array_equal(one, other, equal_nan=True):
             where = "the first call" if step == 0 else f"call {step + 1}"
-            raise Failed(field, f"outputs of {where} differ between two runs with the same seed", RULE, REMEDY)
-    same_variables(models, f"after {STEPS} steps", field)
+            raise Failed(field, f"outputs of {where} differ between two runs with the same seed", RULE, remedy)
+    same_values(models, f"after {STEPS} steps", field, remedy)
 
 
-def same_variables(models: list[keras.Model], when: str, field: str) -> None:
-    """Raise `Failed` for the first variable that two models do not both have, with the same values."""
-    one, other = ({variable.path: np.asarray(variable) for variable in model.variables} for model in models)
-    if one.keys() != other.keys():
-        saw = f"variables {when} have other names: {sorted(one.keys() ^ other.keys())[0]}"
+def same_names(models: list[keras.Model], field: str) -> None:
+    """Raise `Failed` for the first variable that two models do not both have."""
+    one, other = ({variable.path for variable in model.variables} for model in models)
+    if one != other:
+        saw = f"variables of two builds have other names: {sorted(one ^ other)[0]}"
         raise Failed(field, saw, RULE, "name layers, or let Keras name them")
-    for path, values in one.items():
-        if not np.array_equal(values, other[path], equal_nan=values.dtype.kind == "f"):
-            raise Failed(field, f"the values of {path} {when} differ", RULE, REMEDY)
+
+
+def same_values(models: list[keras.Model], when: str, field: str, remedy: str) -> None:
+    """Raise `Failed` for the first variable that differs between two models with the same variables in one order."""
+    for one, other in zip(*(model.variables for model in models), strict=True):
+        values = np.asarray(one)
+        if not np.array_equal(values, np.asarray(other), equal_nan=values.dtype.kind == "f"):
+            raise Failed(field, f"the values of {one.path} {when} differ", RULE, remedy)
 
 
 def steps(
-    model: keras.Model, task: str, config: TrainConfig, snapshot: SnapshotReader, batches: list[Arrays], seed: int
+    model: keras.Model, task: str, config: TrainConfig, snapshot: SnapshotReader, batches: list[Arrays], run: int
 ) -> list[np.ndarray]:
-    """Return the outputs of each step of plain gradient descent."""
+    """Return the outputs of each step of plain gradient descent, in a run of this number."""
     import keras
     import tensorflow as tf
 
@@ -68,7 +78,6 @@ def steps(
 
     objective = make_objective(task, config, snapshot)
 
-    @tf.function(autograph=False)
     def step(batch: dict[str, Any]) -> Any:
         with tf.GradientTape() as tape:
             outputs = model(objective.inputs(model, batch), training=True)
@@ -80,5 +89,8 @@ def steps(
                 variable.assign(variable - RATE * tf.convert_to_tensor(gradient))
         return outputs
 
-    keras.utils.set_random_seed(seed)  # for what has no seed of its own
-    return [step(tensors(batch)).numpy() for batch in batches]
+    keras.utils.set_random_seed(7 + run)  # for what has no seed of its own
+    for _ in range(run):
+        tf.function(step, autograph=False).get_concrete_function(tensors(batches[0]))  # which computes nothing
+    compiled = tf.function(step, autograph=False)
+    return [compiled(tensors(batch)).numpy() for batch in batches]

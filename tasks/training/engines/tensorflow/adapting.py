@@ -91,8 +91,8 @@ def merged(kernel: np.ndarray, a: np.ndarray, b: np.ndarray, scale: float) -> np
     return total
 
 
-def rate_factors(paths: Iterable[str], config: TrainConfig, model: keras.Model) -> list[float]:
-    """Return the factor of the learning rate of each variable, by its path.
+def rate_factors(paths: Iterable[str], config: TrainConfig) -> list[float]:
+    """Return the factor of the learning rate of each variable that is trained, by its path.
 
     Raises:
         Failed: a pattern of `train.layer_rates` names none of them, or two give one of them different factors.
@@ -100,7 +100,9 @@ def rate_factors(paths: Iterable[str], config: TrainConfig, model: keras.Model) 
     paths = list(paths)
     for pattern in config.layer_rates:
         if not any(named(path, pattern) for path in paths):
-            raise names_nothing("train.layer_rates", pattern, model)
+            layers = list(dict.fromkeys(path.rpartition("/")[0] for path in paths))
+            remedy = f"use names of {', '.join(layers[:8])}"
+            raise Failed("train.layer_rates", pattern, "names no layer that is trained", remedy)
     return [rate_factor(path, config.layer_rates) for path in paths]
 
 

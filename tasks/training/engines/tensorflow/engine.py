@@ -209,7 +209,7 @@ def build(
         optimizer = make_optimizer(config.optimizer, model.trainable_variables, config.precision, ema=config.ema)
         if config.layer_rates:
             paths = (variable.path for variable in model.trainable_variables)
-            scale_rates(optimizer, rate_factors(paths, config, built))
+            scale_rates(optimizer, rate_factors(paths, config))
         step = Step(
             *(model, optimizer, objective, config.clip_norm, config.accumulate, config.jit),
             timed=cluster.size > 1,
