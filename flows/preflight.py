@@ -72,13 +72,16 @@ def check_formats(flow: str, config: Config) -> None:
 
 def check_brought(flow: str, config: Config, home: Home) -> None:
     """Check that the files or the model of `train.init`, and the user's model, loss and metrics, are there."""
+    from flows.champions import WITHOUT_COMPRESSION
     from tasks.evaluation.own_files import source_files
     from tasks.models.brought import own_files
-    from tasks.store.store import Store
     from tasks.training.own_files import check_init, loss_files
 
     if flow != "dataset":
         source_files(config.evaluate)
+    if flow not in WITHOUT_COMPRESSION:
+        for teacher in filter(None, (method.teacher_model for method in config.compress.on_models)):
+            check_stored(home, teacher, "compress.methods")
     if flow in ("dataset", "release"):
         return
     check_init(config.train.init)
@@ -86,11 +89,17 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
     own_files(config.model)
     stored = None if config.train.init is None else config.train.init.artifact
     if stored is not None:
-        try:
-            Store(home.store).resolve(stored, "model")
-        except Refused as unknown:
-            saw = f"{stored}: {unknown.saw}"
-            raise Refused("train.init.model", saw, unknown.rule, unknown.remedy) from None
+        check_stored(home, stored, "train.init.model")
+
+
+def check_stored(home: Home, model: str, field: str) -> None:
+    """Check that the model that a setting names is in the store."""
+    from tasks.store.store import Store
+
+    try:
+        Store(home.store).resolve(model, "model")
+    except Refused as unknown:
+        raise Refused(field, f"{model}: {unknown.saw}", unknown.rule, unknown.remedy) from None
 
 
 def check_source(flow: str, config: Config) -> None:

@@ -11,15 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import keras
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 from pydantic import ValidationError
 
 from tasks.artifacts import Export, Model, Report, Variant
-from tasks.compression import int4_dynamic, int8_selective, prune
+from tasks.compression import cluster, int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.given import Given, evenly
@@ -29,7 +27,7 @@ from tasks.compression.layers import layers_of
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.config.methods import Int8Selective, chain_of
-from tasks.config.model_methods import Prune
+from tasks.config.model_methods import Cluster, Prune
 from tasks.data import open_snapshot
 from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
@@ -39,6 +37,7 @@ from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
 from tasks.stage.judgements import kept
 from tests.conftest import Digits
+from tests.damage import without_largest_weights
 from tests.homes import ROOT
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
@@ -156,16 +155,6 @@ def test_a_damaged_file_is_kept_out(
     judgement = judge(bench, [of("int8_dynamic")], [damaged], whole, report, {}, "classification", CONFIG, EVALUATE)
     assert kept([damaged], judgement) == []
     assert "int8_dynamic is rejected: loses at least " in caplog.text
-
-
-def without_largest_weights(content: bytes) -> bytes:
-    """Return a LiteRT file whose largest weights are 0."""
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
-    largest = max(model.buffers, key=lambda buffer: 0 if buffer.data is None else len(buffer.data))
-    largest.data = np.zeros_like(largest.data)
-    builder = flatbuffers.Builder(len(content))
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
 
 
 def test_layers_stay_float_until_the_loss_is_within_the_limit(
@@ -324,7 +313,8 @@ def test_an_export_keeps_out_what_was_damaged_after_it_was_judged(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of each method: the largest weights of its file are lost, and a fresh process answers something else."""
+    """Of each method that does not train: the largest weights of its file are lost, and a fresh process answers
+    something else."""
     models = {name: changed(entry, name) for name, (entry, _) in MODELS.items()}
     variants = [make(of(entry)) for entry, *_ in METHODS.values()]
     variants += [float_of(entry, name) for name, (entry, _) in MODELS.items()]
@@ -360,6 +350,12 @@ def test_weights_are_what_the_method_says(changed: Any, digits: Digits) -> None:
             assert np.array_equal(kernel, before[path])
     few = kernels(load(changed({"kind": "cluster", "clusters": 5}, "few").path))
     assert all(np.unique(np.asarray(kernel)).size <= 5 for kernel in few)
+    pruned = load(changed({"kind": "prune", "share": 0.3}, "prune_30").path)
+    zeros = [np.asarray(kernel) == 0 for kernel in kernels(pruned)]
+    cluster.change(Cluster(clusters=5), pruned)
+    for kernel, before in zip(kernels(pruned), zeros, strict=True):
+        assert np.array_equal(np.asarray(kernel) == 0, before) and before.any()
+        assert np.unique(np.asarray(kernel)).size <= 5
 
 
 def test_what_cannot_be_applied_is_refused() -> None:

@@ -122,6 +122,8 @@ def test_all_that_is_tried_can_be_applied_under_names_of_their_own() -> None:
     names = [methods.name for methods in SPACE.chains]
     assert len(set(names)) == len(names) == len(SPACE.model) * len(SPACE.file)
     assert {"int8_selective", "int8_selective_0", "int8_selective_0_005"} <= set(names)
+    of_texts = [method for chain in space("language_model", CompressConfig()).chains for method in chain]
+    assert of_texts and not any(method.one_signature for method in of_texts), "its files have three"
     values = ask([], SPACE, seed=3)
     assert values == ask([], SPACE, seed=3) and values["file"] in SPACE.file
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tasks.artifacts import Model, Snapshot
 from tasks.config import Config
 from tasks.config.load import validate
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
+from tasks.stage import methods
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
 LOW_RANK = {"kind": "low_rank", "rank": 2, "fine_tune": {"steps": 9}}
@@ -148,3 +151,37 @@ def test_a_teacher_that_teaches_nothing_is_refused(changes: dict[str, Any], fiel
         config({**STUDENT, **changes})
     assert refused.value.field.endswith(f".{field}") and rule in refused.value.rule
     config({**STUDENT, "weight": 0, "hidden": {"dense0": "dense0"}})
+
+
+@pytest.mark.parametrize("method", ["int8_static", "int8_selective", "gptq"])
+def test_what_looks_at_one_signature_is_not_for_language_models(method: str) -> None:
+    texts = {"source": {"kind": "text_files", "path": "texts"}, "snapshot": {"kind": "tokens"}}
+    with pytest.raises(Refused, match=f"compress.methods: {method}; .* that of a language model has three"):
+        config(["prune", method], **texts, model={"kind": "transformer"})
+
+
+def test_a_teacher_has_the_classes_and_the_tokens_of_the_student(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def snapshot(digest: str, tokenizer: str, **text: Any) -> Snapshot:
+        files = [{"path": "transform/tokenizer.json", "sha256": tokenizer}]
+        features = {"text": {"vocabulary": 9, **text}, "label": {"classes": ["a", "b"]}}
+        return Snapshot(digest, tmp_path, "snapshot", {"features": features, "files": files})
+
+    own, same, other = (snapshot(*each) for each in (("1", "x"), ("2", "x"), ("3", "y")))
+    known = {"2": same, "3": other}
+    monkeypatch.setattr(methods, "parent_of", lambda teacher, *_: known[teacher.manifest["parents"]["snapshot"]])
+
+    def teacher(examples: Snapshot, **label: Any) -> Model:
+        features = {**examples.manifest["features"], "label": {"classes": ["a", "b"], **label}}
+        return Model("0" * 64, tmp_path, "model", {"features": features, "parents": {"snapshot": examples.digest}})
+
+    for taught in (own, same):
+        methods.check_teacher(teacher(taught), own)
+    for wrong, says in (
+        (teacher(own, classes=["b", "a"]), r"label has classes \['b', 'a'\]; .* the snapshot has classes \['a', 'b'\]"),
+        (teacher(snapshot("2", "x", vocabulary=8)), "text has vocabulary 8; .* the snapshot has vocabulary 9"),
+        (teacher(other), "which was trained with another tokenizer"),
+    ):
+        with pytest.raises(Failed, match=says):
+            methods.check_teacher(wrong, own)

@@ -43,6 +43,8 @@ from tasks.config.train import CheckpointConfig
 from tasks.data import open_snapshot
 from tasks.errors import Failed, Lost, Stopped
 from tasks.exporting import litert, saved_model
+from tasks.exporting.export import fault_of
+from tasks.exporting.fresh_process import Verified
 from tasks.exporting.litert import LiteRT
 from tasks.models import build as build_model
 from tasks.models import functions, keras_file
@@ -55,6 +57,7 @@ from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.starting import by_path
 from tests.conftest import Digits
+from tests.damage import without_largest_weights
 from tests.tiny import FILES, stopping_after
 from tests.training import TWO, send
 
@@ -140,6 +143,19 @@ class Training:
         litert.write(network, None, folder / "saved_model", folder / "model.tflite", [])
         return folder / "model.tflite"
 
+    def refuses_damage(self, model: Model, file: Path) -> bool:
+        """Whether a file of a model passes the check of an export, and one without its largest weights does not."""
+        features = self.digits.snapshot.manifest["features"]
+        rows = input_arrays(features, open_snapshot(self.digits.snapshot.path).arrays("test"))[:32]
+        expected, damaged = predict(load(model.path), rows), file.with_name("damaged.tflite")
+        damaged.write_bytes(without_largest_weights(file.read_bytes()))
+        passed = []
+        for path in (file, damaged):
+            found = {"max_abs_difference": float(np.abs(LiteRT(path, 1)(rows) - expected).max()), "raw_differs": []}
+            tolerance = CompressConfig().max_difference * float(np.abs(expected).max())
+            passed.append(fault_of(Verified(found), tolerance, "") is None)
+        return passed == [True, False]
+
     def accuracy(self, model: Model) -> float:
         arrays = open_snapshot(self.digits.snapshot.path).arrays("test")
         rows = input_arrays(self.digits.snapshot.manifest["features"], arrays)
@@ -167,7 +183,7 @@ def zeros_of(model: Model) -> list[int]:
     return [int((np.asarray(each) == 0).sum()) for each in kernels(load(model.path))]
 
 
-def test_pruning_in_a_training_loses_less_than_at_once(training: Training) -> None:
+def test_pruning_in_a_training_loses_less_than_at_once(training: Training, tmp_path: Path) -> None:
     """By masks: the model that was trained has the zeros, before the method makes it plain again."""
     entry = {"kind": "prune", "share": 0.8}
     method = of({**entry, "fine_tune": FINE_TUNE})
@@ -181,6 +197,7 @@ def test_pruning_in_a_training_loses_less_than_at_once(training: Training) -> No
     assert loses < after - 0.1 and after > before - 0.05
     assert architecture(finished.path)["model"] == architecture(training.before.path)["model"]
     assert {each.path for each in load(finished.path).variables} == {each.path for each in load(plain.path).variables}
+    assert training.refuses_damage(finished, training.litert(finished, tmp_path))
 
 
 @pytest.mark.parametrize("settings", [{"pattern": "2:4"}, {"share": 0.6, "scope": "layer", "ramp": 1.0}])
@@ -230,6 +247,7 @@ def test_weights_after_a_training_with_rounded_ones_are_on_the_grid_of_the_file(
         differs[name] = float(np.abs(whole - small).max())
     print(differs)
     assert differs["after"] < 1e-4 < 0.1 < differs["before"]
+    assert training.refuses_damage(trained, tmp_path / "after/model.tflite")
     assert training.accuracy(trained) > training.accuracy(training.before) - 0.02
     for kernel in kernels(load(trained.path)):
         channels = np.asarray(kernel).reshape(-1, kernel.shape[-1])
@@ -291,7 +309,7 @@ STUDENT = {"kind": "mlp", "units": [16, 128]}
 HIDDEN = {"hidden": {"dense1": "dense"}, "hidden_weight": 20.0}
 
 
-def test_a_student_answers_as_its_teacher(training: Training) -> None:
+def test_a_student_answers_as_its_teacher(training: Training, tmp_path: Path) -> None:
     """More than one that learns from the labels alone, and its hidden state is nearer to the teacher's."""
     entry = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 200, "learning_rate": 5e-3}}
     images = open_snapshot(training.digits.snapshot.path).arrays("test")["image"][:]
@@ -311,6 +329,7 @@ def test_a_student_answers_as_its_teacher(training: Training) -> None:
         pairs = zip(state_of(training.before, "dense"), state_of(student, "dense1"), strict=True)
         distance[name] = float(np.mean([cosine(*pair) for pair in pairs]))
     print(divergence, distance)
+    assert training.refuses_damage(student, training.litert(student, tmp_path))
     assert divergence["taught"] < 0.8 * divergence["alone"]
     assert distance["hidden"] < 0.8 * distance["taught"]
 
@@ -355,6 +374,7 @@ def test_factors_make_a_smaller_model_that_is_trained_again(training: Training, 
     models = {"before": training.before, "made": made}
     sizes = [training.litert(model, tmp_path / name).stat().st_size for name, model in models.items()]
     assert sizes[1] < 0.75 * sizes[0]
+    assert training.refuses_damage(made, tmp_path / "made/model.tflite")
     before, begun, after = (training.accuracy(model) for model in (training.before, prepared, made))
     print(parameters, sizes, before, begun, after)
     assert after > before - 0.04 and after > begun + 0.1
@@ -416,6 +436,7 @@ def test_fewer_units_are_a_smaller_model_of_the_same_kind(training: Training, tm
     models = {"before": training.before, "structured": made}
     sizes = [training.litert(model, tmp_path / name).stat().st_size for name, model in models.items()]
     assert sizes[1] < 0.35 * sizes[0]
+    assert training.refuses_damage(made, tmp_path / "structured/model.tflite")
     before, begun, after = (training.accuracy(model) for model in (training.before, prepared, made))
     print(sizes, before, begun, after)
     assert after > before - 0.04 and after > begun + 0.05

@@ -103,6 +103,9 @@ def test_more_than_two_classes_have_no_threshold(tmp_path: Any) -> None:
     config = EvaluateConfig(threshold=ThresholdConfig(maximize="f1"))
     with pytest.raises(Failed, match="evaluate.threshold: 3 classes"):
         decisions.fit(judge, Predictions.of(logits, labels), config)
+    grouped = EvaluateConfig(groups="writer", positive="a")
+    with pytest.raises(Failed, match="evaluate.positive: a; names the positive class of two, and there are 3"):
+        judge.binary(Predictions.of(logits, labels), grouped.positive)
     judge = judge_of(labels.clip(0, 1), ["a", "b"], tmp_path)
     with pytest.raises(Failed, match="evaluate.positive: c; the classes are a, b"):
         decisions.fit(

@@ -11,7 +11,8 @@ from tasks.errors import Refused
 from tasks.evaluation import gates
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.paired import Change
-from tasks.registry import approval, registry
+from tasks.registry import approval, registry, rollback
+from tasks.registry.registry import Registered
 from tasks.registry.rollback import roll_back
 from tasks.runs.runs import Run
 from tests.registries import NO, YES, RegistryHome
@@ -129,13 +130,21 @@ def test_a_champion_that_came_meanwhile_is_compared_with(registry_home: Registry
         assert registry_home.audit_lines()[-1] == ("hold", "2", "2", "2", "gate")
 
 
+def test_rankings_up_to_other_ranks_are_not_compared() -> None:
+    five, ten = (Registered("1", "e", "R", 0.9, "test/ndcg", "", {"millrace.at": at}) for at in ("5", "10"))
+    assert rollback.compared(five, ten) == "not comparable: evaluated on other records or up to another rank"
+    assert rollback.compared(five, five) == "test/ndcg 0.9000 in place of 0.9000"
+
+
 def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(registry_home: RegistryHome) -> None:
     registry_home.champions(0.8)
     run = registry_home.run(2)
     registry_home.promote(run, 2, 0.9)
     registry_home.register(registry_home.run(3), 3, 0.99, records="S")
     registry_home.client.set_registered_model_alias("digits", "champion", "3")
-    with pytest.raises(Refused, match="evaluated on other records; .*; compare them with millrace run pipeline "):
+    with pytest.raises(
+        Refused, match="evaluated on other records or up to another rank; .*; compare them with millrace run pipeline "
+    ):
         approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert Run(registry_home.home, run.folder).record["status"] == "awaiting_approval"
     approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)

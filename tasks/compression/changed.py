@@ -16,6 +16,7 @@ from tasks.compression.kernels import kernels
 from tasks.config import TrainConfig
 from tasks.config.method import Method
 from tasks.config.stored import STORED
+from tasks.errors import Failed
 from tasks.models import brought
 from tasks.models import build as build_model
 from tasks.models.features import Arrays
@@ -74,6 +75,10 @@ def train(
 
     described = config_of(prepared)
     if teacher is not None:
+        task = architecture(teacher.path)["model"]["task"]
+        if task != described.task:
+            rule = "a teacher's outputs mean what the student's do"
+            raise Failed("compress.methods", f"a teacher of the task {task}", rule, f"name one of {described.task}")
         described = described.model_copy(update={"teacher": str(teacher.path)})
     own = replace(bench, journal=bench.journal.of(name), measure=measure)
     return fit(own, examples, described, config, seed, start=prepared)

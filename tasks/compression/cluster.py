@@ -15,11 +15,12 @@ from tasks.config.model_methods import Cluster
 if TYPE_CHECKING:
     import keras
 
-VERSION = 1
+VERSION = 2
 
 
 def change(config: Cluster, model: keras.Model) -> None:
-    """Replace the weights of each layer by the nearest of its `clusters` values, which k-means places.
+    """Replace the weights of each layer by the nearest of its `clusters` values, which k-means places; 0 stays 0, as
+    one of them, so that a pruned layer stays pruned.
 
     The values begin evenly spaced from the smallest weight to the largest one, which keeps large weights better than a
     random start (section 3.2 there). One thread, as sums by several would be in another order.
@@ -28,10 +29,13 @@ def change(config: Cluster, model: keras.Model) -> None:
     from threadpoolctl import threadpool_limits
 
     for variable in kernels(model):
-        weights = np.asarray(variable)
-        if np.unique(weights).size <= config.clusters:
+        weights = np.array(variable)
+        placed = weights != 0
+        values, count = weights[placed], config.clusters - (not placed.all())
+        if np.unique(values).size <= count:
             continue
-        start = np.linspace(weights.min(), weights.max(), config.clusters, dtype=np.float32)[:, None]
+        start = np.linspace(values.min(), values.max(), count, dtype=np.float32)[:, None]
         with threadpool_limits(1):
-            fitted = KMeans(config.clusters, init=start, n_init=1).fit(weights.reshape(-1, 1))
-        variable.assign(fitted.cluster_centers_[fitted.labels_].astype(np.float32).reshape(weights.shape))
+            fitted = KMeans(count, init=start, n_init=1).fit(values[:, None])
+        weights[placed] = fitted.cluster_centers_[fitted.labels_, 0]
+        variable.assign(weights)

@@ -92,7 +92,10 @@ def space(task: str, config: CompressConfig) -> Space:
     losses = [0.0] if limit is None else [0.0, limit / 4]
     selective: dict[str, Any] = {"int8_selective": "int8_selective"}
     selective |= {f"int8_selective_{loss:g}": {"kind": "int8_selective", "max_loss": loss} for loss in losses}
-    return Space(_chains(ON_MODEL), _chains({**ON_FILE, **selective}), config.by_name)
+    on_file = _chains({**ON_FILE, **selective})
+    if TASKS[task].generates:
+        on_file = {name: chain for name, chain in on_file.items() if not any(method.one_signature for method in chain)}
+    return Space(_chains(ON_MODEL), on_file, config.by_name)
 
 
 def _chains(entries: Mapping[str, Any]) -> dict[str, Chain]:

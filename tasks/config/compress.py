@@ -124,6 +124,10 @@ class CompressConfig(Section):
         except Conflict as misfit:
             raise Conflict(f"compress.{misfit.field}", misfit.saw, misfit.rule, misfit.remedy) from None
         field = "compress.methods"
+        several = TASKS[task].generates
+        if several and (one := next((m for chain in self.chains for m in chain if m.one_signature), None)):
+            rule = f"{one.kind} looks at one signature of a file, and that of a language model has three"
+            raise Conflict(field, one.kind, rule, "use int8_dynamic, int4_dynamic or qat")
         for method in (method for method in self.on_models if method.training is not None):
             if not train.strategy.alone:
                 rule = f"trains a whole model in each process, and {train.strategy.kind} has none"

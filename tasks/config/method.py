@@ -38,6 +38,9 @@ class Method(Section):
     moves_weights: ClassVar[bool] = False
     """Whether it gives the weights other values, besides 0, without a training."""
 
+    one_signature: ClassVar[bool] = False
+    """Whether it looks at one signature of the file, where a language model's has three, of the same weights."""
+
     adds_loss: ClassVar[bool] = False
     """Whether its training has a loss besides that of the outputs."""
 

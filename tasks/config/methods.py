@@ -90,6 +90,7 @@ class Int8Static(Calibrated):
 
     size_ratio: ClassVar[float] = 0.35
     weight_bits: ClassVar[int | None] = 8
+    one_signature: ClassVar[bool] = True
 
     kind: Literal["int8_static"] = "int8_static"
     """The method."""
@@ -101,6 +102,7 @@ class Int8Selective(Method):
 
     size_ratio: ClassVar[float] = 0.7
     weight_bits: ClassVar[int | None] = 8
+    one_signature: ClassVar[bool] = True
     reads_limit: ClassVar[bool] = True
 
     kind: Literal["int8_selective"] = "int8_selective"
@@ -122,6 +124,7 @@ class Gptq(Calibrated):
 
     size_ratio: ClassVar[float] = 0.25
     weight_bits: ClassVar[int | None] = 4
+    one_signature: ClassVar[bool] = True
 
     kind: Literal["gptq"] = "gptq"
     """The method."""

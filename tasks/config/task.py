@@ -70,6 +70,11 @@ class Task:
         """The name of the primary metric, and whether higher is better."""
         return self.metrics[0], self.metrics[0] in self.higher_is_better
 
+    @property
+    def generates(self) -> bool:
+        """Whether a model continues its input, so that exports have the signatures `prefill` and `decode`."""
+        return self.of_tokens and self.target is None
+
     def baselines_in(self, metrics: Mapping[str, float], split: str = "test") -> dict[str, float]:
         """Return the baselines of a split by their short names (`majority`), from metrics by flat name."""
         return {

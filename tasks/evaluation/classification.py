@@ -122,6 +122,9 @@ class Judge:
     def binary(self, predictions: Predictions, positive: str | None) -> dict[str, Binary]:
         """Return the only decision of two classes, by the name of the positive one (the second for None)."""
         if len(self.names) != 2:
+            if positive is not None:
+                rule = f"names the positive class of two, and there are {len(self.names)}"
+                raise Failed("evaluate.positive", positive, rule, "leave it out")
             return {}
         name = self.names[1] if positive is None else positive
         if name not in self.names:

@@ -93,7 +93,7 @@ def loss(
     same = Test(gate, "loses", 0.0, 0.0, 0.0, limit, best, count, best, 0.0, metric.share, counted, where)
     if (before == after).all():
         return replace(same, upper=1 - (1 - LEVEL) ** (1 / count)) if metric.share else same
-    found = bounds(lost, both, limit, resamples, corrected=metric.corrected)
+    found = bounds(lost, both, limit, resamples)  # also where the metric by itself has percentiles: see decisions.md
     p_value = found.p_value if enough else 1.0
     if metric.share:
         p_value = max(found.p_value, tango(int((both > 0).sum()), int((both < 0).sum()), count, limit))

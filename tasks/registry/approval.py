@@ -240,8 +240,8 @@ def _compare(client: MlflowClient, run: Run, registered: Registered, decision: D
             saw = f"{judged_by(now, champion.metric)}, this one by {registered.metric}: not comparable"
             remedy = f"run millrace rollback {run.record['name']} first, or reject this version"
             raise Refused(run.run_id, saw, "scores are comparable by the same metric only", remedy)
-        if champion.records != registered.records:
-            saw = f"the champion is version {now} now, evaluated on other records"
+        if champion.scored_on != registered.scored_on:
+            saw = f"the champion is version {now} now, evaluated on other records or up to another rank"
             raise Refused(
                 run.run_id, saw, "scores are comparable on the same records only", f"compare them with {again}"
             )

@@ -97,6 +97,11 @@ class Registered:
         )
 
     @property
+    def scored_on(self) -> tuple[str, str]:
+        """What scores must have in common to be compared: the records, and the rank up to which rankings are judged."""
+        return self.records, self.tags.get("millrace.at", "")
+
+    @property
     def approval(self) -> str | None:
         """The state of its approval; None if none was required."""
         return self.tags.get("millrace.approval")

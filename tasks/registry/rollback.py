@@ -77,8 +77,8 @@ def compared(wanted: Registered, present: Registered) -> str:
     if wanted.metric != present.metric:
         other = present.metric or "an unknown metric"
         return f"not comparable: {wanted.metric or 'an unknown metric'} in place of {other}"
-    if wanted.records != present.records:
-        return "not comparable: evaluated on other records"
+    if wanted.scored_on != present.scored_on:
+        return "not comparable: evaluated on other records or up to another rank"
     return f"{wanted.metric} {wanted.score:.4f} in place of {present.score:.4f}"
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Export, Records, Release, Report
-from tasks.config import PromoteConfig
+from tasks.config import Config, PromoteConfig
 from tasks.config.task import TASKS
 from tasks.display import terminal
 from tasks.errors import Failed, Lost, of_the_machine
@@ -116,6 +116,8 @@ def _decide(
             "millrace.score": repr(score),
             "millrace.metric": metric,
         }
+        if at := _rank(attempt.config):
+            tags["millrace.at"] = at
         number = registry.register(run.home.mlflow_uri, mlflow_id, name, exported.path, tags)
         registered = registry.version(client, name, number)
         assert registered is not None
@@ -139,14 +141,19 @@ def _decide(
     return replace(made, gates=tuple(verdict.as_json() for verdict in gate.gates))
 
 
+def _rank(config: Config) -> str:
+    """Return the rank up to which rankings are judged; empty for other tasks."""
+    return str(config.evaluate.at) if "evaluate.at" in TASKS[config.model.task].options else ""
+
+
 def _champion_on(
     attempt: Attempt, client: MlflowClient, champion: Registered, records: Records, metric: str
 ) -> tuple[Champion, dict[str, Floats]]:
-    """Return the champion with its score on these records, the registered one or a new one for other records; and its
-    contributions to each metric by example, as far as they are known."""
+    """Return the champion with its score on these records, the registered one or a new one for other records or another
+    rank; and its contributions to each metric by example, as far as they are known."""
     from tasks.registry import noise
 
-    if champion.metric != metric or champion.records == records.digest:
+    if champion.metric != metric or champion.scored_on == (records.digest, _rank(attempt.config)):
         reference = noise.of_champion(champion, attempt.run)
         change = noise.change(reference, attempt.run) if champion.metric == metric else None
         return Champion(champion.version, champion.metric, champion.score, change), reference
