@@ -196,6 +196,10 @@ def test_files_and_models_to_begin_with_are_searched_and_paths_are_those_of_the_
         str(preset.parent / "b.keras"),
         None,
     ]
+    mine = {"kind": "choice", "values": [{"kind": "convnet"}, {"kind": "import", "target": "nets:mine"}]}
+    preset.write_text(yaml.safe_dump({**BASE, "tune": {"trials": 2, "space": {"model": mine}}}))
+    tune = load(preset).tune
+    assert tune is not None and tune.space["model"].examples[1]["folder"] == str(preset.parent)
     for key, pair in {"path": ("a.keras", "b.keras"), "model": ("a1", "b2")}.items():
         init = {"kind": "file" if key == "path" else "model", key: pair[0]}
         train = {"steps": 100, "init": init}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.config import Config
 from tasks.config.base import PATTERNS, Conflict
 from tasks.config.flags import apply_flags, entries, kind_of, sections
-from tasks.config.paths import add_folders, make_absolute, make_searched_absolute
+from tasks.config.paths import add_folders, change_searched, make_absolute
 from tasks.config.yaml_values import read_yaml
 from tasks.errors import Refused
 
@@ -53,13 +53,19 @@ def load(
     values: dict[str, Any] = {}
     if preset is not None:
         values = read_preset(preset)
-        make_absolute(values, [Config], preset.parent)
-        make_searched_absolute(values, [Config], preset.parent)
+        resolve(values, preset.parent)
     apply_flags(values, flags, say)
-    make_absolute(values, [Config], Path.cwd())
-    make_searched_absolute(values, [Config], Path.cwd())
-    add_folders(values, [Config], Path.cwd() if preset is None else preset.parent)
+    resolve(values, Path.cwd())
+    code = Path.cwd() if preset is None else preset.parent
+    add_folders(values, [Config], code)
+    change_searched(values, lambda whole: add_folders(whole, [Config], code))
     return validate(values)
+
+
+def resolve(values: dict[str, Any], folder: Path) -> None:
+    """Make relative paths absolute, in place; also those among the choices of `tune.space`."""
+    make_absolute(values, [Config], folder)
+    change_searched(values, lambda whole: make_absolute(whole, [Config], folder))
 
 
 def read_preset(preset: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Functions of the user's are imported from the preset's folder.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,23 +32,23 @@ def make_absolute(values: Any, options: list[type[BaseModel]], folder: Path) -> 
                 make_absolute(entry, of_entries, folder)
 
 
-def make_searched_absolute(values: dict[str, Any], options: list[type[BaseModel]], folder: Path) -> None:
-    """Make relative paths among the choices of `tune.space` absolute, in place; `options`: classes of the config."""
+def change_searched(values: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+    """Apply a function to the choices of `tune.space`, each within the sections of its key, in place."""
     tune = values.get("tune")
     space = tune.get("space") if isinstance(tune, dict) else None
     for key, searched in space.items() if isinstance(space, dict) else ():
         if isinstance(searched, dict) and isinstance(choices := searched.get("values"), list):
-            searched["values"] = [_absolute_at(str(key), choice, options, folder) for choice in choices]
+            searched["values"] = [_changed_at(str(key), choice, change) for choice in choices]
 
 
-def _absolute_at(key: str, value: Any, options: list[type[BaseModel]], folder: Path) -> Any:
-    """Return the value of a dotted key with absolute paths."""
+def _changed_at(key: str, value: Any, change: Callable[[dict[str, Any]], None]) -> Any:
+    """Return the value of a dotted key after a change of the whole config."""
     *sections_above, name = key.split(".")
     section = {name: value}
     whole = section
     for above in reversed(sections_above):
         whole = {above: whole}
-    make_absolute(whole, options, folder)
+    change(whole)
     return section[name]
 
 
