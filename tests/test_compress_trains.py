@@ -146,8 +146,8 @@ class Training:
     def refuses_damage(self, model: Model, file: Path) -> bool:
         """Whether a file of a model passes the check of an export, and one without its largest weights does not."""
         features = self.digits.snapshot.manifest["features"]
-        rows = input_arrays(features, open_snapshot(self.digits.snapshot.path).arrays("test"))[:32]
-        expected, damaged = predict(load(model.path), rows), file.with_name("damaged.tflite")
+        every = input_arrays(features, open_snapshot(self.digits.snapshot.path).arrays("test"))
+        expected, rows, damaged = predict(load(model.path), every)[:32], every[:32], file.with_name("damaged.tflite")
         damaged.write_bytes(without_largest_weights(file.read_bytes()))
         passed = []
         for path in (file, damaged):
