@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 PRESET = ROOT / "flows/presets/digits_tuning.yaml"
 TINY = [
     *("--train.steps", "40", "--train.schedule.warmup", "4", "--train.evaluate_every", "10"),
-    *("--train.checkpoint.every", "5", "--tune.trials", "5", "--model.filters", "[4]"),
+    *("--train.checkpoint.every", "5", "--tune.trials", "4", "--model.filters", "[4]"),
     *("--tune.sampler", "{kind: tpe, startup: 2}"),
 ]
 PRUNED = ("--tune.pruner", "{kind: median, startup: 1}")
@@ -59,7 +59,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
 
 def test_a_tuning_releases_the_best_of_its_trials(tuned: CommandHome) -> None:
     trials, run = table(tuned)["trials"], tuned.newest_run()
-    assert [trial["number"] for trial in trials] == list(range(5))
+    assert [trial["number"] for trial in trials] == list(range(4))
     states = {trial["state"] for trial in trials}
     assert states == {"complete", "pruned"}, "some of each: the test is of both"
     best = min((trial["value"], trial["model"]) for trial in trials if trial["state"] == "complete")
@@ -78,7 +78,7 @@ def test_each_trial_is_a_run_of_mlflow_below_that_of_the_tuning(tuned: CommandHo
     nested = client.search_runs(
         [experiment.experiment_id], f"tags.`mlflow.parentRunId` = '{run['mlflow_run_id']}'", order_by=["start_time"]
     )
-    assert [each.info.run_name for each in nested] == [f"trial {number}" for number in range(5)]
+    assert [each.info.run_name for each in nested] == [f"trial {number}" for number in range(4)]
     for each, trial in zip(nested, table(tuned)["trials"], strict=True):
         assert each.info.status == {"complete": "FINISHED", "pruned": "KILLED"}[trial["state"]]
         assert float(each.data.params["train.learning_rate"]) == trial["values"]["train.learning_rate"]
@@ -121,7 +121,7 @@ def test_trials_at_the_same_time_go_on_after_a_stop_and_none_is_lost_or_done_twi
     assert re.search(r"stopped by SIGTERM; trial \d at step \d+.* is saved", stderr)
     assert home.kill_when(lambda: "train" in home.newest_run()["stages"], *words)
     trials = table(home)["trials"]
-    assert [(trial["number"], trial["state"]) for trial in trials] == [(number, "complete") for number in range(5)]
+    assert [(trial["number"], trial["state"]) for trial in trials] == [(number, "complete") for number in range(4)]
     assert sorted({path.split("/")[1] for path in models(home)}) == sorted({trial["model"] for trial in trials})
     whole = {str(trial["values"]): trial["model"] for trial in table(tuned)["trials"] if trial["model"]}
     same = [trial for trial in trials if str(trial["values"]) in whole]
@@ -132,7 +132,7 @@ def test_trials_at_the_same_time_go_on_after_a_stop_and_none_is_lost_or_done_twi
 def test_commands_know_the_trials_of_a_tuning(tuned: CommandHome) -> None:
     run = tuned.newest_run()
     shown = tuned("show", run["run_id"], "--json").json["tuning"]
-    assert [trial["number"] for trial in shown["trials"]] == list(range(5)) and shown["importances"] is not None
+    assert [trial["number"] for trial in shown["trials"]] == list(range(4)) and shown["importances"] is not None
     answers = tuned("why", "export", PRESET, *TINY, *PRUNED, "--json").json["answers"]
     assert [(row["artifact"], row["in_store"]) for row in answers] == [
         (f"export/{run['stages']['export'][0]['digest']}", True)
