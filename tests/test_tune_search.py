@@ -20,7 +20,7 @@ from tasks.config import Config
 from tasks.config.load import load, validate
 from tasks.config.space import FloatRange
 from tasks.config.task import TASKS
-from tasks.config.tuned import with_values
+from tasks.config.tuned import searched, with_values
 from tasks.errors import Failed, Lost, Refused, UserError
 from tasks.runs.home import Home
 from tasks.runs.runs import opened as opened_run
@@ -174,6 +174,19 @@ def test_a_study_is_that_of_the_model_that_its_trainings_begin_with(tiny: Snapsh
     one, other = (Model(letter * 64, tiny.path, "model") for letter in "12")
     studies_of = [study(), study(start=one), study(start=other), study(base=one)]
     assert all(studies_of.count(each) == 1 for each in studies_of)
+
+
+def test_a_study_is_that_of_the_files_that_its_choices_name(tiny: Snapshot, tmp_path: Path) -> None:
+    starts = [{"kind": "file", "path": str(tmp_path / "a.keras")}, None]
+    config = config_of({"train.init": {"kind": "choice", "values": starts}})
+
+    def study(content: bytes) -> dict[str, Any]:
+        assert config.tune is not None
+        (tmp_path / "a.keras").write_bytes(content)
+        trials = [(trial.model, trial.train) for trial in searched(config)]
+        return identities.study(tiny, config.model, config.train, 3, config.tune, searched=trials)
+
+    assert study(b"one") == study(b"one") != study(b"two")
 
 
 def test_files_and_models_to_begin_with_are_searched_and_paths_are_those_of_the_preset(tmp_path: Path) -> None:

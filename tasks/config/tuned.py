@@ -25,6 +25,9 @@ FIXED = {
 }
 """Keys that are no part of a search, each with the reason."""
 
+STARTS = ("train", "train.init", "train.init.kind")
+"""Keys whose values may name another start of the training."""
+
 
 def with_values(config: Config, values: Values) -> Config:
     """Return the config with these values and without `tune`; a new `kind` drops the fields that it does not have.
@@ -40,6 +43,12 @@ def with_values(config: Config, values: Values) -> Config:
     return validate(raw)
 
 
+def searched(config: Config) -> list[Config]:
+    """Return the config with each of the choices of `tune.space`, and with the ends of each range."""
+    assert config.tune is not None
+    return [with_values(config, {key: value}) for key, space in config.tune.space.items() for value in space.examples]
+
+
 def check_space(config: Config) -> None:
     """Raise `Conflict` where a key of `tune.space` is none that can be searched, or does not take one of its values."""
     assert config.tune is not None
@@ -52,7 +61,7 @@ def check_space(config: Config) -> None:
         if key in FIXED:
             raise Conflict(field, key, FIXED[key], "leave it out")
         changed = [_with_value(config, field, key, value) for value in space.examples]
-        if f"{key}.".startswith("train.init.") and any(isinstance(each.train.init, ChampionInit) for each in changed):
+        if key in STARTS and any(isinstance(each.train.init, ChampionInit) for each in changed):
             rule = "the champion is looked up once, when a run begins, and not for each of its trials"
             raise Conflict(field, "champion", rule, "name its model by digest: {kind: model, model: DIGEST}")
         if missing := next(

@@ -146,9 +146,10 @@ def study(
     tune: TuneConfig,
     base: Artifact | None = None,
     start: Artifact | None = None,
+    searched: Sequence[tuple[ModelConfig, TrainConfig]] = (),
 ) -> dict[str, Any]:
     """Return what decides the trials of a study, one at a time: what all trainings have in common, as of a `model`, the
-    search, and where evaluations are."""
+    search with the files that its choices name (`searched`), and where evaluations are."""
     from tasks.tuning import STUDY_LIBRARIES, STUDY_VERSION
 
     libraries = {name: installed(name) for name in STUDY_LIBRARIES}
@@ -156,6 +157,7 @@ def study(
         "kind": "study",
         "model": model(examples, config, train, seed, base, start).inputs(Model),
         "tune": identity(tune),
+        "sources": sorted({source for each in searched for source in model(examples, *each, seed).sources()}),
         "evaluate_every": train.evaluate_every,
         "code": {"version": STUDY_VERSION, "libraries": libraries},
     }

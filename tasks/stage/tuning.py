@@ -17,7 +17,7 @@ from prefect.states import Completed
 from tasks.artifacts import Snapshot
 from tasks.artifacts import Study as StudyOfRun
 from tasks.config import Config
-from tasks.config.tuned import with_values
+from tasks.config.tuned import searched, with_values
 from tasks.display import terminal
 from tasks.display.words import describe_search, describe_trial
 from tasks.errors import Failed, Refused, Stopped
@@ -55,7 +55,8 @@ def search(examples: Snapshot, config: Config, train: Train) -> Winner:
     if tune is None:
         raise Refused("tune", "nothing", "the flow tuning needs to know what to search", "add the section tune")
     base, start = continued_model(config.train), initial_model(config.train)
-    name = digest_of(identities.study(examples, config.model, config.train, config.seed, tune, base, start))
+    trials = [(trial.model, trial.train) for trial in searched(config)]
+    name = digest_of(identities.study(examples, config.model, config.train, config.seed, tune, base, start, trials))
     if planner() is not None:
         return planned_winner(name, config)
     attempt = current.get()
