@@ -75,13 +75,14 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
     from flows.champions import WITHOUT_COMPRESSION
     from tasks.evaluation.own_files import source_files
     from tasks.models.brought import own_files
+    from tasks.store.store import Store
     from tasks.training.own_files import check_init, loss_files
 
     if flow != "dataset":
         source_files(config.evaluate)
     if flow not in WITHOUT_COMPRESSION:
         for teacher in filter(None, (method.teacher_model for method in config.compress.on_models)):
-            check_stored(home, teacher, "compress.methods")
+            Store(home.store).resolve_model(teacher, "compress.methods")
     if flow in ("dataset", "release"):
         return
     check_init(config.train.init)
@@ -89,17 +90,7 @@ def check_brought(flow: str, config: Config, home: Home) -> None:
     own_files(config.model)
     stored = None if config.train.init is None else config.train.init.artifact
     if stored is not None:
-        check_stored(home, stored, "train.init.model")
-
-
-def check_stored(home: Home, model: str, field: str) -> None:
-    """Check that the model that a setting names is in the store."""
-    from tasks.store.store import Store
-
-    try:
-        Store(home.store).resolve(model, "model")
-    except Refused as unknown:
-        raise Refused(field, f"{model}: {unknown.saw}", unknown.rule, unknown.remedy) from None
+        Store(home.store).resolve_model(stored, "train.init.model")
 
 
 def check_source(flow: str, config: Config) -> None:

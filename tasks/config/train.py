@@ -56,6 +56,15 @@ class CheckpointConfig(Section):
         return self.keep + self.keep_best + (steps // self.keep_every if self.keep_every else 0)
 
 
+NO_SIDECAR = {
+    "early_stopping": "its scores come when the training has gone on, too late for train.early_stopping",
+    "cluster": "is a process of the chief's host, where train.cluster gives each process a host of its own",
+    "on_spike": "scores steps that train.on_spike may undo meanwhile",
+    "lora": "gets merged weights, whose scores differ in the last bits from those of the matrices of train.lora",
+}
+"""Settings with which `train.evaluate: sidecar` is refused, each with the reason."""
+
+
 class TrainConfig(Section):
     """How a model is fitted."""
 
@@ -259,27 +268,10 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def a_sidecar_is_late(self) -> TrainConfig:
-        if self.evaluate == "sidecar" and self.early_stopping is not None:
-            rule = "its scores come when the training has gone on, too late for train.early_stopping"
-            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.early_stopping")
-        if self.evaluate == "sidecar" and self.cluster is not None:
-            rule = "is a process of the chief's host, where train.cluster gives each process a host of its own"
-            raise Conflict("evaluate", self.evaluate, rule, "use inline")
-        return self
-
-    @model_validator(mode="after")
-    def a_sidecar_does_not_go_back(self) -> TrainConfig:
-        if self.evaluate == "sidecar" and self.on_spike is not None:
-            rule = "scores steps that train.on_spike may undo meanwhile"
-            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.on_spike")
-        return self
-
-    @model_validator(mode="after")
-    def a_sidecar_has_merged_weights(self) -> TrainConfig:
-        if self.evaluate == "sidecar" and self.lora is not None:
-            rule = "gets merged weights, whose scores differ in the last bits from those of the matrices of train.lora"
-            raise Conflict("evaluate", self.evaluate, rule, "use inline, or leave out train.lora")
+    def a_sidecar_scores_copies(self) -> TrainConfig:
+        for name, rule in NO_SIDECAR.items():
+            if self.evaluate == "sidecar" and getattr(self, name) is not None:
+                raise Conflict("evaluate", self.evaluate, rule, f"use inline, or leave out train.{name}")
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 THRESHOLD = 50_000
 """Objects between two collections of the youngest; Python's default is 700. Libraries are also imported later, on use,
@@ -17,6 +19,18 @@ and a compiled function is traced with many objects."""
 def pause() -> None:
     """Collect nothing until `resume`."""
     gc.disable()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Collect nothing within the context."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def skip_at_exit() -> None:

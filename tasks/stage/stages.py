@@ -184,12 +184,9 @@ def chosen_model(config: ReleaseConfig) -> Model:
 
 def model_of_store(reference: str, field: str) -> Model:
     """Return the model that a field of the config names, checked; raises `Refused` where there is none."""
-    try:
-        model = store_of_run().resolve(reference, "model")
-    except Refused as unknown:
-        raise Refused(field, f"{reference}: {unknown.saw}", unknown.rule, unknown.remedy) from None
+    model = store_of_run().resolve_model(reference, field)
     if planner() is not None:
-        return cast(Model, model)
+        return model
     attempt = current.get()
     attempt.run.use("model", model.digest)
     checked = attempt.store.find(Model, model.digest, "model")

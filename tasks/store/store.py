@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from tasks.artifacts import KINDS, Artifact, Outcome
+from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.errors import Damaged, Failed, Refused
 from tasks.store import checks
 from tasks.store.files import canonical, pretty, sync, write
@@ -151,6 +151,13 @@ class Store:
             rule = "an artifact is kind/digest or an unambiguous digest prefix"
             raise Refused(reference, saw, rule, "see `millrace list`" if not matches else "give more of the digest")
         return handle(matches[0])
+
+    def resolve_model(self, reference: str, field: str) -> Model:
+        """Return the model that a setting names; raises `Refused` with that field."""
+        try:
+            return cast(Model, self.resolve(reference, Model.kind))
+        except Refused as unknown:
+            raise Refused(field, f"{reference}: {unknown.saw}", unknown.rule, unknown.remedy) from None
 
     def verify(self, path: Path) -> tuple[str, str] | None:
         """Hash every file of a published folder again; return the first damaged file and its fault, or None."""

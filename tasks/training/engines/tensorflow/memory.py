@@ -6,7 +6,6 @@ and of a smaller micro-batch are measured, and extended in a straight line.
 
 from __future__ import annotations
 
-import gc
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tasks.environment import garbage
 from tasks.models.segments import elements
 from tasks.models.stages import upstream
 from tasks.training.engines import OutOfMemory
@@ -112,23 +112,11 @@ def counted() -> bool:
 def peak(run: Callable[[], object]) -> int:
     """Return the bytes that a function needs at most, besides those in use before."""
     run()  # it compiles, and changes nothing
-    with uncollected():  # tensors that are freed in between would be taken off
+    with garbage.paused():  # tensors that are freed in between would be taken off
         tf.config.experimental.reset_memory_stats("CPU:0")
         before = tf.config.experimental.get_memory_info("CPU:0")["current"]
         run()
         return int(tf.config.experimental.get_memory_info("CPU:0")["peak"]) - before
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave garbage where it is."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def gradients(step: Step, specs: Specs, examples: int) -> Callable[[], None]:
