@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from flows import preflight
 from tasks.artifacts import Model, Snapshot
 from tasks.config import Config
 from tasks.config.load import validate
 from tasks.errors import Failed, Refused
+from tasks.runs.home import Home
 from tasks.stage import methods
 
 PRUNE = {"kind": "prune", "fine_tune": {"steps": 100}}
@@ -185,3 +187,11 @@ def test_a_teacher_has_the_classes_and_the_tokens_of_the_student(
     ):
         with pytest.raises(Failed, match=says):
             methods.check_teacher(wrong, own)
+
+
+def test_a_teacher_that_is_not_in_the_store_is_refused_before_the_run_begins(tmp_path: Path) -> None:
+    taught = config([{**STUDENT, "teacher": "abcdef123456"}, "int8_dynamic"])
+    for flow in ("pipeline", "release"):
+        with pytest.raises(Refused, match="compress.methods: abcdef123456: no such artifact"):
+            preflight.check_brought(flow, taught, Home(tmp_path))
+    preflight.check_brought("training", taught, Home(tmp_path))
