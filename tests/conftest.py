@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from tasks.artifacts import Artifact, Model, Records, Snapshot
+from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import MlpModel
-from tasks.data.features import Feature
-from tasks.data.sources import Bad, Piece, Rows, Source
 from tasks.processes import threads
+from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Outcome, Workbench
-from tasks.store.files import pretty
-from tasks.store.staging import Staging
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
-from tests.homes import CommandHome, finished_home, prepared_home
-from tests.registries import RegistryHome
-from tests.stacks import Up, copied_stack, free_ports
-from tests.tiny import CONFIG, write_snapshot
-from tests.training import PLAIN
-
-Kind = TypeVar("Kind", bound=Artifact)
+from tests.support.benches import Digits, Kind, RowsSource, published, workbench
+from tests.support.homes import CommandHome, finished_home, prepared_home
+from tests.support.registries import RegistryHome
+from tests.support.stacks import Up, copied_stack, free_ports
+from tests.support.tiny import CONFIG, write_snapshot
+from tests.support.training import PLAIN, Training
 
 LONGEST = (
     "test_docs_are_true.py",
@@ -88,80 +80,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
-class RowsSource(Source):
-    """A source: rows given in memory, some of them perhaps broken or about to change.
-
-    `rows`: image payload and label by key; a payload of None cannot be read.
-    """
-
-    def __init__(
-        self, rows: Mapping[str, tuple[bytes | None, int]], groups: Mapping[str, str] | None = None, classes: int = 2
-    ) -> None:
-        self.rows = dict(rows)
-        self.groups = groups or {}
-        self.classes = classes
-
-    @property
-    def features(self) -> Mapping[str, Feature]:
-        return {
-            "image": Feature("image", "uint8", (-1, -1, 1)),
-            "label": Feature(
-                "label", "int64", role="label", classes=tuple(f"class{number}" for number in range(self.classes))
-            ),
-            **({"writer": Feature("category", "string", role="group")} if self.groups else {}),
-        }
-
-    def fingerprint(self) -> list[tuple[str, str]]:
-        return [
-            (key, hashlib.sha256((payload or b"") + bytes([label])).hexdigest())
-            for key, (payload, label) in sorted(self.rows.items())
-        ]
-
-    def pieces(self) -> list[Piece]:
-        keys = sorted(self.rows)
-        return [Piece(keys[at], 1, tuple(keys[at : at + 50])) for at in range(0, len(keys), 50)]
-
-    def read(self, piece: Piece) -> Iterator[Rows]:
-        keys = [key for key in piece.where if self.rows[key][0] is not None]
-        columns = {
-            "image": pa.array([self.rows[key][0] for key in keys], pa.large_binary()),
-            "label": pa.array([f"class{self.rows[key][1]}" for key in keys], pa.string()),
-            "writer": pa.array([self.groups.get(key) for key in keys], pa.string()),
-        }
-        bad = [Bad(key, "no payload", key) for key in piece.where if self.rows[key][0] is None]
-        yield Rows(columns, pa.array(keys, pa.string()), keys.__getitem__, bad=bad)
-
-
-@dataclass
-class Pages:
-    """A journal that keeps its points in a list."""
-
-    points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
-    reached: int = 0
-    folder: Path | None = None
-
-    def of(self, training: str) -> Pages:
-        return self
-
-    def append(self, step: int, metrics: dict[str, float]) -> None:
-        self.points.append((step, metrics))
-
-
-def workbench(root: Path) -> Workbench:
-    """A workbench whose staging is `root`, held by attempt token 1."""
-    root.mkdir(parents=True, exist_ok=True)
-    lock = root.with_name(f"{root.name}.lock")
-    lock.write_text(json.dumps({"token": 1}))
-    return Workbench(
-        staging=Staging(root, lock, token=1),
-        journal=Pages(),
-        progress=lambda *_, **__: None,
-        measure=lambda *_: None,
-        stopping=lambda: False,
-        threads=2,
-    )
-
-
 @pytest.fixture(scope="session", autouse=True)
 def pinned() -> None:
     """Pin TensorFlow's threads as a compute process does: they cannot be pinned any more once it has computed."""
@@ -207,15 +125,6 @@ def rows_source() -> type[RowsSource]:
     return RowsSource
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Real digits on their way: records, snapshot and a small model fitted to them for a few seconds."""
-
-    records: Records
-    snapshot: Snapshot
-    model: Model
-
-
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     """The first stages on scikit-learn's digits, once for all tests that judge, compress and export."""
@@ -247,25 +156,9 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     return Digits(converted, snapshot, published(Model, bench, Outcome(counts={}, statistics=statistics)))
 
 
-def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
-    root = bench.staging.root
-    manifest = {
-        "format": kind.format,
-        "kind": kind.kind,
-        "digest": "0" * 64,
-        "parents": [],
-        "files": bench.staging.seal(),
-        "counts": outcome.counts,
-        "features": outcome.features,
-        "statistics": outcome.statistics,
-    }
-    (root / "manifest.json").write_bytes(pretty(manifest))
-    return kind("0" * 64, root, kind.kind)
-
-
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """Ten training images of two classes (`tests.tiny`)."""
+    """Ten training images of two classes (`tests.support.tiny`)."""
     bench = workbench(tmp_path_factory.mktemp("tiny") / "snapshot")
     return published(Snapshot, bench, write_snapshot(bench))
 
@@ -365,3 +258,47 @@ def new_registry_home(
 @pytest.fixture
 def registry_home(new_registry_home: Callable[[str], RegistryHome]) -> RegistryHome:
     return new_registry_home("home")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own, to be filled."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("this machine does not let us mount a small file system")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=False)
+
+
+@pytest.fixture
+def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[..., Workbench]:
+    """`apart(name, model, stop_after=None, **options)`: a training in a compute process, as `millrace run` does it.
+
+    Logical devices must be made before TensorFlow computes anything. With `stop_after` it is sent SIGTERM after
+    that many steps, and goes on when called again.
+    """
+
+    def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
+        bench = benches(name)
+        seen = [0]
+        with Crew(tmp_path, 2).gang("train") as gang:
+            gang.call(
+                "tasks.training.fit:fit",
+                bench.staging,
+                tmp_path / f"{name}.jsonl",
+                (tiny, model, CONFIG.model_copy(update=options), 5),
+                limits=Limits("resources.timeout", 120),
+                on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
+                stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
+            )
+        return bench
+
+    return train
+
+
+@pytest.fixture
+def training(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
+    """`training(name)`: a training on a workbench of its own."""
+    return lambda name: Training(tiny, benches(name), tmp_path / f"{name}-logs")

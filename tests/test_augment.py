@@ -20,7 +20,7 @@ from tasks.data.augment.rand_augment import OPERATIONS
 from tasks.data.batches import BatchReader
 from tasks.data.order import permutation
 from tasks.errors import Refused
-from tests.homes import ROOT
+from tests.support.homes import ROOT
 
 N, SEED = 40, 9
 RNG = np.random.default_rng(3)

@@ -9,7 +9,7 @@ import pytest
 from flows.commands.backfill import filled, span_name, spans
 from tasks.config.load import load
 from tasks.errors import Refused
-from tests.homes import DIGITS
+from tests.support.homes import DIGITS
 
 
 def test_spans_are_whole_and_in_order() -> None:

@@ -13,9 +13,9 @@ from mlflow.tracking import MlflowClient
 
 from infra import logs, metrics
 from infra.backup import find_backup, rewrite_database, rotate_out, spellings
-from tests.homes import CommandHome
-from tests.stacks import free_ports
-from tests.test_tracking_outages import Server
+from tests.support.homes import CommandHome
+from tests.support.servers import Server
+from tests.support.stacks import free_ports
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from flows.session import check_server
 from tasks.environment.output import Output
 from tasks.errors import Failed
-from tests.homes import DIGITS, MILLRACE, PLAIN, CommandHome
+from tests.support.homes import DIGITS, MILLRACE, PLAIN, CommandHome
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tasks.artifacts import Export, Model, Report, Variant
 from tasks.compression import cluster, int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
-from tasks.compression.forms import FLOAT, Form, compressed
+from tasks.compression.forms import FLOAT, Form
 from tasks.compression.given import Given, evenly
 from tasks.compression.judging import judge
 from tasks.compression.kernels import kernels
@@ -36,9 +36,10 @@ from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
 from tasks.stage.judgements import kept
-from tests.conftest import Digits
-from tests.damage import without_largest_weights
-from tests.homes import ROOT
+from tests.support.benches import Digits
+from tests.support.damage import without_largest_weights
+from tests.support.forms import of
+from tests.support.homes import ROOT
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
 QUARTER, EIGHTH, HALF = (0.2, 0.32), (0.1, 0.22), (0.45, 0.55)
@@ -86,11 +87,6 @@ def make(
         return made[form.name]
 
     return one
-
-
-def of(entry: Any) -> Form:
-    [chain] = CompressConfig.model_validate({"methods": [entry]}).chains
-    return compressed(chain)
 
 
 @pytest.mark.parametrize("name", METHODS)

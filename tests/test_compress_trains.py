@@ -56,10 +56,10 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.starting import by_path
-from tests.conftest import Digits
-from tests.damage import without_largest_weights
-from tests.tiny import FILES, stopping_after
-from tests.training import TWO, send
+from tests.support.benches import Digits
+from tests.support.damage import without_largest_weights
+from tests.support.tiny import FILES, stopping_after
+from tests.support.training import TWO, send
 
 TRAIN = TrainConfig(steps=100, batch_size=32, learning_rate=1e-3)
 

@@ -18,7 +18,7 @@ from tasks.config.optimizer import OPTIMIZERS
 from tasks.config.reference import _entries, _sections
 from tasks.stage import identities
 from tasks.store.files import canonical
-from tests.homes import ROOT
+from tests.support.homes import ROOT
 
 TRAINED = ("prune", "qat", "distill", "low_rank", "prune_structured")
 """Methods of compression that train."""

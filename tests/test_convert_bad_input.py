@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import Answer, CommandHome
-from tests.test_init_presets import pictures, texts
+from tests.support.homes import Answer, CommandHome
+from tests.support.raw_data import pictures, texts
 
 
 def preset(tmp_path: Path, source: str, snapshot: str) -> Path:

@@ -20,7 +20,7 @@ from tasks.data.records import build, convert
 from tasks.data.split import Handling, digests
 from tasks.display.words import describe
 from tasks.processes.workbench import Workbench
-from tests.test_convert_faults import png
+from tests.support.raw_data import png
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 

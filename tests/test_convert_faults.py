@@ -27,14 +27,9 @@ from tasks.data.sources.sklearn import Digits
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import checksums
+from tests.support.raw_data import png
 
 CONFIG = RecordsConfig(shards=2)
-
-
-def png(number: int) -> bytes:
-    payload = io.BytesIO()
-    Image.fromarray(np.full((3, 3), number % 256, np.uint8)).save(payload, format="PNG")
-    return payload.getvalue()
 
 
 def many(count: int = 200) -> dict[str, tuple[bytes | None, int]]:

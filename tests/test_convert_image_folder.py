@@ -19,56 +19,9 @@ from tasks.data.reading import RecordsReader
 from tasks.data.sources import check, fingerprint
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tests.support.raw_data import RED, SIDE, flag, kinds
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
-SIDE = 16
-RED, GREEN, BLUE, WHITE = (220, 30, 30), (30, 200, 40), (20, 40, 210), (255, 255, 255)
-STORED = {  # how the pixels lie in a file whose EXIF says that a viewer must turn them
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
-
-
-def flag() -> Image.Image:
-    """Four quarters of four colours: neither turned nor mirrored it looks the same."""
-    pixels = np.empty((SIDE, SIDE, 3), np.uint8)
-    half = SIDE // 2
-    pixels[:half, :half], pixels[:half, half:], pixels[half:, :half], pixels[half:, half:] = RED, GREEN, BLUE, WHITE
-    return Image.fromarray(pixels)
-
-
-def kinds() -> dict[str, tuple[Image.Image, dict]]:
-    """The same flag by file name, in every way that such files come."""
-    colour = flag()
-    clear = colour.convert("RGBA")
-    pixels = np.array(clear)
-    pixels[SIDE // 2 :, SIDE // 2 :] = (0, 0, 0, 0)  # what is white in the flag is transparent black here
-    collected: dict[str, tuple[Image.Image, dict]] = {
-        "plain.png": (colour, {}),
-        "plain.JPG": (colour, {"quality": 98, "subsampling": 0}),
-        "progressive.jpeg": (colour, {"quality": 98, "subsampling": 0, "progressive": True}),
-        "cmyk.jpg": (colour.convert("CMYK"), {"quality": 98}),
-        "alpha.png": (Image.fromarray(pixels), {}),
-        "palette.png": (colour.convert("P", palette=Image.Palette.ADAPTIVE), {}),
-        "named_wrongly.png": (colour, {"format": "WEBP", "lossless": True}),
-    }
-    listed = clear.convert("P", palette=Image.Palette.ADAPTIVE)
-    index = listed.getpixel((SIDE - 1, SIDE - 1))
-    collected["palette_alpha.png"] = (listed, {"transparency": bytes(0 if i == index else 255 for i in range(16))})
-    for orientation, method in STORED.items():
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        stored = colour.transpose(method)
-        collected[f"turned{orientation}.jpg"] = (stored, {"quality": 98, "subsampling": 0, "exif": exif})
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    collected["turned.png"] = (colour.transpose(Image.Transpose.ROTATE_90), {"exif": exif})
-    return collected
 
 
 def fill(root: Path, count: int = 30) -> Path:

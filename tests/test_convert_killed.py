@@ -19,7 +19,7 @@ from tasks.data.sources import Piece, Rows
 from tasks.errors import Failed, Lost
 from tasks.processes.pool import in_processes
 from tasks.store.files import checksums
-from tests.test_convert_faults import png
+from tests.support.raw_data import png
 
 SCRIPT = """
 import sys

@@ -29,7 +29,7 @@ from tasks.display.words import describe
 from tasks.errors import Refused
 from tasks.pages.data import data
 from tasks.processes.workbench import Workbench
-from tests.homes import CommandHome
+from tests.support.homes import CommandHome
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 WORDS = [a + b + c for a in "kmprt" for b in "aeiou" for c in ("n", "la", "sto", "vim")]

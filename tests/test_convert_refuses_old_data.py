@@ -12,7 +12,7 @@ from tasks.config import SklearnSource, SourceConfig, TextFilesSource
 from tasks.config.load import load
 from tasks.data.sources import check_age
 from tasks.errors import Refused
-from tests.homes import DIGITS, CommandHome
+from tests.support.homes import DIGITS, CommandHome
 
 
 def aged(folder: Path, *hours: float) -> TextFilesSource:

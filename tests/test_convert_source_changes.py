@@ -12,7 +12,7 @@ from tasks.errors import Failed
 from tasks.stage.attempt import Attempt, RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
-from tests.homes import DIGITS
+from tests.support.homes import DIGITS
 
 
 @pytest.mark.parametrize("changes", [True, False])

@@ -21,16 +21,10 @@ from tasks.data.sources.files import pattern
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.pages import page_of
+from tests.support.pages import page_of
+from tests.support.raw_data import ODD
 
 CONFIG = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=2)
-
-ODD = {
-    "empty.txt": b"",
-    "bom.txt": b"\xef\xbb\xbfmarked",
-    "lines.txt": b"a\r\nb\rc\nd\x0b\x0c\x00\x1a end without a newline",
-    "signs.txt": "naïve café, \u2028, \U0001f600, \ufffd, \ufeff, e\u0301 <bos> <|endoftext|>".encode(),
-}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.homes import DIGITS, CommandHome
+from tests.support.homes import DIGITS, CommandHome
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from tasks.pages import comparison_page
 from tasks.pages.comparison import Comparison
 from tasks.runs.differences import keys
 from tasks.runs.history import between_commits, short
-from tests.homes import DIGITS, ROOT
-from tests.pages import run_of
+from tests.support.homes import DIGITS, ROOT
+from tests.support.pages import run_of
 
 SHARE = Metric(lambda answers: answers, mean, share=True)
 MEAN = Metric(lambda answers: answers, mean)

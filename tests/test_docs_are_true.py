@@ -13,15 +13,11 @@ import yaml
 from tasks.config.load import validate
 from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
-from tests.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
+from tests.support.documents import blocks
+from tests.support.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
 
 TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate", "compress")
 """The pages whose blocks each are run in a home that has the digits."""
-
-
-def blocks(document: str, language: str = "sh") -> list[str]:
-    """The blocks of a page that are in a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
 
 
 def shared_environment() -> dict[str, str]:

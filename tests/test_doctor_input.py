@@ -17,7 +17,7 @@ from tasks.data.batches import BatchReader
 from tasks.processes.workbench import Workbench
 from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, slowest
-from tests.homes import CommandHome
+from tests.support.homes import CommandHome
 
 PRESET: dict[str, Any] = {
     "name": "digits",

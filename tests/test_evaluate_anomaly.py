@@ -42,7 +42,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import RawSplit
 from tasks.training.fit import fit
-from tests.pages import page_of
+from tests.support.pages import page_of
 
 ROWS = 2000
 SCORES = {"average_precision": sklearn_metrics.average_precision_score, "roc_auc": sklearn_metrics.roc_auc_score}

@@ -28,9 +28,9 @@ from tasks.exporting.predict import predict
 from tasks.exporting.raw_rows import rows_of
 from tasks.exporting.transform import read_transform
 from tasks.registry import registry
-from tests.loans import Made, make
-from tests.pages import page_of
-from tests.registries import RegistryHome
+from tests.support.loans import Made, make
+from tests.support.pages import page_of
+from tests.support.registries import RegistryHome
 
 ROWS = 400
 """Rows that the export predicts."""

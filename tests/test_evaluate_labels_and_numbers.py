@@ -35,10 +35,9 @@ from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model
 from tasks.training.fit import fit
-from tests.homes import CommandHome
-from tests.pages import page_of
-from tests.test_export_works import CHAIN
-from tests.test_run_page import Loads
+from tests.support.chain import CHAIN
+from tests.support.homes import CommandHome
+from tests.support.pages import Loads, page_of
 
 SPLITS = {"train": 0.6, "validation": 0.15, "test": 0.25}
 TRAIN = TrainConfig(

@@ -41,9 +41,8 @@ from tasks.models.keras_file import load, save
 from tasks.pages.comparison import Comparison
 from tasks.pages.facts import Facts
 from tasks.pages.judgement import _marked, passages
-from tests.pages import page_of, run_of
-from tests.test_export_works import CHAIN
-from tests.test_run_page import Loads
+from tests.support.chain import CHAIN
+from tests.support.pages import Loads, page_of, run_of
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 LONG = "LENGTH(text) > 5000 and key LIKE '%.py'"

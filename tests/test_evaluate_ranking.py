@@ -39,7 +39,7 @@ from tasks.exporting.export import build as export
 from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.training.fit import fit
-from tests.pages import page_of
+from tests.support.pages import page_of
 
 QUERIES, DOCUMENTS = 240, 8
 TRAIN = TrainConfig(

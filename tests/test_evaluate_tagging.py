@@ -64,9 +64,9 @@ from tasks.processes.crew import Crew, Limits
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.fit import fit
-from tests.damage import without_largest_weights
-from tests.pages import page_of
-from tests.test_compress_methods import of
+from tests.support.damage import without_largest_weights
+from tests.support.forms import of
+from tests.support.pages import page_of
 
 LENGTH, SENTENCES = 12, 700
 MODEL = EncoderModel(task="tagging", width=16, heads=2, hidden=32, layers=1, dropout=0.0)

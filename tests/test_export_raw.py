@@ -17,13 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.config import MlpModel
 from tasks.config import transform as t
-from tasks.exporting import saved_model
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
-from tasks.models import build as build_model
-from tests import kinds
-from tests.tables import arrays, feature, from_rows, snapshot
+from tests.support import kinds
+from tests.support.tables import arrays, feature, from_rows, snapshot, write_model
 
 FEATURES = {
     **{name: feature("number") for name in ("Age", "age", "amount", "rank", "share", "bucket", "given")},
@@ -109,7 +106,7 @@ pickle.dump(answers, open("answers.pickle", "wb"))
 AGAIN = """
 import json, sys
 from pathlib import Path
-from tests.test_export_raw import write_model
+from tests.support.tables import write_model
 write_model(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
 """
 """Writes a SavedModel once more, in a process that hashes texts differently."""
@@ -180,12 +177,6 @@ class Answered:
     description: dict[str, Any]
     stored: dict[str, np.ndarray]
     answers: dict[str, Any]
-
-
-def write_model(root: Path, target: Path, features: dict[str, Any]) -> None:
-    """Write a SavedModel of a snapshot's inputs."""
-    network = build_model(MlpModel(task="classification", units=(8,)), features, seed=1)
-    saved_model.write(network, in_graph(root), None, target)
 
 
 def export(folder: Path, records: Any, transforms: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -13,8 +13,8 @@ from infra import orchestration
 from infra.embedded import EmbeddedServer
 from infra.services import Layout, ask
 from tasks.tracking.pruning import DELETED_TAG, prune
-from tests.homes import ROOT
-from tests.registries import RegistryHome
+from tests.support.homes import ROOT
+from tests.support.registries import RegistryHome
 
 NOW = datetime.now(UTC)
 OLD, BEFORE, YOUNG = (NOW - timedelta(days=days) for days in (100, 90, 80))

@@ -30,7 +30,7 @@ from tasks.config import (
 )
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
-from tests.conftest import published, workbench
+from tests.support.benches import published, workbench
 
 CONFIG = ConvnetModel(filters=(4,), dense=8, dropout=0.0)
 FILES = {

@@ -7,22 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.plans import plan
 from tasks.artifacts import Model
-from tasks.config.load import load
-from tasks.store.store import Store
-from tests.homes import DIGITS, STDLIB_LM
-
-GOLDEN = {
-    "convert/records": "0d34d924e70dda1d",
-    "snapshot/snapshot": "6d644aab3292d524",
-    "train/model": "bbfc79b416bef76c",
-    "evaluate/report": "0cd13df5fa19b8e5",
-    "compress/saved_model": "b6ad94cc2f3df974",
-    "compress/litert": "de83b65a42708b27",
-    "compress/int8_dynamic": "7fc2461cf383a67a",
-    "export/export": "890b7566c9c96219",
-}
+from tests.support.golden import GOLDEN, digests
+from tests.support.homes import STDLIB_LM
 
 GOLDEN_TEXT = {
     "convert/records": "d23e5a462869db02",
@@ -35,12 +22,6 @@ GOLDEN_TEXT = {
     "export/export": "5097fcdad7f88254",
 }
 """Of the preset stdlib_lm on texts that are the same everywhere: the standard library's own change with Python."""
-
-
-def digests(store: Path, preset: Path = DIGITS, **flags: str) -> dict[str, str]:
-    config = load(preset, [(name.replace("__", "."), value) for name, value in flags.items()])
-    planned = plan(Store(store), config)
-    return {f"{stage}/{wanted.name}": wanted.digest[:16] for stage, rows in planned.items() for wanted in rows}
 
 
 def test_the_digits_presets_digests(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, compute_processes, surroundings
-from tests.stacks import Up, wait
+from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, compute_processes, surroundings
+from tests.support.stacks import Up, wait
 
 PLANTED = (
     *("tasks", "infra", "json", "signal", "contextlib", "typing"),

@@ -22,37 +22,9 @@ from tasks.data.guess import Choices, guess_source
 from tasks.data.sources import open_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-from tests.homes import MILLRACE, ROOT, Answer, CommandHome
-from tests.test_docs_are_true import blocks
-
-
-def pictures(root: Path, count: int = 24, side: int = 20) -> Path:
-    random = np.random.default_rng(0)
-    for number in range(count):
-        path = root / ("round", "square")[number % 2] / f"{number}.{('png', 'JPG')[number % 3 == 0]}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pixels = random.integers(0, 120, (side + number % 4, 30, 3), np.uint8) + np.uint8(120 * (number % 2))
-        Image.fromarray(pixels).save(path)
-    return root
-
-
-def texts(root: Path, count: int = 12, words: int = 60) -> Path:
-    """Words drawn at random: a model can learn their letters alone."""
-    random = np.random.default_rng(0)
-    known = np.array(["rain", "falls", "gently", "upon", "every", "mountain", "quiet", "rivers", "carry", "leaves"])
-    for number in range(count):
-        path = root / f"part{number % 3}/{number}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# Chapter {number}\n\n" + " ".join(random.choice(known, words)) + "\n")
-    (root / "table.csv").write_text("a,b\n1,2\n")
-    return root
-
-
-def init(path: Path, folder: Path, *flags: str) -> Answer:
-    done = subprocess.run(
-        [str(MILLRACE), "init", str(path), *flags], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+from tests.support.documents import blocks
+from tests.support.homes import MILLRACE, ROOT, CommandHome, init
+from tests.support.raw_data import pictures, texts
 
 
 @pytest.mark.slow

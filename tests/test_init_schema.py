@@ -18,7 +18,7 @@ from tasks.data import records
 from tasks.data.guess.schema import rules_of
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
-from tests.test_init_tables import rows, write_csv
+from tests.support.raw_data import rows, write_csv
 
 BROKEN = {
     "height": (-999, "-999; must be at least -8.5"),

@@ -25,9 +25,8 @@ from tasks.data import records, snapshots
 from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-from tests.homes import CommandHome
-from tests.test_init_presets import init, pictures, texts
-from tests.test_init_tables import rows, write_csv
+from tests.support.homes import CommandHome, init
+from tests.support.raw_data import pictures, rows, texts, write_csv
 
 RATE = 8000
 Written = Callable[[Guess], tuple[Config, Outcome]]

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,34 +20,7 @@ from tasks.data import records
 from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-
-COUNT = 300
-WORDS = ["rain falls gently upon every mountain", "quiet rivers carry leaves to the sea", "no one was there to see it"]
-
-
-def rows(count: int = COUNT) -> list[dict[str, Any]]:
-    """Rows with a column of each kind; the label can be told from `height`."""
-    random = np.random.default_rng(0)
-    return [
-        {
-            "id": number + 1,
-            "height": round(float(random.normal(number % 3)), 3) if number % 5 else None,
-            "city": ["Rome", "Oslo", "Lima"][number % 3],
-            "when": f"2024-{number % 12 + 1:02d}-03T10:00:00",
-            "note": f"{WORDS[number % 3]} {number}",
-            "name": f"Ann{number}",
-            "same": "x",
-            "species": ["cat", "dog", "owl"][number % 3],
-        }
-        for number in range(count)
-    ]
-
-
-def write_csv(path: Path, table: list[dict[str, Any]], delimiter: str = ",", encoding: str = "utf-8") -> Path:
-    lines = [delimiter.join(table[0])]
-    lines += [delimiter.join("" if value is None else str(value) for value in row.values()) for row in table]
-    path.write_text("\n".join(lines) + "\n", encoding=encoding)
-    return path
+from tests.support.raw_data import COUNT, rows, write_csv
 
 
 def config_of(guess: Guess, folder: Path) -> Config:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import STDLIB_LM, CommandHome
+from tests.support.homes import STDLIB_LM, CommandHome
 
 SHORT = ("--train.steps", "120", "--train.evaluate_every", "120", "--evaluate.sample_tokens", "0")
 PACKAGES = ("--source.glob", "[a-i]*/**/*.py")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import STAGES
-from tests.homes import SMALL_LM, STDLIB_LM, CommandHome
-from tests.kills import Unbroken, disturbed_in_each_stage
+from tests.support.homes import SMALL_LM, STDLIB_LM, CommandHome
+from tests.support.kills import Unbroken, disturbed_in_each_stage
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
-from tests.tiny import CONFIG, FILES, MODEL, stopping_after
+from tests.support.tiny import CONFIG, FILES, MODEL, stopping_after
 
 NETS = """
 import numpy as np

@@ -25,7 +25,7 @@ from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
 from tasks.training.starting import initial_weights
-from tests.tiny import CONFIG, MODEL, files
+from tests.support.tiny import CONFIG, MODEL, files
 
 HUGE = 1 << 32
 

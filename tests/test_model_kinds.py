@@ -41,8 +41,8 @@ from tasks.exporting.saved_model import SavedModel
 from tasks.models import build, forward, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
-from tests.tiny import CONFIG
-from tests.training import raise_conflict
+from tests.support.tiny import CONFIG
+from tests.support.training import raise_conflict
 
 ROWS = 48
 ROWS_JUDGED = 160

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.homes import CommandHome
+from tests.support.homes import CommandHome
 
 pytestmark = pytest.mark.slow
 

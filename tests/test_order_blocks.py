@@ -20,8 +20,8 @@ from tasks.data.order import batch_rows
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
 from tasks.training.ledger import prove
-from tests.test_order_permutation import DOCS
-from tests.tiny import CONFIG, MODEL
+from tests.support.documents import DOCS
+from tests.support.tiny import CONFIG, MODEL
 
 
 @settings(max_examples=80, deadline=None)

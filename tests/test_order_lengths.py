@@ -28,9 +28,9 @@ from tasks.training.engines.tensorflow import engine
 from tasks.training.engines.tensorflow.step import COLUMNS, without_padding
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
-from tests.test_order_permutation import DOCS
-from tests.tiny import CONFIG, files, stopping_after
-from tests.training import TWO, Training, distance
+from tests.support.documents import DOCS
+from tests.support.tiny import CONFIG, files, stopping_after
+from tests.support.training import TWO, Training, distance
 
 MODEL = EncoderModel(width=8, layers=1, heads=2, hidden=8, dropout=0.5)
 PLAIN = MODEL.model_copy(update={"dropout": 0.0})

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 
 from tasks.data.order import EpochOrder, batch_rows, permutation, round_keys, steps_of, stored
 from tasks.errors import Refused
+from tests.support.documents import DOCS
 
 SEEDS = st.integers(0, 2**63 - 1)
-DOCS = Path(__file__).parent.parent / "docs/order.md"
 
 
 @settings(max_examples=60, deadline=None)

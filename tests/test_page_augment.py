@@ -17,7 +17,7 @@ from tasks.artifacts import Model, Snapshot
 from tasks.data import open_snapshot
 from tasks.pages import batch
 from tasks.processes.workbench import Workbench
-from tests.tiny import CONFIG, write_snapshot
+from tests.support.tiny import CONFIG, write_snapshot
 
 
 def pages_facts(snapshot: Snapshot, root: Path, augment: list[dict[str, Any]]) -> Any:

@@ -18,8 +18,8 @@ from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.fit import fit
 from tasks.training.samples import COUNT, FILE, PREDICTED, read
-from tests.homes import CommandHome
-from tests.tiny import CONFIG, MODEL, stopping_after
+from tests.support.homes import CommandHome
+from tests.support.tiny import CONFIG, MODEL, stopping_after
 
 
 def test_each_evaluation_has_its_predictions_once_also_after_a_stop(

@@ -14,9 +14,8 @@ from tasks.pages import run_page
 from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
 from tasks.store.files import pretty
-from tests.homes import ROOT
-from tests.pages import run_of
-from tests.test_run_page import Loads
+from tests.support.homes import ROOT
+from tests.support.pages import Loads, run_of
 
 CONFIG = Config.model_validate({"name": "few", "train": {"steps": 1}})
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 from infra.access import USER, Access
 from infra.services import call
-from tests.homes import DIGITS, SMALL
-from tests.stacks import Up
+from tests.support.homes import DIGITS, SMALL
+from tests.support.stacks import Up
 
 pytestmark = pytest.mark.slow
 

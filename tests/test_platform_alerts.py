@@ -13,8 +13,8 @@ import pytest
 from infra import automations
 from infra.services import ask
 from infra.stack import Stack
-from tests.stacks import Up, wait
-from tests.test_run_notifies import Webhook, serving
+from tests.support.servers import Webhook, serving
+from tests.support.stacks import Up, wait
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from flows.asking import Approval
 from infra.automations import ENDS, LEFT
-from tests.stacks import Up, wait
+from tests.support.stacks import Up, wait
 
 pytestmark = pytest.mark.slow
 

@@ -15,15 +15,13 @@ import yaml
 
 from tasks.config.load import load
 from tasks.processes.places import find_place
-from tests.homes import ROOT, CommandHome
-from tests.hosts import as_host, train
-from tests.hosts import names as names
+from tests.support.homes import ROOT, CommandHome
+from tests.support.hosts import DOCKERFILE, FEW, as_host, train
+from tests.support.hosts import names as names
 
 INFRA = ROOT / "infra/container"
-DOCKERFILE = (INFRA / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-FEW = ["--train.steps", "40", "--train.schedule.warmup", "5"]
 
 
 def tool(*words: str) -> None:

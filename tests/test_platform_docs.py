@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from infra.services import answers
-from tests.homes import DIGITS, MILLRACE, ROOT, SMALL, surroundings
-from tests.stacks import Up, free_ports, wait
-from tests.test_docs_are_true import blocks
+from tests.support.documents import blocks
+from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, surroundings
+from tests.support.stacks import Up, free_ports, wait
 
 pytestmark = pytest.mark.slow
 

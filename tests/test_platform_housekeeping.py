@@ -12,8 +12,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra.backup import verify
-from tests.homes import DIGITS, SMALL, CommandHome
-from tests.stacks import Up
+from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.stacks import Up
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,9 @@ import yaml
 
 from tasks.config import Config
 from tasks.config.load import load
-from tests.homes import ROOT, CommandHome
-from tests.hosts import as_host, train
-from tests.hosts import names as names
-from tests.test_platform_containers import DOCKERFILE, FEW
+from tests.support.homes import ROOT, CommandHome
+from tests.support.hosts import DOCKERFILE, FEW, as_host, train
+from tests.support.hosts import names as names
 
 FILE = ROOT / "infra/kubernetes/training.yaml"
 OBJECTS: dict[str, dict[str, Any]] = {row["kind"]: row for row in yaml.safe_load_all(FILE.read_text())}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser import CHROMIUM, browsing
-from tests.homes import DIGITS, SMALL
-from tests.stacks import Up, wait
+from tests.support.browser import CHROMIUM, browsing
+from tests.support.homes import DIGITS, SMALL
+from tests.support.stacks import Up, wait
 
 expect.set_options(timeout=60_000)
 

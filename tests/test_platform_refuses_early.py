@@ -10,7 +10,7 @@ import pytest
 
 from infra import databases
 from tasks.errors import Failed, Refused
-from tests.homes import DIGITS, CommandHome
+from tests.support.homes import DIGITS, CommandHome
 
 PASSWORDS = [
     "T0PS3CRET",

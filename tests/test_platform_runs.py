@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from tasks.runs.journal import read
-from tests.homes import DIGITS, compute_processes
-from tests.stacks import Up, wait
-from tests.test_run_notifies import Webhook, serving
+from tests.support.homes import DIGITS, compute_processes
+from tests.support.servers import Webhook, serving
+from tests.support.stacks import Up, wait
 
 pytestmark = pytest.mark.slow
 

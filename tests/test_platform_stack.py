@@ -18,8 +18,8 @@ import pytest
 
 from infra.services import Answered, call
 from infra.stack import MARK, Stack
-from tests.homes import DIGITS
-from tests.stacks import Up, wait
+from tests.support.homes import DIGITS
+from tests.support.stacks import Up, wait
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.homes import PLAIN, Answer, CommandHome, move_registry
+from tests.support.homes import PLAIN, Answer, CommandHome, move_registry
 
 MODEL = "litert/model.tflite"
 

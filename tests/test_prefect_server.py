@@ -22,8 +22,8 @@ from infra.prefect_server import make_database
 from tasks.environment.database_templates import copy_template, is_current, keep_template
 from tasks.environment.log_part import LogPart
 from tasks.runs.home import Home
-from tests.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
-from tests.load import Client, load
+from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
+from tests.support.load import Client, load
 
 
 def may_leave_the_network() -> bool:

@@ -15,7 +15,7 @@ from tasks.registry import approval, registry, rollback
 from tasks.registry.registry import Registered
 from tasks.registry.rollback import roll_back
 from tasks.runs.runs import Run
-from tests.registries import NO, YES, RegistryHome
+from tests.support.registries import NO, YES, RegistryHome
 
 
 def test_a_gate_alone_makes_champions_and_every_move_is_a_line(registry_home: RegistryHome) -> None:

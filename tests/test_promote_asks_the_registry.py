@@ -15,7 +15,7 @@ from tasks.errors import Failed, Lost
 from tasks.registry import registry
 from tasks.store.store import Store
 from tasks.tracking.runs import connect
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.support.homes import DIGITS, SMALL, CommandHome
 
 DEAD = "http://127.0.0.1:9"
 

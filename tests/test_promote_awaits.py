@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.homes import DIGITS, SMALL, Answer, CommandHome
+from tests.support.homes import DIGITS, SMALL, Answer, CommandHome
 
 ASKING = [*SMALL, "--export.golden", "16", "--promote.approval", "required", "--json"]
 

@@ -23,7 +23,7 @@ from tasks.runs.home import Home
 from tasks.runs.judgement import tags_of
 from tasks.runs.runs import Run, find_runs
 from tasks.stage import judgements
-from tests.homes import DIGITS, SMALL, Answer, CommandHome
+from tests.support.homes import DIGITS, SMALL, Answer, CommandHome
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
 from tasks.runs.audit import Audit, Decision
 from tasks.runs.runs import Run
-from tests.registries import NO, YES, RegistryHome
+from tests.support.registries import NO, YES, RegistryHome
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import STAGES
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.support.homes import DIGITS, SMALL, CommandHome
 
 
 @pytest.fixture(scope="module")

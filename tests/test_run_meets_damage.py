@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, SMALL, CommandHome
+from tests.support.homes import DIGITS, SMALL, CommandHome
 
 
 def test_a_second_damage_in_one_run_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

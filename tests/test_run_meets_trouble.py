@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.homes import DIGITS, PLAIN, SMALL, CommandHome
-from tests.kills import WORKPLACES, at_work
+from tests.support.disks import fill
+from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome
+from tests.support.kills import WORKPLACES, at_work
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
@@ -53,27 +51,6 @@ def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, tmp_path: P
     assert answer.json["attempt"] == 2
     assert process.returncode != 0
     assert home.artifacts() == finished.artifacts()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own, to be filled."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
-        pytest.skip("this machine does not let us mount a small file system")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=False)
-
-
-def fill(path: Path) -> None:
-    """Write until nothing more goes in, beside others who write."""
-    with open(path, "wb", buffering=0) as file:
-        for size in (1 << 20, 1):
-            with contextlib.suppress(OSError):
-                while True:
-                    file.write(bytes(size))
 
 
 def failed_in_one_line(home: CommandHome, stdout: str, stderr: str, code: int, says: str) -> None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
-import http.server
-import json
 import socketserver
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,22 +14,8 @@ from tasks.errors import Refused
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
 from tasks.tracking import notifications
-from tests.homes import DIGITS, SMALL, CommandHome
-
-
-class Webhook(http.server.BaseHTTPRequestHandler):
-    """Keeps what is posted."""
-
-    got: list[tuple[str, str]]
-
-    def do_POST(self) -> None:
-        text = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"]
-        self.got.append((self.path, text))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *words: object) -> None:
-        pass
+from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.servers import Webhook, serving
 
 
 class Mail(socketserver.StreamRequestHandler):
@@ -53,14 +34,6 @@ class Mail(socketserver.StreamRequestHandler):
             self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 fine\r\n")
             if word == b"QUIT":
                 return
-
-
-@contextmanager
-def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[int]:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
 
 
 def test_a_failed_run_is_reported_by_webhook_and_mail_and_the_addresses_appear_nowhere(

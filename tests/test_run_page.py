@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +22,10 @@ from tasks.errors import Failed
 from tasks.pages import curves, run_page
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs, opened
-from tests.homes import ROOT, CommandHome
+from tests.support.homes import ROOT, CommandHome
+from tests.support.pages import Loads
 
 STAGES = ["convert", "snapshot", "train", "evaluate", "compress", "export", "promote"]
-
-
-class Loads(HTMLParser):
-    """What a browser would fetch for a page, and the text that it shows."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.tags: set[str] = set()
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        fetching = {"src", "srcset", "data", "poster"} | ({"href", "xlink:href"} if tag != "a" else set())
-        self.addresses += [value or "" for name, value in attrs if name in fetching]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")

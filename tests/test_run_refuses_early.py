@@ -13,8 +13,8 @@ from tasks.config.transform import Hash, Quantile
 from tasks.data.features import DTYPES, Feature
 from tasks.data.needs import check_snapshot, check_task
 from tasks.errors import Refused
-from tests.homes import DIGITS, CommandHome
-from tests.test_init_presets import texts
+from tests.support.homes import DIGITS, CommandHome
+from tests.support.raw_data import texts
 
 MLP = ["--model.kind", "mlp"]
 TRANSFORMER = ["--model", "{kind: transformer}"]

@@ -29,8 +29,8 @@ from tasks.runs.journal import read
 from tasks.stage.attempt import RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
-from tests.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
-from tests.kills import stop
+from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
+from tests.support.kills import stop
 
 LONG = ["--train.steps", "400", "--train.checkpoint.every", "100"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tasks.tracking.runs import connect
-from tests.homes import DIGITS, SMALL, CommandHome
-from tests.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
+from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from PIL import Image
 from tasks.config import RecordsConfig
 from tasks.data.pixels import NotAnImage, sums
 from tasks.data.reader import decoding
-from tests.test_convert_image_folder import kinds
+from tests.support.raw_data import kinds
 
 EVEN = RecordsConfig(splits={"train": 0.4, "validation": 0.3, "test": 0.3}, shards=1, duplicates="keep")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from tasks.artifacts import Records
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
 from tasks.data import records, snapshots
 from tasks.processes.workbench import Workbench
+from tests.support.benches import contents
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
@@ -31,16 +31,6 @@ GOLDEN = {
     "test/pieces-00001-of-00002.npy": "fb64e005de7757fddb1b327dabbe4ad7ec64f667f5687251e27e5188405b8f23",
     "transform/transform.json": "ce35db4ed1fd915064632baa2fa9c0eed54b595d749adb83ac0262ce5cf53cdb",
 }
-
-
-def contents(root: Path) -> dict[str, str]:
-    """SHA-256 by name of everything but sidecars and manifest."""
-    paths = [path for path in root.rglob("*") if path.is_file() and ".pieces" not in path.parts]
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in paths
-        if path.name != "manifest.json"
-    }
 
 
 @pytest.fixture(scope="module")

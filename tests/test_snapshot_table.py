@@ -23,7 +23,7 @@ from tasks.errors import Failed, Refused
 from tasks.models import build
 from tasks.processes.workbench import Outcome
 from tasks.stage import identities
-from tests.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
+from tests.support.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
 
 TRANSFORMS = {"age": Bucketize(buckets=5), "blood_pressure": Quantile()}
 

@@ -26,9 +26,9 @@ from tasks.data.sources import open_source
 from tasks.data.text import Codec, document_of_targets, fit, read_layout
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
-from tests.homes import CommandHome
-from tests.test_convert_text_files import ODD
-from tests.test_snapshot_repeats import contents
+from tests.support.benches import contents
+from tests.support.homes import CommandHome
+from tests.support.raw_data import ODD
 
 SPLITS = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, shards=2)
 BY_KEY = SPLITS.model_copy(update={"duplicates": "keep"})
@@ -299,7 +299,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from dataclasses import replace
-from tests.conftest import workbench
+from tests.support.benches import workbench
 from tasks.artifacts import Records
 from tasks.config import TokensSnapshot
 from tasks.data import snapshots

@@ -20,8 +20,8 @@ from tasks.data.sources import archive_listing, archives, open_source
 from tasks.data.sources.trees import open_tree
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
-from tests.test_init_presets import pictures, texts
+from tests.support.raw_data import pictures, texts
+from tests.support.rows import everything
 
 Edit = Callable[[zipfile.ZipFile], None]
 

@@ -18,7 +18,7 @@ from tasks.data.reading import RecordsReader
 from tasks.data.sources import open_source
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
+from tests.support.rows import everything
 
 
 def sound(number: int, form: str = "WAV") -> bytes:

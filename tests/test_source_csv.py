@@ -25,7 +25,7 @@ from tasks.data.sources import blocks as blocks_module
 from tasks.data.sources import delimited, open_source, streams, table_files
 from tasks.data.sources.blocks import Dialect, blocks
 from tasks.errors import Failed, Refused
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
 

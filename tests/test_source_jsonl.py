@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tasks.config import JsonlSource
 from tasks.data.sources import delimited, open_source, table_files
 from tasks.errors import Failed
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
 

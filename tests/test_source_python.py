@@ -14,7 +14,7 @@ from tasks.data import records
 from tasks.data.sources import open_source, python
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number"}
 PEOPLE = """

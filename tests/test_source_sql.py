@@ -18,7 +18,7 @@ from tasks.data.sources import open_source, sql
 from tasks.errors import Failed, Refused
 from tasks.processes.request import secrets_of
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"id": "category", "name": "text", "age": "number"}
 

@@ -21,7 +21,7 @@ from tasks.data.sources import open_source, table_files, tfrecord
 from tasks.data.tfrecord import decode, masked
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"name": "text", "age": "number", "box": "number[2, 2]", "class": "category", "photo": "image"}
 

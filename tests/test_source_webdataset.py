@@ -18,7 +18,7 @@ from tasks.data import records
 from tasks.data.sources import open_source, table_files, webdataset
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
-from tests.rows import everything
+from tests.support.rows import everything
 
 COLUMNS = {"jpg": "image", "cls": "category", "json.size": "number", "json.by.name": "text"}
 Files = list[tuple[str, bytes | tarfile.TarInfo]]

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.artifacts import KINDS
 from tasks.store import checks
-from tests.homes import CommandHome
+from tests.support.homes import CommandHome
 
 
 def cut(path: Path, _: bytes) -> None:

@@ -16,9 +16,9 @@ from tasks.errors import Failed
 from tasks.runs.home import Home
 from tasks.runs.runs import find_runs
 from tasks.stage.attempt import RunRequest, attempt_run
-from tests.homes import DIGITS, SMALL, CommandHome
-from tests.stacks import free_ports
-from tests.test_run_page import Loads
+from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.pages import Loads
+from tests.support.stacks import free_ports
 
 
 @pytest.fixture(scope="module")

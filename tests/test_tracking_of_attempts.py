@@ -10,7 +10,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tasks.runs.journal import read
-from tests.homes import DIGITS, CommandHome
+from tests.support.homes import DIGITS, CommandHome
 
 FLAGS = ["--train.steps", "1500", "--train.log_every", "20", "--train.evaluate_every", "300"]
 FLAGS += ["--train.checkpoint.every", "300"]

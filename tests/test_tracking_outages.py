@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import http.server
 import json
-import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -18,13 +15,12 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from infra.services import Layout, mlflow_server, surroundings
 from tasks.runs.journal import Point, read
 from tasks.tracking.shipping import ENVIRONMENT, WARN_AFTER
-from tests.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
-from tests.stacks import free_ports, wait
-from tests.test_run_meets_trouble import disk as disk
-from tests.test_run_meets_trouble import fill
+from tests.support.disks import fill
+from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
+from tests.support.servers import Server
+from tests.support.stacks import free_ports, wait
 
 pytestmark = pytest.mark.slow
 
@@ -38,36 +34,6 @@ LATE = 3.0
 
 REQUESTS = 1 + int(ENVIRONMENT["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
 """Requests that MLflow's client sends until an answer 500 counts as a fault."""
-
-
-class Server:
-    """A real MLflow server, as `millrace up` starts it, that can be hurt."""
-
-    def __init__(self, home: Path, port: int) -> None:
-        layout = Layout(home=home, project=ROOT, mlflow_port=port)
-        self.service, self.url = mlflow_server(layout), layout.mlflow_url
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            self.service.command,
-            env=surroundings(self.service.environment()),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + 120
-        while not self.service.works():
-            assert self.process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.2)
-
-    def signal(self, number: int) -> None:
-        os.killpg(self.process.pid, number)
-
-    def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.signal(signal.SIGKILL)
-        self.process.wait()
 
 
 class Between(http.server.BaseHTTPRequestHandler):

@@ -29,10 +29,10 @@ from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.board import FOLDER, written_in
 from tasks.training.fit import fit
-from tests.homes import ROOT, CommandHome
-from tests.stacks import free_ports
-from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
-from tests.training import Training, raise_conflict
+from tests.support.homes import ROOT, CommandHome
+from tests.support.stacks import free_ports
+from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
+from tests.support.training import Training, raise_conflict
 
 DIGITS = ROOT / "flows/presets/digits.yaml"
 

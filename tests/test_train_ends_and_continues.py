@@ -23,8 +23,8 @@ from tasks.training.checkpoints import STATE, unpack
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER
-from tests.tiny import CONFIG, MODEL, files, stopping_after
-from tests.training import PLAIN
+from tests.support.tiny import CONFIG, MODEL, files, stopping_after
+from tests.support.training import PLAIN
 
 ANEW: dict[str, Any] = {
     "parents": {"init": "1" * 64},

@@ -27,10 +27,11 @@ from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
 from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
-from tests.tiny import stopping_after
-from tests.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
+from tests.support.tiny import stopping_after
+from tests.support.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
 
-WORK = "tests.toys:fit_line"
+TOYS = "tests.support.toys"
+WORK = f"{TOYS}:fit_line"
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_another_layout_is_recorded_span_by_span_and_said(
 def test_only_the_chief_of_a_gang_writes_and_all_know_each_other(bench: Workbench, tmp_path: Path) -> None:
     roles = (CHIEF, WORKER, WORKER)
     with Crew(tmp_path / "logs", 1).gang("train", roles) as gang:
-        made = gang.call("tests.toys:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        made = gang.call(f"{TOYS}:who", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
     assert made == (0, "chief", ("chief", "worker", "worker"), True)
     assert {path.name for path in (tmp_path / "logs").glob("train*")} == {"train.log", "train-1.log", "train-2.log"}
 
@@ -214,7 +215,7 @@ def test_when_one_of_a_gang_dies_all_end(bench: Workbench, tmp_path: Path) -> No
         pytest.raises(Lost, match="killed by signal 9"),
         Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
     ):
-        gang.call("tests.toys:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
+        gang.call(f"{TOYS}:fall", bench.staging, tmp_path / "journal", (1,), limits=Limits(), on_report=print)
     assert [process.process.poll() for process in gang.processes] == [-9, -9]
 
 
@@ -226,7 +227,7 @@ def test_a_process_that_dies_again_and_again_is_not_replaced_for_ever(bench: Wor
         Crew(tmp_path, 1).gang("train", roles) as gang,
     ):
         journal = tmp_path / "journal"
-        gang.call("tests.toys:fall", bench.staging, journal, (1,), limits=Limits(), on_report=print, say=said.append)
+        gang.call(f"{TOYS}:fall", bench.staging, journal, (1,), limits=Limits(), on_report=print, say=said.append)
     assert len(said) == 3
 
 
@@ -241,14 +242,14 @@ def test_sums_are_the_same_however_steps_are_cut_into_calls(benches: Callable[[s
 
 def test_processes_that_report_one_another_as_lost_are_lost(bench: Workbench, tmp_path: Path) -> None:
     with pytest.raises(Lost, match="no answer"), Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang:
-        gang.call("tests.toys:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
+        gang.call(f"{TOYS}:lose", bench.staging, tmp_path / "journal", (), limits=Limits(), on_report=print)
 
 
 def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_first(
     bench: Workbench, tmp_path: Path
 ) -> None:
     roles = (CHIEF, Role("worker", serves=True, replaced=True), Role("server", serves=True))
-    work = "tests.toys:report_before_it_is_seen"
+    work = f"{TOYS}:report_before_it_is_seen"
     with (
         pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"),
         Crew(tmp_path, 1).gang("train", roles) as gang,
@@ -258,7 +259,7 @@ def test_the_process_that_was_killed_is_named_also_where_the_chief_reports_it_fi
 
 def test_a_result_counts_although_one_that_serves_saw_the_chief_end(bench: Workbench, tmp_path: Path) -> None:
     with Crew(tmp_path / "logs", 1).gang("train", (CHIEF, SIDECAR)) as gang:
-        work, journal = "tests.toys:end_before_it_is_seen", tmp_path / "journal"
+        work, journal = f"{TOYS}:end_before_it_is_seen", tmp_path / "journal"
         assert gang.call(work, bench.staging, journal, (), limits=Limits(), on_report=print) == 7
 
 

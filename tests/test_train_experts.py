@@ -30,8 +30,8 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.engines.tensorflow.added_losses import weighted_sum
 from tasks.training.fit import fit
-from tests.homes import STDLIB_LM
-from tests.tiny import CONFIG
+from tests.support.homes import STDLIB_LM
+from tests.support.tiny import CONFIG
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [17], "vocabulary": 20, "bos": 19}}
 MODEL = TransformerModel(width=16, layers=2, heads=2, hidden=8, experts=4, experts_per_token=1)

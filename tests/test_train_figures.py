@@ -20,8 +20,8 @@ from tasks.training.checkpoints import unpack
 from tasks.training.engines.tensorflow.flops import PEAKS, forward_flops, measured_flops
 from tasks.training.engines.tensorflow.watching import MOST, OTHERS, grouped
 from tasks.training.fit import fit
-from tests.homes import ROOT
-from tests.tiny import CONFIG, MODEL
+from tests.support.homes import ROOT
+from tests.support.tiny import CONFIG, MODEL
 
 GROUPS = ("dense0", "dense1", "logits")
 

@@ -19,8 +19,8 @@ from tasks.training.fit import fit
 from tasks.training.goodput import PARTS, Goodput
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, MODEL, stopping_after
-from tests.toys import ToyEngine
+from tests.support.tiny import CONFIG, MODEL, stopping_after
+from tests.support.toys import ToyEngine
 
 
 def call(steps: int, seconds: float, waited: float = 0.0) -> StepSums:

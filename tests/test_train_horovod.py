@@ -31,10 +31,9 @@ from tasks.training.engines.tensorflow.strategies import make_strategy
 from tasks.training.engines.tensorflow.strategies.horovod_rendezvous import slots
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
-from tests.homes import DIGITS, ROOT, surroundings
-from tests.test_train_self_test import verdict
-from tests.test_train_workers import LONG, PLAIN, Training, distance, send
-from tests.tiny import CONFIG, MODEL, files, write_snapshot
+from tests.support.homes import DIGITS, ROOT, surroundings
+from tests.support.tiny import CONFIG, MODEL, files, write_snapshot
+from tests.support.training import LONG, PLAIN, Training, distance, send, verdict
 
 INFRA = ROOT / "infra/horovod"
 

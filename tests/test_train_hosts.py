@@ -35,9 +35,9 @@ from tasks.runs.home import Home
 from tasks.runs.journal import read
 from tasks.stage import hosts
 from tasks.store.store import Store, digest_of
-from tests.homes import DIGITS, CommandHome, compute_processes
-from tests.stacks import wait
-from tests.tiny import write_snapshot
+from tests.support.homes import DIGITS, CommandHome, compute_processes
+from tests.support.stacks import wait
+from tests.support.tiny import write_snapshot
 
 TWO = TrainConfig(steps=10, strategy=MultiWorker(workers=2))
 JOB = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, "task": {"type": "worker", "index": 0}}

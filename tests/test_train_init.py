@@ -30,8 +30,8 @@ from tasks.training.engines import Arrays
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
-from tests.training import raise_conflict
+from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
+from tests.support.training import raise_conflict
 
 LORA = Lora(rank=2, alpha=4, targets=("dense*",), also=("logits",))
 

@@ -19,7 +19,7 @@ from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.objectives.classification import class_weights
-from tests.tiny import CONFIG
+from tests.support.tiny import CONFIG
 
 CONSTANT = {"schedule": Constant(), "optimizer": Adam()}
 

@@ -30,8 +30,8 @@ from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.memory import FITTED, candidates, micro_batches
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, files, stopping_after
-from tests.training import raise_conflict
+from tests.support.tiny import CONFIG, files, stopping_after
+from tests.support.training import raise_conflict
 
 DEEP = ResNetModel(blocks=(1, 1), filters=8, groups=2, dropout=0.3)
 DROPS = MlpModel(units=(8, 8, 8), dropout=0.5)

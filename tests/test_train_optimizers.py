@@ -29,8 +29,8 @@ from tasks.training.engines import Arrays, Engine
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
-from tests.tiny import CONFIG, MODEL, files, stopping_after
-from tests.training import raise_conflict
+from tests.support.tiny import CONFIG, MODEL, files, stopping_after
+from tests.support.training import raise_conflict
 
 NOT_OFFERED = {
     "LossScaleOptimizer": "made by train.precision float16",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,54 +13,20 @@ import pytest
 from pydantic import TypeAdapter
 
 from tasks.artifacts import Snapshot
-from tasks.config import MlpModel
 from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Cosine, ScheduleConfig
 from tasks.config.strategy import Mirrored, ParameterServer, Tpu
 from tasks.errors import Failed, Stopped
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.actions import Log, Progress
-from tasks.training.checkpoints import STATE, unpack
 from tasks.training.fit import fit
 from tasks.training.goodput import Goodput
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import Plan, make_plan
 from tasks.training.speed import Speed
-from tests.conftest import Pages
-from tests.tiny import CONFIG, MODEL, STEPS, files, stopping_after
-from tests.training import PLAIN
-
-
-@pytest.fixture
-def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[..., Workbench]:
-    """`apart(name, model, stop_after=None, **options)`: a training in a compute process, as `millrace run` does it.
-
-    Logical devices must be made before TensorFlow computes anything. With `stop_after` it is sent SIGTERM after
-    that many steps, and goes on when called again.
-    """
-
-    def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
-        bench = benches(name)
-        seen = [0]
-        with Crew(tmp_path, 2).gang("train") as gang:
-            gang.call(
-                "tasks.training.fit:fit",
-                bench.staging,
-                tmp_path / f"{name}.jsonl",
-                (tiny, model, CONFIG.model_copy(update=options), 5),
-                limits=Limits("resources.timeout", 120),
-                on_report=lambda kind, *values: seen.__setitem__(0, values[0]) if kind == "progress" else None,
-                stop=lambda: 15 if stop_after is not None and seen[0] >= stop_after else 0,
-            )
-        return bench
-
-    return train
-
-
-def weights(bench: Workbench) -> list[np.ndarray]:
-    """The model's and the optimizer's variables after the last step."""
-    return [values for _, values in sorted(unpack((bench.staging.root / STATE).read_bytes())[2].items())]
+from tests.support.benches import Pages
+from tests.support.tiny import CONFIG, MODEL, STEPS, files, stopping_after
+from tests.support.training import PLAIN, distance, variables
 
 
 def files_of(bench: Workbench) -> list[np.ndarray]:
@@ -69,13 +34,6 @@ def files_of(bench: Workbench) -> list[np.ndarray]:
     import keras
 
     return [np.array(variable) for variable in keras.models.load_model(bench.staging.root / "model.keras").weights]
-
-
-def distance(one: Workbench, other: Workbench) -> float:
-    return max(
-        float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max())
-        for a, b in zip(weights(one), weights(other), strict=True)
-    )
 
 
 @pytest.mark.parametrize(("optimizer", "tolerance"), [(Sgd(), 3e-7), (Adam(), 2e-5)])
@@ -146,7 +104,7 @@ def test_mirrored_replicas_drop_different_units_and_resume_exactly(apart: Callab
 
 def test_bfloat16_trains_float32_weights_that_differ_a_little(trained: Callable[..., Workbench]) -> None:
     float32, bfloat16 = trained("float32"), trained("bfloat16", precision="bfloat16")
-    assert all(values.dtype != np.float16 for values in weights(bfloat16))
+    assert all(values.dtype != np.float16 for values in variables(bfloat16))
     assert 0 < distance(float32, bfloat16) < 0.2
     import keras
 

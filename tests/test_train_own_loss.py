@@ -19,8 +19,8 @@ from tasks.models.keras_file import architecture
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training.fit import fit
-from tests.tiny import CONFIG, MODEL, files, stopping_after
-from tests.training import raise_conflict
+from tests.support.tiny import CONFIG, MODEL, files, stopping_after
+from tests.support.training import raise_conflict
 
 LOSSES = """
 import keras

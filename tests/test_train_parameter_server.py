@@ -24,9 +24,9 @@ from tasks.runs.journal import read
 from tasks.training.checkpoints import STATE, unpack
 from tasks.training.engines.parameter_server.shards import pieces_of, placed
 from tasks.training.fit import fit
-from tests.homes import DIGITS, SMALL, CommandHome
-from tests.tiny import CONFIG, MODEL
-from tests.training import PLAIN, Training, distance, send
+from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.tiny import CONFIG, MODEL
+from tests.support.training import PLAIN, Training, distance, send
 
 
 @pytest.fixture

@@ -23,11 +23,8 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.stage.attempt import Attempt
-from tests.test_train_options import apart as apart
-from tests.test_train_options import distance, weights
-from tests.test_train_workers import Training, send
-from tests.test_train_workers import training as training
-from tests.tiny import MODEL, files
+from tests.support.tiny import MODEL, files
+from tests.support.training import Training, distance, send, variables
 
 TWO = Pipeline(devices=2, micro_batches=2)
 TOKENS = {"tokens": {"dtype": "uint16", "shape": [9], "vocabulary": 23, "bos": 0}}
@@ -54,7 +51,9 @@ def test_micro_batches_that_overlap_equal_those_one_after_the_other(
     serial = trained("serial", MODEL, accumulate=2 * accumulate, **options)
     piped = apart("piped", MODEL, accumulate=accumulate, strategy=TWO, **options)
     assert distance(serial, piped) < tolerance
-    assert len([values for values in weights(piped) if values.dtype == np.int64 and values.shape == (2,)]) == 2, "seeds"
+    assert len([values for values in variables(piped) if values.dtype == np.int64 and values.shape == (2,)]) == 2, (
+        "seeds"
+    )
     points: Any = serial.journal
     losses = [values["validation/loss"] for _, values in points.points if "validation/loss" in values]
     piped_points = [point.metrics for point in read(tmp_path / "piped.jsonl")]

@@ -21,8 +21,8 @@ from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, hash_of, prove
-from tests.tiny import CONFIG as PLAIN
-from tests.tiny import MODEL, STEPS, files, stopping_after, write_snapshot
+from tests.support.tiny import CONFIG as PLAIN
+from tests.support.tiny import MODEL, STEPS, files, stopping_after, write_snapshot
 
 CONFIG = PLAIN.model_copy(update={"augment": (Flip(), Crop(padding=1), Noise(deviation=0.05), Mixup())})
 

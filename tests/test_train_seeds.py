@@ -40,12 +40,12 @@ from tasks.training.fit import fit, fit_named
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
-from tests.conftest import Digits
-from tests.homes import DIGITS, SMALL, CommandHome, shared_server
-from tests.kills import Unbroken
-from tests.test_golden_digests import GOLDEN, digests
-from tests.tiny import CONFIG, MODEL, files
-from tests.training import distance, raise_conflict
+from tests.support.benches import Digits
+from tests.support.golden import GOLDEN, digests
+from tests.support.homes import DIGITS, SMALL, CommandHome, shared_server
+from tests.support.kills import Unbroken
+from tests.support.tiny import CONFIG, MODEL, files
+from tests.support.training import distance, raise_conflict
 
 TWO = CONFIG.model_copy(update={"seeds": 2})
 AVERAGE = CONFIG.model_copy(update={"seeds": 2, "select": "average"})

@@ -11,25 +11,14 @@ import tensorflow as tf
 from tasks.config.load import load
 from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.errors import Failed
-from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.stage.attempt import Attempt, RunRequest, attempt_run
 from tasks.stage.self_tests import check_strategy
 from tasks.training.engines.tensorflow import self_test
 from tasks.training.engines.tensorflow.step import Step
 from tasks.training.engines.tensorflow.strategies import replicated
-from tests.homes import DIGITS
-
-WORK = "tasks.training.engines.tensorflow.self_test:run"
-
-
-def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> dict[str, float]:
-    roles = strategy.roles
-    with Crew(folder, 1).gang("test", roles) as gang:
-        found: dict[str, float] = gang.call(
-            work, None, folder / "journal", (strategy, precision), limits=Limits(), on_report=lambda *report: None
-        )
-    return found
+from tests.support.homes import DIGITS
+from tests.support.training import verdict
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])

@@ -25,8 +25,8 @@ from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, prove
 from tasks.training.meter import StepSums
 from tasks.training.spikes import Spikes
-from tests.tiny import CONFIG, MODEL, files, stopping_after
-from tests.training import Training, raise_conflict
+from tests.support.tiny import CONFIG, MODEL, files, stopping_after
+from tests.support.training import Training, raise_conflict
 
 STEPS = 24
 # a rate that a config refuses: the update of step 13 ruins the weights

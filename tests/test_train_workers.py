@@ -32,16 +32,10 @@ from tasks.training.group import Alone, Cluster, Seconds
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
 from tasks.training.ranks import Ranks, stragglers
-from tests.homes import DIGITS, SMALL, CommandHome, compute_processes
-from tests.stacks import wait
-from tests.tiny import CONFIG, MODEL, files
-from tests.training import PLAIN, TWO, Training, distance, send
-
-
-@pytest.fixture
-def training(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
-    """`training(name)`: a training on a workbench of its own."""
-    return lambda name: Training(tiny, benches(name), tmp_path / f"{name}-logs")
+from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
+from tests.support.stacks import wait
+from tests.support.tiny import CONFIG, MODEL, files
+from tests.support.training import LONG, PLAIN, TWO, Training, distance, send
 
 
 def test_two_workers_equal_one_device(
@@ -76,15 +70,6 @@ def test_two_workers_adapt_a_trained_model_as_one_device_does(
 def test_a_setting_that_this_machine_would_ignore_is_refused(training: Callable[[str], Training]) -> None:
     with pytest.raises(Failed, match=r"train\.strategy\.communication: nccl; NCCL adds up between"):
         training("nccl")(strategy=MultiWorker(communication="nccl"))
-
-
-LONG = {
-    "steps": 3000,
-    "checkpoint": CheckpointConfig(every=50),
-    "optimizer": AdamW(),
-    "log_every": 50,
-    "evaluate_every": 1000,
-}
 
 
 @pytest.mark.parametrize(

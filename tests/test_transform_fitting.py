@@ -34,7 +34,7 @@ from tasks.data.transforms import Fitted, fit, own_array
 from tasks.data.transforms.layout import lay_out
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
 from tasks.errors import Failed, Refused
-from tests.tables import applied, column_of, feature, table_of
+from tests.support.tables import applied, column_of, feature, table_of
 
 NAN = float("nan")
 Numbers = st.lists(st.floats(-1e6, 1e6, width=32) | st.just(NAN), min_size=1, max_size=60)

@@ -13,7 +13,7 @@ from tasks.config.transform import Image as ImageTransform
 from tasks.data.reader import Unusable
 from tasks.data.reader.decoding import ORIENTATION, flat
 from tasks.data.reader.image import load
-from tests.tables import FOLDER
+from tests.support.tables import FOLDER
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 8, 4), np.uint8)

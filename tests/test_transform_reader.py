@@ -17,8 +17,8 @@ import soundfile
 from tasks.config.snapshot import SERVED_AS
 from tasks.data.reader import Reader
 from tasks.data.transforms.layout import SHARED
-from tests.kinds import FEATURES, ROWS, raw_row, transforms
-from tests.tables import arrays, from_rows, read_elsewhere, snapshot
+from tests.support.kinds import FEATURES, ROWS, raw_row, transforms
+from tests.support.tables import arrays, from_rows, read_elsewhere, snapshot
 
 
 @dataclass(frozen=True)

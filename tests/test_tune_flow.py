@@ -18,8 +18,8 @@ from tasks.errors import Refused
 from tasks.runs.collection import collect
 from tasks.runs.home import Home
 from tasks.runs.runs import opened
-from tests.homes import DIGITS, ROOT, CommandHome
-from tests.kills import stop
+from tests.support.homes import DIGITS, ROOT, CommandHome
+from tests.support.kills import stop
 
 pytestmark = pytest.mark.slow
 

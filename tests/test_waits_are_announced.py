@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tasks.display import terminal
-from tests.homes import DIGITS, ROOT, SMALL, CommandHome, shared_server, surroundings
+from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, shared_server, surroundings
 
 IMPATIENT = "from tasks.display import terminal; terminal.SILENCE = 0.01; from flows.__main__ import main; main()"
 """The command, which announces nearly every wait."""

@@ -38,8 +38,8 @@ from tasks.models import build, functions
 from tasks.models.keras_file import load
 from tasks.processes import threads
 from tests.benchmarks.pairs import compare
-from tests.conftest import published, workbench
-from tests.homes import DIGITS, ROOT, SMALL, finished_home
+from tests.support.benches import published, workbench
+from tests.support.homes import DIGITS, ROOT, SMALL, finished_home
 
 POSITIONS, CALLS = 128, 10
 FEATURES = {"tokens": {"shape": [256], "dtype": "int32", "vocabulary": 4096, "bos": 4095}}

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from infra.embedded import ENVIRONMENT
 from infra.services import answers
-from tests.load import Answer, load
-from tests.stacks import free_ports, wait
+from tests.support.load import Answer, load
+from tests.support.stacks import free_ports, wait
 
 ROUNDS, CLIENTS, SECONDS = 5, (1, 6), 8
 WAYS = {

@@ -20,8 +20,8 @@ from tasks.config.strategy import MultiWorker, OneDevice
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost
 from tests.benchmarks.stepping import synthetic
-from tests.conftest import workbench
-from tests.training import Training
+from tests.support.benches import workbench
+from tests.support.training import Training
 
 ROUNDS = 5
 LONG = {"steps": 10**6, "checkpoint": CheckpointConfig(every=50), "log_every": 50, "evaluate_every": 10**6}

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.homes import MILLRACE, STDLIB_LM, surroundings
+from tests.support.homes import MILLRACE, STDLIB_LM, surroundings
 
 ROUNDS, STEPS, SIZE, PRODUCTS = 7, 10, 2048, 20
 GOALS = {"share of the peak": 0.75, "bits per byte": 1.48, "minutes": 12.0, "evaluate and compress / train": 0.2}

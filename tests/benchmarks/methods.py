@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tests.homes import ROOT
+from tests.support.homes import ROOT
 
 
 @dataclass(frozen=True)

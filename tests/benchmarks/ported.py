@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.pairs import compare
-from tests.homes import MILLRACE, surroundings
+from tests.support.homes import MILLRACE, surroundings
 
 MODEL = """keras.Sequential([
     layers.Rescaling(1 / 16), layers.Flatten(), layers.Dense(128, "relu"), layers.Dropout(0.2), layers.Dense(10),

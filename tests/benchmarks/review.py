@@ -28,8 +28,8 @@ from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run, find_runs, opened
 from tasks.tracking.shipping import set_environment
-from tests.browser import browsing
-from tests.stacks import free_ports
+from tests.support.browser import browsing
+from tests.support.stacks import free_ports
 
 RUNS = 100
 COMPARED = (2, 10, 100)

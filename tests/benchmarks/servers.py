@@ -14,8 +14,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from tests.homes import DIGITS, SMALL
-from tests.stacks import Up, free_ports
+from tests.support.homes import DIGITS, SMALL
+from tests.support.stacks import Up, free_ports
 
 ROUNDS = 5
 SAME = {"train": {"steps": 60, "schedule": {"warmup": 5}, "checkpoint": {"every": 10}}}

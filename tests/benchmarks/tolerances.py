@@ -1,6 +1,6 @@
 """How far each layout is from one device: the table of docs/exactness.md.
 
-Trainings of 40 steps of a tiny model (`tests.tiny`, without dropout, batches of 12 examples, a clipped norm), by
+Trainings of 40 steps of a tiny model (without dropout, batches of 12 examples, a clipped norm), by
 optimizer and precision; the largest difference of a weight or of an optimizer's variable at the end. `resized` goes
 from one process to two, three and one again.
 """
@@ -18,9 +18,9 @@ from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, Pipeline
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Stopped
-from tests.conftest import published, workbench
-from tests.tiny import write_snapshot
-from tests.training import PLAIN, Training, distance
+from tests.support.benches import published, workbench
+from tests.support.tiny import write_snapshot
+from tests.support.training import PLAIN, Training, distance
 
 STEPS = 40
 OPTIMIZERS = {"SGD": Sgd(), "Adam": Adam(), "AdamW": AdamW()}
@@ -64,7 +64,7 @@ def stop_at(step: int) -> Callable[[int, list[int]], None]:
     """Let all save and leave at about this step."""
     import signal
 
-    from tests.training import send
+    from tests.support.training import send
 
     return send(signal.SIGTERM, 0, step)
 

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.homes import DIGITS, CommandHome
-from tests.stacks import free_ports
-from tests.test_tracking_outages import Server
+from tests.support.homes import DIGITS, CommandHome
+from tests.support.servers import Server
+from tests.support.stacks import free_ports
 
 ROUNDS = 5
 STEPS = 2_000

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from tests.benchmarks.pairs import compare
-from tests.homes import MILLRACE, ROOT, surroundings
+from tests.support.homes import MILLRACE, ROOT, surroundings
 
 TRIALS = 8
 PRESET = ROOT / "flows/presets/digits_tuning.yaml"

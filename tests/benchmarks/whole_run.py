@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.threads import available_threads
-from tests.homes import DIGITS, MILLRACE, ROOT, surroundings
+from tests.support.homes import DIGITS, MILLRACE, ROOT, surroundings
 
 ROUNDS = 5
 BARE = Path(__file__).with_name("bare_digits.py")

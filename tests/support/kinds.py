@@ -12,7 +12,7 @@ import soundfile
 from PIL import Image
 
 from tasks.config import transform as t
-from tests.tables import feature
+from tests.support.tables import feature
 
 RNG = np.random.default_rng(0)
 ROWS = 40

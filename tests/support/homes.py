@@ -27,7 +27,7 @@ from infra.embedded import EmbeddedServer
 from tasks.processes.fork_server import SHARED, environment
 from tasks.processes.threads import available_threads
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
 STDLIB_LM = ROOT / "flows/presets/stdlib_lm.yaml"
 MILLRACE = Path(sys.executable).with_name("millrace")
@@ -255,3 +255,10 @@ def compute_processes(home: Path) -> list[psutil.Process]:
             if process.info["name"].startswith("millrace ") and home in log.parents:
                 working.append(process)
     return working
+
+
+def init(path: Path, folder: Path, *flags: str) -> Answer:
+    done = subprocess.run(
+        [str(MILLRACE), "init", str(path), *flags], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)

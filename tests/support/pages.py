@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 
 from tasks.artifacts import Artifact
@@ -38,3 +39,22 @@ def run_of(root: Path, config: Config, sources: Sequence[tuple[str, str]], **mad
         run.end(0, "completed", None)
         run_page.publish(run)
     return run
+
+
+class Loads(HTMLParser):
+    """What a browser would fetch for a page, and the text that it shows."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        fetching = {"src", "srcset", "data", "poster"} | ({"href", "xlink:href"} if tag != "a" else set())
+        self.addresses += [value or "" for name, value in attrs if name in fetching]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data

@@ -16,7 +16,7 @@ from tasks.runs.runs import Run, opened
 from tasks.stage import releasing
 from tasks.store.files import pretty, write
 from tasks.tracking.runs import connect
-from tests.homes import DIGITS
+from tests.support.homes import DIGITS
 
 YES, NO = Decision(True, "ada", "as stated", "looked at"), Decision(False, "bob", "system user", "too slow")
 EXPORT = "{:064d}"

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import CommandHome
+from tests.support.homes import ROOT, CommandHome
+
+FEW = ["--train.steps", "40", "--train.schedule.warmup", "5"]
+DOCKERFILE = (ROOT / "infra/container/Dockerfile").read_text()
 
 AS_HOST = """
 hostname "$0" && mount --bind "$1" /etc/hosts || exit 125

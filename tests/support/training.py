@@ -13,11 +13,13 @@ from pydantic import ValidationError
 
 from tasks.artifacts import Outcome, Snapshot
 from tasks.config import MlpModel
+from tasks.config.optimizer import AdamW
 from tasks.config.strategy import MultiWorker
+from tasks.config.train import CheckpointConfig
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import STATE, unpack
-from tests.tiny import CONFIG
+from tests.support.tiny import CONFIG
 
 PLAIN = MlpModel(units=(8, 8))
 TWO = MultiWorker(workers=2)
@@ -64,10 +66,14 @@ class Training:
             return outcome
 
 
+def variables(bench: Workbench) -> list[np.ndarray]:
+    """The model's and the optimizer's variables after the last step, and dropout's seeds, in order of name."""
+    return [values for _, values in sorted(unpack((bench.staging.root / STATE).read_bytes())[2].items())]
+
+
 def weights(bench: Workbench) -> list[np.ndarray]:
-    """The model's and the optimizer's variables after the last step, without dropout's seeds."""
-    state = unpack((bench.staging.root / STATE).read_bytes())[2]
-    return [values.astype(np.float64) for _, values in sorted(state.items()) if values.dtype != np.uint32]
+    """Of these all but random states, as float64."""
+    return [values.astype(np.float64) for values in variables(bench) if values.dtype != np.uint32]
 
 
 def distance(one: Workbench, other: Workbench) -> float:
@@ -93,3 +99,24 @@ def raise_conflict(make: Callable[[], Any]) -> None:
         make()
     except ValidationError as error:
         raise error.errors()[0]["ctx"]["error"] from None
+
+
+LONG = {
+    "steps": 3000,
+    "checkpoint": CheckpointConfig(every=50),
+    "optimizer": AdamW(),
+    "log_every": 50,
+    "evaluate_every": 1000,
+}
+
+
+WORK = "tasks.training.engines.tensorflow.self_test:run"
+
+
+def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> dict[str, float]:
+    roles = strategy.roles
+    with Crew(folder, 1).gang("test", roles) as gang:
+        found: dict[str, float] = gang.call(
+            work, None, folder / "journal", (strategy, precision), limits=Limits(), on_report=lambda *report: None
+        )
+    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.artifacts import STAGES
-from tests.homes import CommandHome
+from tests.support.homes import CommandHome
 
 WORKPLACES = {
     "convert": "records",

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.config import TableSnapshot
+from tasks.config import MlpModel, TableSnapshot
 from tasks.config.transform import TransformConfig
 from tasks.data.features import Feature
 from tasks.data.reader import Reader, cast
 from tasks.data.snapshots import table
 from tasks.data.transforms import Fitted
+from tasks.exporting import saved_model
+from tasks.exporting.preprocess import in_graph
+from tasks.models import build as build_model
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.store.staging import Staging
 
@@ -194,3 +197,9 @@ def read_elsewhere(
 def reader_of(root: Path) -> Reader:
     """The reader of a snapshot."""
     return Reader.open(root / "transform")
+
+
+def write_model(root: Path, target: Path, features: dict[str, Any]) -> None:
+    """Write a SavedModel of a snapshot's inputs."""
+    network = build_model(MlpModel(task="classification", units=(8,)), features, seed=1)
+    saved_model.write(network, in_graph(root), None, target)

@@ -16,7 +16,7 @@ from typing import Any
 from infra.ports import port_in_use
 from infra.services import call
 from infra.stack import Stack
-from tests.homes import CommandHome, kept_home
+from tests.support.homes import CommandHome, kept_home
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 

@@ -1,0 +1,1452 @@
+"""Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
+
+    python -m tests.mutations [--only PACKAGE] [--list first|second] [--trust] [--jobs N]
+
+Run by hand. The faults were chosen from the code alone, before its tests were read: `first` is the list by which
+missing tests were found, `second` was drawn after they were written, and is the measure. What decides a result, a lock
+or a verdict gets an entry here when it is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.support.mutants import Copy, Mutation
+
+FIRST = [
+    Mutation(
+        "flows/maintenance.py",
+        "    before = datetime.now(UTC) - timedelta(days=days)\n",
+        "    before = datetime.now(UTC) - timedelta(hours=days)\n",
+        "test_gc_drops_old_history.py test_platform_housekeeping.py test_store_questions.py",
+        (
+            "`millrace gc --days 90` and the nightly flow delete the history in MLflow and Prefect that is "
+            "older than 90 hours."
+        ),
+    ),
+    Mutation(
+        "flows/reply.py",
+        '    saw = re.sub(r"://\\S+", "://…", error.format_message()) or "no command"\n',
+        '    saw = error.format_message() or "no command"\n',
+        "test_command_line.py",
+        (
+            "A mistyped command line with an address in it prints the address, with its password, in the "
+            "error and in the JSON."
+        ),
+    ),
+    Mutation(
+        "flows/session.py",
+        ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
+        "    with registry.user_errors(home.mlflow_uri):\n",
+        "test_promote_approval.py test_promote_killed.py test_promote_awaits.py",
+        ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
+    ),
+    Mutation(
+        "flows/commands/backfill.py",
+        "    if not 1 <= count <= MOST or begin + count * length != end:\n",
+        "    if not 1 <= count <= MOST:\n",
+        "test_backfill_spans.py",
+        ("A backfill whose last span is not whole leaves that part out without a word instead of refusing."),
+    ),
+    Mutation(
+        "flows/commands/status.py",
+        '    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0\n',
+        '    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0\n',
+        "test_platform_stack.py test_platform_alerts.py test_platform_refuses_early.py",
+        "`millrace status` ends with 0 although a scheduled run is late, so that a monitor sees nothing.",
+    ),
+    Mutation(
+        "flows/commands/up.py",
+        "    if not loopback(layout.host) and not layout.auth:\n",
+        '    if layout.host == "0.0.0.0" and not layout.auth:\n',
+        "test_platform_refuses_early.py",
+        "`millrace up --host 192.168.0.7` without --auth opens both servers to the network.",
+    ),
+    Mutation(
+        "infra/backup.py",
+        "    of_home = [backup for backup in backups_in(into) if home_of(backup) == str(home)]\n",
+        "    of_home = backups_in(into)\n",
+        "test_backup_restores.py",
+        ("`millrace backup DIR --keep 3` into a folder with backups of several homes deletes those of the others."),
+    ),
+    Mutation(
+        "infra/databases.py",
+        "    if not named and (trailing or parts.password):\n",
+        "    if not named and parts.password:\n",
+        "test_platform_refuses_early.py",
+        (
+            "`up --database-url 'postgresql://host/db?password=secret'` is refused with an error that "
+            "prints the password."
+        ),
+    ),
+    Mutation(
+        "infra/guard.py",
+        (
+            "            if host not in self.hosts or (origin is not None and urlsplit(origin).netloc not "
+            "in self.hosts):\n"
+        ),
+        (
+            "            if host not in self.hosts and (origin is not None and urlsplit(origin).netloc not "
+            "in self.hosts):\n"
+        ),
+        "test_platform_access.py test_platform_refuses_early.py test_platform_stack.py",
+        (
+            "A foreign page can start flows on a developer's machine: a request with a foreign Origin (or a "
+            "foreign Host without one) is passed on."
+        ),
+    ),
+    Mutation(
+        "infra/stack.py",
+        "            if abs(process.create_time() - self.created) < 1 and is_alive(process):\n",
+        "            if is_alive(process):\n",
+        "test_platform_stack.py test_platform_refuses_early.py",
+        (
+            "After a reboot `millrace down` stops a foreign process that has the id of a service, and `up` "
+            "takes it for the running service."
+        ),
+    ),
+    Mutation(
+        "infra/slurm/train.sbatch",
+        '{ [ "$code" -eq 137 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; }',
+        '[ "$code" -eq 137 ]',
+        "test_platform_slurm.py test_platform_docs.py",
+        ("A training that is killed for want of memory is queued again for ever and uses up the account's hours."),
+    ),
+    Mutation(
+        "tasks/compress.py",
+        "(list(made.values()), examples)",
+        "(variants, examples)",
+        (
+            "test_compress_variants.py test_compress_front.py test_compress_gates.py "
+            "test_compress_search.py test_run_contract.py"
+        ),
+        (
+            "Where export.formats does not list litert, latency is not measured at all, so that a latency "
+            "gate or compress.want.latency has nothing to decide on."
+        ),
+    ),
+    Mutation(
+        "tasks/convert.py",
+        "        check=lambda: check_age(source, config.oldest()),\n",
+        "",
+        "test_convert_refuses_old_data.py test_run_refuses_early.py",
+        (
+            "A scheduled (deployed) run, which has no preflight, converts data older than records.max_age "
+            "instead of refusing it."
+        ),
+    ),
+    Mutation(
+        "tasks/train.py",
+        "train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))",
+        "train_one(examples, model, config.alone, seed, name_of(number))",
+        "test_train_seeds.py test_golden_digests.py",
+        (
+            "train.seeds: 5 is one training five times (the same digest): the interval over seeds has no "
+            "width and nothing is chosen."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/cluster.py",
+        "        values, count = weights[placed], config.clusters - (not placed.all())\n",
+        "        values, count = weights[placed], config.clusters\n",
+        "test_compress_methods.py",
+        (
+            "A layer that was pruned before has one value more than `clusters` (the zero), so that indices "
+            "need another bit."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/front.py",
+        "    return other.accepted and other.dominates(point)\n",
+        "    return other.dominates(point)\n",
+        "test_compress_front.py",
+        "A variant that its gate rejected pushes accepted ones off the front.",
+    ),
+    Mutation(
+        "tasks/compression/judging.py",
+        '(undecided == "keep_if_few" and all(verdict.few for verdict in open_ones))',
+        '(undecided == "keep_if_few" and any(verdict.few for verdict in open_ones))',
+        "test_compress_gates.py",
+        (
+            "With compress.undecided: keep_if_few a variant is kept of which one gate had too few examples "
+            "and another, with enough, could not show that it passes."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/slowest.py",
+        'if row["threads"] == 1 and name in row["variants"]]\n',
+        'if name in row["variants"]]\n',
+        "test_compress_gates.py test_compress_front.py test_compress_variants.py",
+        (
+            "A latency gate or compress.want.latency decides by the ratio on two threads, where that is "
+            "larger, instead of on one."
+        ),
+    ),
+    Mutation(
+        "tasks/config/records.py",
+        '        if handling == "group" and isinstance(self.splits, str):\n',
+        '        if handling == "group" and self.splits == "official":\n',
+        "test_config_refusals.py test_convert_near_duplicates.py",
+        (
+            "near_duplicates.handling: group with splits: time is not refused, and moves examples over the "
+            "border of time, from test into train."
+        ),
+    ),
+    Mutation(
+        "tasks/config/schedule.py",
+        "        return self.after(step - max(self.warmup - 1, 0), steps - 1 - max(self.warmup - 1, 0))\n",
+        "        return self.after(step - self.warmup, steps - 1 - max(self.warmup - 1, 0))\n",
+        "test_train_options.py test_train_optimizers.py test_train_losses.py test_config_refusals.py",
+        "With a warm-up the decay begins a step late and the last step does not come to `schedule.end`.",
+    ),
+    Mutation(
+        "tasks/config/sizes.py",
+        '"MB": 10**6,',
+        '"MB": 2**20,',
+        "test_compress_gates.py test_compress_front.py test_config_refusals.py test_compress_settings.py",
+        "A limit of `2MB` (gate or compress.want) accepts files of up to 2.1 MB.",
+    ),
+    Mutation(
+        "tasks/config/train.py",
+        '            return self.select == "best" or self.early_stopping is not None\n',
+        '            return self.select == "best"\n',
+        "test_config_reaches.py test_train_ends_and_continues.py test_golden_digests.py",
+        (
+            "With early stopping another train.evaluate_every has the same digest: the model of the earlier "
+            "setting comes from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/config/models/transformer.py",
+        "        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):\n",
+        "        if self.experts and self.balance_weight and not strategy.adds_losses:\n",
+        "test_train_experts.py test_config_refusals.py test_train_memory.py",
+        (
+            "Experts with train.remat are not refused although that step adds no balance loss: the router "
+            "is trained without it."
+        ),
+    ),
+    Mutation(
+        "tasks/config/sources/tables.py",
+        '(=|%3D)", re.IGNORECASE)\n',
+        '(=|%3D)")\n',
+        "test_config_refusals.py test_source_sql.py",
+        (
+            "A literal password in an ODBC URL (`...;PWD=secret`, as drivers write it) is accepted and is "
+            "then in run.json, MLflow and the page."
+        ),
+    ),
+    Mutation(
+        "tasks/data/assignment.py",
+        '        named = np.array([word not in (b"", b"nan") for word in words], bool)\n',
+        '        named = np.array([word != b"" for word in words], bool)\n',
+        "test_convert_split.py test_convert_columns.py",
+        (
+            "With a numeric source.group, all rows whose group is missing (NaN) count as one group and land "
+            "in one split together."
+        ),
+    ),
+    Mutation(
+        "tasks/data/batches.py",
+        "            weights = weights * features[WEIGHT]\n",
+        "            weights = features[WEIGHT]\n",
+        (
+            "test_train_options.py test_train_losses.py test_train_resumes_exactly.py "
+            "test_order_permutation.py test_train_ends_and_continues.py test_train_engine_door.py"
+        ),
+        (
+            "With a weight column and train.epochs, the rows past the last epoch in the final batch count "
+            "with their weight instead of 0, so some examples are trained on once too often."
+        ),
+    ),
+    Mutation(
+        "tasks/data/block_order.py",
+        "return int(some[found[0]])",
+        "return int(found[0])",
+        "test_order_blocks.py",
+        "With more than 65,536 blocks an epoch has a row that does not exist, and lacks another.",
+    ),
+    Mutation(
+        "tasks/data/records.py",
+        "    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})\n",
+        "    copies = duplicates.find(runs, features, config.duplicates, {})\n",
+        "test_convert_near_duplicates.py test_convert_duplicates.py test_convert_columns.py",
+        (
+            "With duplicates drop and near_duplicates drop together, rows that both drop are counted twice: "
+            "`filtered` is too high and `examples` in the manifest lower than what was written."
+        ),
+    ),
+    Mutation(
+        "tasks/data/rules.py",
+        "        return rows[holds.fill_null(False).to_numpy()]\n",
+        "        return rows[holds.fill_null(True).to_numpy()]\n",
+        "test_convert_columns.py test_convert_split.py",
+        (
+            "Rows whose value in the condition of records.filter is missing (null, neither true nor false) "
+            "are kept instead of left out."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sorting.py",
+        "            values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))\n",
+        "            values = np.maximum(digests(values_of(payload))[:, 0], 1)\n",
+        "test_convert_duplicates.py test_convert_near_duplicates.py test_convert_columns.py",
+        (
+            "With several inputs, rows whose text or image is missing count as having the same one: they "
+            "are reported as shared by train and test, and near_duplicates groups or drops all of them."
+        ),
+    ),
+    Mutation(
+        "tasks/data/tfrecord.py",
+        "        if len(payload) < size or masked(google_crc32c.value(payload)) != footer:\n",
+        "        if len(payload) < size and masked(google_crc32c.value(payload)) != footer:\n",
+        "test_source_tfrecord.py test_convert_tfrecord.py test_source_webdataset.py",
+        (
+            "A record of a source TFRecord file (compressed, or read by range) whose payload was damaged "
+            "without a change of length is read as if it were whole: wrong values instead of an error."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/__init__.py",
+        "        others = self._changed(others, partners, epochs)\n",
+        "        others = self._changed(others, rows, epochs)\n",
+        "test_augment.py",
+        (
+            "With mixup or cutmix after other augmentations, the partner is changed by the random numbers "
+            "of the example itself: both get the same flip and crop."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/cutmix.py",
+        "        return mixed, (heights * widths / (height * width)).astype(np.float32)\n",
+        "        return mixed, (side * side).astype(np.float32)\n",
+        "test_augment.py",
+        (
+            "The share of the other label in cutmix is the drawn one and not the area that was really "
+            "pasted, which on small images differs (a share above 0 with no pixel of the other)."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/token_dropout.py",
+        ("        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)\n"),
+        "        return np.where(words < limit, values.dtype.type(lost), values)\n",
+        "test_augment.py",
+        (
+            "token_dropout on a column of words turns padding into unknown words, so that a short row gets "
+            "words after its end."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/columns.py",
+        (
+            '        if SPLITS.fullmatch(_last(name)) and not column.missing and "train" in '
+            "{USUAL_NAMES.get(v) for v in values}:\n"
+        ),
+        '        if SPLITS.fullmatch(_last(name)) and "train" in {USUAL_NAMES.get(v) for v in values}:\n',
+        "test_init_tables.py test_init_presets.py test_init_sources.py",
+        (
+            "init takes a column `split` that is empty in some rows as the splits, and convert then "
+            "quarantines all these rows or fails."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/forms.py",
+        "    if all(_is_number(name) for name in names):\n",
+        "    if any(_is_number(name) for name in names):\n",
+        "test_init_tables.py test_init_sources.py test_source_csv.py",
+        (
+            "init takes a CSV file with a header in which one column is called by a number (2020) for one "
+            "without header: columns lose their names and the header becomes a row."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/samples.py",
+        "        complete &= whole\n",
+        "",
+        "test_init_tables.py test_init_sources.py test_init_presets.py",
+        (
+            "Of a small file of more than about 10,000 rows, init takes the sample for all of it: the "
+            "number of rows is wrong, and source.classes lists only the classes seen, so that rows of "
+            "others are quarantined."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/label.py",
+        "            values = pc.if_else(known, values, OTHER)\n",
+        "            values, bad = pc.if_else(known, values, OTHER), {}\n",
+        "test_convert_columns.py test_convert_faults.py test_config_refusals.py",
+        (
+            "With source.unknown_class bucket, rows without a label become examples of the class (other) "
+            "instead of being quarantined as missing."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/number.py",
+        "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
+        "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
+        "test_convert_columns.py test_convert_faults.py test_convert_statistics.py",
+        (
+            "A row with the weight 0 is accepted, while only weights above 0 are allowed and the row should "
+            "be quarantined."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/time.py",
+        "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
+        "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
+        "test_convert_columns.py test_transform_casts.py test_convert_split.py test_source_csv.py",
+        (
+            "The offset of a time text such as 2024-05-31T18:30:00+02:00 (in a column or in "
+            "records.split_times) is ignored, so it is hours off, and differs from what predict makes of it."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/__init__.py",
+        "    if similarity is not None and similarity < lowest:\n",
+        "    if similarity is not None and similarity <= lowest:\n",
+        "test_config_refusals.py test_convert_near_duplicates.py",
+        (
+            "near_duplicates.similarity 0.5 for texts (0.8 for images) is refused with the rule that at "
+            "least this value can be looked for."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/image.py",
+        (
+            "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.where(given[:, None], "
+            "np.maximum(of_bands, 1), 0)\n"
+        ),
+        "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.maximum(of_bands, 1)\n",
+        "test_convert_near_duplicates.py",
+        (
+            "All missing images and those almost without contrast count as near-duplicates of one another, "
+            "and are dropped or moved to one split."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/search.py",
+        "        near = np.flatnonzero(estimates >= compared.similarity - measure.SLACK)\n",
+        "        near = np.flatnonzero(estimates >= compared.similarity)\n",
+        "test_convert_near_duplicates.py",
+        (
+            "About half of the pairs of texts whose true similarity is just at or above the limit are "
+            "missed, as the signature's estimate is a bit below: near-duplicates stay across train and test."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/bucketize.py",
+        '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
+        '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
+        "test_transform_fitting.py test_transform_reader.py test_transform_casts.py",
+        (
+            "A number that equals a boundary gets the bucket below it, in contradiction to the "
+            "documentation and to the exported graph."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/function.py",
+        '            for other in [other for other in sys.modules if other.partition(".")[0] == top]:\n',
+        "            for other in [other for other in sys.modules if other == top]:\n",
+        (
+            "test_transform_reader.py test_transform_casts.py test_export_hostile.py "
+            "test_predict_reads_tables.py test_export_raw.py"
+        ),
+        (
+            "A process that opens two exports whose function is of the same package.module uses the first "
+            "one's module for both."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/image.py",
+        (
+            "    inner = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * "
+            "scale))), bilinear)\n"
+        ),
+        "    inner = image.resize((round(image.width * scale), round(image.height * scale)), bilinear)\n",
+        "test_transform_images.py test_snapshot_photos.py test_transform_reader.py",
+        (
+            "With fit pad, one very long or very flat image, which would become less than half a pixel "
+            "high, ends the snapshot or the request with an error."
+        ),
+    ),
+    Mutation(
+        "tasks/data/snapshots/image.py",
+        '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit")}\n',
+        '    size = {field: getattr(config, field) for field in ("height", "width", "channels")}\n',
+        (
+            "test_snapshot_digits.py test_snapshot_photos.py test_convert_image_folder.py "
+            "test_transform_images.py test_config_reaches.py"
+        ),
+        "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
+    ),
+    Mutation(
+        "tasks/data/snapshots/packing.py",
+        "    count = np.ones_like(lengths) if cut else np.maximum(-(-(lengths - 1) // block), 1)\n",
+        "    count = np.ones_like(lengths) if cut else np.maximum(-(-lengths // block), 1)\n",
+        "test_snapshot_packing.py test_snapshot_tokens.py",
+        (
+            "With packing best_fit, a document that exactly fills its rows gets one more piece of no "
+            "tokens: pieces of length 0 and rows that are padding alone."
+        ),
+    ),
+    Mutation(
+        "tasks/data/snapshots/table.py",
+        "    files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]\n",
+        "    files = [part.file(name) for name in _stored(layout)]\n",
+        "test_snapshot_table.py test_snapshot_repeats.py",
+        (
+            "A snapshot killed between the last array of a shard and its counts can never be resumed: the "
+            "shard counts as finished and its file of counts is missing in every later attempt."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/csv.py",
+        "            yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)\n",
+        "            yield Opened(stream, self._names(path, head), len(head), 1 + lines)\n",
+        "test_source_csv.py",
+        (
+            "Of a CSV file with a byte order mark and a header (Excel), the ranges begin three bytes too "
+            "early: the header's end is read as a row, and the last row loses its last bytes."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/files.py",
+        "            if row is not None and row[:4] == stat_key:\n",
+        "            if row is not None and row[:2] == stat_key[:2]:\n",
+        ("test_convert_source_changes.py test_store_commits.py test_convert_faults.py test_store_damage.py"),
+        (
+            "A source file that was replaced by another of the same size and modification time (cp -p, "
+            "rsync -t, touch -r) keeps its old hash: the run takes the old records from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/jsonl.py",
+        "        bad |= {present[row]: reason for row, reason in misread.items()}\n",
+        "        bad |= misread\n",
+        "test_source_jsonl.py",
+        (
+            "In a JSON lines file with a line that is no JSON before one with a bad field, another line "
+            "than the bad one is left out and named, and the bad one is kept."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/payloads.py",
+        '        if not real.startswith(self._real.rstrip("/") + "/"):\n',
+        "        if not real.startswith(self._real):\n",
+        (
+            "test_source_csv.py test_convert_image_folder.py test_source_archives.py test_source_jsonl.py "
+            "test_source_parquet.py"
+        ),
+        (
+            "A link below the source `data` that leads to `data-private/x.png` beside it is followed: files "
+            "outside of the source enter the records."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/python.py",
+        "        array = np.array(value)\n",
+        "        array = np.asarray(value)\n",
+        "test_source_python.py",
+        (
+            "A source function that fills and yields the same array again gives records that all have the "
+            "values of the batch's last example."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/tfds.py",
+        (
+            "            return pa.array([classes[int(value)] if 0 <= int(value) < len(classes) else None "
+            "for value in values])\n"
+        ),
+        (
+            "            return pa.array([classes[int(value)] if int(value) < len(classes) else None for "
+            "value in values])\n"
+        ),
+        "test_convert_tfds.py",
+        (
+            "Examples of a tensorflow-datasets data set with the label -1 (unlabelled test splits) become "
+            "examples of the last class instead of having no label."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/blake2b.py",
+        "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
+        "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
+        "test_transform_reader.py test_transform_fitting.py test_transform_casts.py test_export_raw.py",
+        (
+            "An exported model with a hash column gives categories of exactly 128 (256, ...) bytes another "
+            "bucket than the one that the model was trained with."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/hash_words.py",
+        '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
+        '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
+        "test_transform_fitting.py test_transform_reader.py test_snapshot_table.py",
+        (
+            "With hash_words, output ids and exactly 65,536 buckets, the words of the last bucket overflow "
+            "uint16 and become padding."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/numbers.py",
+        "            moments = self._after.filled(self._change(fill), missing)\n",
+        "            moments = self._after.filled(fill, missing)\n",
+        ("test_transform_fitting.py test_transform_logarithm.py test_snapshot_table.py test_transform_reader.py"),
+        (
+            "With transform log on a column with missing values, mean and variance are computed with the "
+            "raw fill among logarithms, so the model standardises the column wrongly."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/vocabulary.py",
+        "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
+        "        counts = Counter(self._counts)\n",
+        "test_transform_fitting.py test_snapshot_table.py test_transform_reader.py",
+        (
+            "In a category column with missing values the missing value takes a place in the vocabulary and "
+            "an id of its own, which the exported graph does not give it (id 0)."
+        ),
+    ),
+    Mutation(
+        "tasks/display/examples.py",
+        '            return " ".join(["?", *state["values"]][number] for number in ids)\n',
+        '            return " ".join(state["values"][number] for number in ids)\n',
+        "test_show_rows.py test_evaluate_tagging.py test_page_samples.py",
+        (
+            "Words of a tagger's snapshot are shown as their neighbours in the vocabulary (`show --rows`, "
+            "samples on the page), unknown ones as a known word."
+        ),
+    ),
+    Mutation(
+        "tasks/display/numbers.py",
+        "'gains' if loss < 0 else 'loses'",
+        "'gains' if loss > 0 else 'loses'",
+        ("test_compress_front.py test_compress_variants.py test_page_says_what_is_sure.py test_compress_gates.py"),
+        "The summary says that a variant gains where it loses quality, and the other way round.",
+    ),
+    Mutation(
+        "tasks/display/words.py",
+        "    return None if low is None or high is None or low == high else (low, high)\n",
+        "    return None if low is None or high is None else (low, high)\n",
+        "test_page_says_what_is_sure.py test_diff_compares_runs.py",
+        (
+            "With one test example an interval without width is shown, and `millrace diff` calls any "
+            "difference of two such runs more than noise."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/database_templates.py",
+        "        fcntl.flock(file, fcntl.LOCK_EX)\n",
+        "        fcntl.flock(file, fcntl.LOCK_SH)\n",
+        "test_prefect_server.py test_run_meets_trouble.py test_run_survives_kills.py",
+        (
+            "Two first commands in a new home create Prefect's database at once, and one replaces the file "
+            "to which the other has written."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/memory.py",
+        "    for level in [folder, *folder.parents]:\n",
+        "    for level in [folder]:\n",
+        "test_train_memory.py test_threads.py",
+        (
+            "In a container whose memory limit is at a group above that of the process the limit is not "
+            "seen, and a step that is too large is killed."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/secrets.py",
+        "            secret = Path(name).expanduser().read_text().strip()\n",
+        "            secret = Path(name).expanduser().read_text()\n",
+        "test_run_notifies.py test_command_line.py test_source_sql.py test_config_refusals.py",
+        (
+            "A secret in a file that ends with a newline (`file:PATH`) is used with it: the login fails, "
+            "and a file with only a newline is not missing."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/entities.py",
+        "        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))\n",
+        "        starts = (kinds >= 0) & (kinds != before)\n",
+        "test_evaluate_tagging.py test_evaluate_metrics.py",
+        (
+            "Two entities of one type side by side (B-PER B-PER) count as one, so that entity F1, precision "
+            "and recall of a tagger are wrong."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/judging.py",
+        ("    if given is not None:\n        return given\n"),
+        ("    if given:\n        return given\n"),
+        "test_compress_gates.py test_compress_variants.py test_evaluate_report.py",
+        "A quality gate with max_loss: 0 accepts the default loss (2 points) instead of none.",
+    ),
+    Mutation(
+        "tasks/evaluation/noninferiority.py",
+        "    p_value = found.p_value if enough else 1.0\n",
+        "    p_value = found.p_value\n",
+        ("test_compress_gates.py test_evaluate_coverage.py test_promote_gates.py test_evaluate_labels_and_numbers.py"),
+        (
+            "A gate on a metric that counts no examples (RMSE, F1) passes with fewer than 20 test examples, "
+            "where it must be undecided."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/ranking.py",
+        "        judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)\n",
+        "        judged = np.bincount(of_row, self.truth[:, 0]) > 0\n",
+        "test_evaluate_ranking.py test_evaluate_metrics.py",
+        (
+            "Queries with a single (relevant) document count as perfectly ranked, which raises ndcg and mrr "
+            "of a ranking."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/robustness.py",
+        "            draws = draws_of(self._place, number, np.arange(len(self))[rows])\n",
+        "            draws = draws_of(self._place, number, np.arange(len(batch[name])))\n",
+        "test_evaluate_probes.py test_evaluate_everything.py test_evaluate_batches.py",
+        (
+            "With more test examples than one batch the same draws repeat in each batch, so that the "
+            "measured drop depends on the batch size."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/gating/__init__.py",
+        "        return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1\n",
+        "        return name, metrics_of(self.task)[name], 1 if task.primary[1] else -1\n",
+        "test_compress_gates.py test_promote_gates.py",
+        (
+            "A gate on `loss` of a classifier takes a higher loss for a gain: a worse variant passes and a "
+            "better one is rejected."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/gating/by_slice.py",
+        "        if mask.sum() >= gate.least\n",
+        "        if mask.sum() > gate.least\n",
+        "test_compress_gates.py test_evaluate_slices.py",
+        ("A slice of exactly `least` examples is not judged, so that a variant that breaks on it passes the gate."),
+    ),
+    Mutation(
+        "tasks/evaluation/gating/deciding.py",
+        "    if p_value <= ERROR:\n",
+        "    if test.p_value <= ERROR:\n",
+        "test_compress_gates.py test_evaluate_coverage.py",
+        (
+            "With several variants or gates Holm's correction decides nothing: a variant passes by chance "
+            "more often than in 5 % of the runs."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/probes/contrast.py",
+        "    means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)\n",
+        "    means = values.mean(axis=(1, 2), keepdims=True, dtype=np.float64)\n",
+        "test_evaluate_probes.py",
+        (
+            "The contrast probe of colour images moves each channel towards its own mean, so that the drop "
+            "that the report names is that of another change."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/energy.py",
+        ("        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))\n"),
+        "        used = (b - a for a, b, largest in zip(before, after, ranges, strict=True))\n",
+        "test_compress_variants.py test_export_works.py test_compress_front.py",
+        (
+            "When a processor's energy counter begins again at 0 during a measurement the energy of a call "
+            "is negative or far too small."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/generation.py",
+        "            self._cache = padded(self._cache, capacity_for(position + 1))\n",
+        "            self._cache = padded(self._cache, capacity_for(position))\n",
+        "test_export_generation.py",
+        (
+            "At a text of exactly 64 (128, ...) tokens the cache has no room for the next one, and the "
+            "continuation goes on from wrong logits."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/graph_check.py",
+        "        if file.is_symlink() or (file.is_file() and name not in FILES):\n",
+        "        if file.is_file() and name not in FILES:\n",
+        "test_export_hostile.py",
+        (
+            "`millrace predict` accepts a SavedModel from anywhere whose graph or variables are links to "
+            "other files of the machine."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/prediction.py",
+        'np.exp(-np.logaddexp(0.0, -outputs / transform.get("temperature", 1.0)))',
+        "np.exp(-np.logaddexp(0.0, -outputs))",
+        (
+            "test_evaluate_labels_and_numbers.py test_evaluate_decisions.py test_evaluate_everything.py "
+            "test_evaluate_anomaly.py"
+        ),
+        (
+            "Predictions of a multilabel or anomaly model ignore the fitted temperature, while the "
+            "thresholds were chosen for calibrated probabilities."
+        ),
+    ),
+    Mutation(
+        "tasks/models/brought.py",
+        (
+            "    if (weights := config.weights_file) is not None:\n"
+            '        with open(weights, "rb") as file:\n'
+            '            files["weights"] = file_digest(file, "sha256").hexdigest()\n'
+        ),
+        "",
+        "test_model_keras_file.py test_golden_digests.py",
+        (
+            "With model.kind: keras_file and weights: true other weights of the same architecture give the "
+            "same digest: the old model comes from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/models/keras_archive.py",
+        "                if item.external or item.is_virtual:\n",
+        "                if item.external:\n",
+        "test_model_keras_file.py test_export_hostile.py",
+        (
+            "A weights file from anywhere with a virtual data set, whose values are in another file of the "
+            "machine, is read."
+        ),
+    ),
+    Mutation(
+        "tasks/models/layers.py",
+        ("        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n"),
+        "        if layer.name == LOGITS:\n",
+        "test_train_optimizers.py test_model_kinds.py test_train_transformer.py test_train_options.py",
+        (
+            "model.initializer also begins the kernels anew that must be 0 (the ends of attention and "
+            "feed-forward blocks): a transformer trains otherwise."
+        ),
+    ),
+    Mutation(
+        "tasks/pages/curves.py",
+        "        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]\n",
+        "        shown = points[:: math.ceil(len(points) / MOST)]\n",
+        "test_run_page.py test_page_samples.py test_page_says_what_is_sure.py test_train_figures.py",
+        "The curve of a long training (over 400 points) ends before its last value.",
+    ),
+    Mutation(
+        "tasks/pages/facts.py",
+        'startswith(("rejected", "not judged"))',
+        'startswith("rejected")',
+        "test_compress_search.py test_page_says_what_is_sure.py test_run_page.py",
+        (
+            "With compress.search the page and the registry name a variant that the search only tried, "
+            "which no gate judged, as the smallest accepted form."
+        ),
+    ),
+    Mutation(
+        "tasks/pages/results.py",
+        (
+            "    return keys[0] == keys[1] and all(\n"
+            "        key in contents[0] and contents[0][key] == contents[1].get(key) for key in keys[0]\n"
+            "    )\n"
+        ),
+        "    return keys[0] == keys[1]\n",
+        "test_diff_compares_runs.py test_page_says_what_is_sure.py",
+        (
+            "`millrace diff` compares two runs pair by pair although the test files of the same names have "
+            "other contents."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/fork_server.py",
+        ("    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}\n"),
+        "    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.match(name)}\n",
+        "test_run_tries_again.py test_train_hosts.py",
+        (
+            "Secrets in variables whose names begin like a permitted one (LANGCHAIN_API_KEY, USER_TOKEN) "
+            "reach compute processes and the user's code in them."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/gang.py",
+        "                process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)\n",
+        "                process.send_signal(number)\n",
+        "test_run_stops.py test_run_tries_again.py test_train_hosts.py",
+        (
+            "When the terminal is closed (SIGHUP), the training process, which ignores that signal, does "
+            "not save: it is killed after resources.grace and the steps since the last checkpoint are lost."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/gang.py",
+        ("self._signal(self._reason.signal_number)  # the first is lost while TensorFlow has a handler of its own"),
+        "self._request_stop(self._reason.signal_number, self._reason, limits)",
+        "test_run_tries_again.py test_train_engine_door.py test_run_stops.py",
+        "A process that ignores SIGTERM is never killed: each reminder moves the deadline.",
+    ),
+    Mutation(
+        "tasks/processes/meeting.py",
+        '            if (value := values["expects"].get(name)) != expected:\n',
+        '            if (value := values["expects"].get(name, expected)) != expected:\n',
+        "test_train_hosts.py test_train_workers.py",
+        (
+            "A host with an older Millrace that does not know a setting or a library of the chief's is "
+            "taken into a training on several hosts instead of being refused."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/threads.py",
+        "    return max(1, int(min(limits))) if limits else None\n",
+        "    return max(1, int(limits[0])) if limits else None\n",
+        "test_threads.py",
+        (
+            "Where a group above the process's own has the smaller CPU quota (a pod around a container), "
+            "more threads are used than are allowed."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/approval.py",
+        "        if champion.scored_on != registered.scored_on:\n",
+        "        if champion.records != registered.records:\n",
+        "test_promote_approval.py test_promote_asks_the_registry.py",
+        (
+            "An approval after the champion of a ranking model was replaced compares scores up to different "
+            "ranks (evaluate.at 5 and 10) instead of refusing."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/registry.py",
+        (
+            "        return Registered.of(client.get_model_version_by_alias(name, alias))\n"
+            "    except MlflowException as error:\n"
+            "        if error.error_code in ABSENT:\n"
+            "            return None\n"
+            "        raise\n"
+        ),
+        (
+            "        return Registered.of(client.get_model_version_by_alias(name, alias))\n"
+            "    except MlflowException:\n"
+            "        return None\n"
+        ),
+        "test_promote_asks_the_registry.py test_promote_approval.py test_tracking_outages.py",
+        (
+            "An error of the MLflow server while the champion is looked up counts as no champion: the new "
+            "version is promoted without a comparison."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/registry.py",
+        ('    if not unchanged or (now.version if now else None) not in (entry["before"], entry["after"]):\n'),
+        '    if not unchanged or (now.version if now else None) != entry["before"]:\n',
+        "test_promote_killed.py",
+        (
+            "A promotion killed after the alias was moved and before its line was written is dropped by the "
+            "next process: the champion has changed and the audit log lacks it."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/rollback.py",
+        "        earlier = int(each.version) < int(present.version)\n",
+        "        earlier = each.version < present.version\n",
+        "test_promote_approval.py test_promote_awaits.py",
+        (
+            "Without an audit log, rollback from version 10 does not find version 9 (or, from 9, goes to "
+            "10), as versions are compared as texts."
+        ),
+    ),
+    Mutation(
+        "tasks/runs/audit.py",
+        '            if row["model"] != model or row["alias"] != "champion" or before == after:\n',
+        '            if row["model"] != model or before == after:\n',
+        "test_promote_approval.py test_store_audit.py test_promote_awaits.py",
+        (
+            "Versions that only ever were candidates (held back, awaiting approval) count as champions: "
+            "rollback can make such a version champion."
+        ),
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        '    return run.exit_code not in FINISHED or run.record["status"] == "awaiting_approval"\n',
+        "    return run.exit_code not in FINISHED\n",
+        "test_store_questions.py test_promote_awaits.py test_gc_drops_old_history.py",
+        "gc removes the artifacts of an older run that still awaits a person's approval.",
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        "if not locked or name in needed(home, keep):  # a run uses it by now",
+        "if not locked:",
+        "test_store_questions.py test_gc_drops_old_history.py",
+        "gc beside a run that has just recorded what it uses removes it.",
+    ),
+    Mutation(
+        "tasks/runs/home.py",
+        "        for folder in (self.root, *folders):\n",
+        "        for folder in folders:\n",
+        ("test_run_refuses_early.py test_run_meets_trouble.py test_command_line.py test_platform_refuses_early.py"),
+        (
+            "A home whose own folder cannot be written (its subfolders can) is not refused at once: the run "
+            "fails later, at mlflow.db, audit log or registry lock."
+        ),
+    ),
+    Mutation(
+        "tasks/runs/runs.py",
+        (
+            '        if record["identity"] == identity:\n'
+            '            return None if record["exit_code"] in FINISHED else path.parent\n'
+        ),
+        (
+            '        if record["identity"] == identity and record["exit_code"] not in FINISHED:\n'
+            "            return path.parent\n"
+        ),
+        (
+            "test_run_contract.py test_run_refuses_early.py test_run_meets_damage.py "
+            "test_train_resumes_exactly.py test_store_questions.py"
+        ),
+        (
+            "After a failed run was followed by a finished one (--new) of the same config, the next run "
+            "continues the old failed one instead of beginning a new one."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/identities.py",
+        (
+            '    parents = {"prepared": prepared, "snapshot": examples, **({} if teacher is None else '
+            '{"teacher": teacher})}\n'
+        ),
+        '    parents = {"prepared": prepared, "snapshot": examples}\n',
+        (
+            "test_golden_digests.py test_compress_trains.py test_compress_settings.py "
+            "test_config_reaches.py test_run_refuses_early.py"
+        ),
+        (
+            "After another teacher was named for distillation, the model that the former teacher trained "
+            "comes from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/restarts.py",
+        "        self.number = 1 if done > self._furthest else self.number + 1\n",
+        "        self.number = 1 if done else self.number + 1\n",
+        "test_run_tries_again.py test_tracking_of_attempts.py test_run_meets_trouble.py",
+        (
+            "A training whose process is killed at the same step again and again is restarted for ever, as "
+            "train.restarts never counts beyond 1."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/searches.py",
+        "        if type(unfit) is not Failed or of_the_machine(unfit) is not None:\n",
+        "        if type(unfit) is not Failed:\n",
+        "test_compress_search.py",
+        (
+            "A full disk during compress.search becomes a trial without a result, which is stored and never "
+            "tried again, and the search goes on as if the method did not fit."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/tuning.py",
+        "        return self.before + time.monotonic() - self.started\n",
+        "        return time.monotonic() - self.started\n",
+        "test_tune_search.py test_tune_flow.py",
+        (
+            "tune.minutes begins anew with every attempt: a tuning that was stopped and resumed runs longer "
+            "than its budget."
+        ),
+    ),
+    Mutation(
+        "tasks/store/checks.py",
+        "    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]\n",
+        "    return [stat.st_size, stat.st_mtime_ns, stat.st_ino]\n",
+        "test_store_commits.py test_store_damage.py",
+        (
+            "A published file that was changed in place with its modification time restored (touch -r) is "
+            "used without being hashed again."
+        ),
+    ),
+    Mutation(
+        "tasks/store/files.py",
+        "        sync(partial)\n",
+        "",
+        "test_store_commits.py test_convert_killed.py test_store_damage.py",
+        (
+            "After a power cut a file that was renamed into place (manifest, run.json, a piece) may be "
+            "empty, as its content was never synced."
+        ),
+    ),
+    Mutation(
+        "tasks/store/lock.py",
+        ("        self._silent = self._silent + min(now - self._looked, MOST) if state == self._seen else 0.0\n"),
+        "        self._silent = self._silent + (now - self._looked) if state == self._seen else 0.0\n",
+        "test_store_lock.py",
+        (
+            "A waiting run that was itself suspended (Ctrl-Z, laptop lid) for a minute kills the healthy "
+            "run that holds the lock as soon as it wakes up."
+        ),
+    ),
+    Mutation(
+        "tasks/store/lock.py",
+        '        if abs(holder.create_time() - owner["started"]) < 1 and watch.look() > 0:\n',
+        "        if watch.look() > 0:\n",
+        "test_store_lock.py",
+        (
+            "Where the name in the lock file is that of a process that is gone (a new holder stopped before "
+            "it signed) or of another container with the same host name, the waiter kills an unrelated "
+            "process that has this pid here."
+        ),
+    ),
+    Mutation(
+        "tasks/store/staging.py",
+        "            self.check()\n",
+        "",
+        "test_store_commits.py test_store_lock.py",
+        (
+            "A superseded attempt that continues late commits its pieces (shards, checkpoints) over those "
+            "of the newer attempt that has the lock."
+        ),
+    ),
+    Mutation(
+        "tasks/store/staging.py",
+        (
+            "            if checksums(self.root / name).as_json() == {key: sidecar[key] for key in "
+            '("bytes", "crc32c", "sha256")}:\n'
+        ),
+        '            if (self.root / name).stat().st_size == sidecar["bytes"]:\n',
+        "test_store_commits.py test_convert_killed.py test_convert_faults.py test_snapshot_repeats.py",
+        (
+            "A finished shard or checkpoint that was damaged in the staging without a change of size is "
+            "adopted by the next attempt and becomes part of the artifact."
+        ),
+    ),
+    Mutation(
+        "tasks/store/store.py",
+        "        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
+        "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
+        "test_store_damage.py test_store_commits.py test_run_meets_damage.py",
+        (
+            "`millrace verify` calls an artifact intact whose bytes rotted on the disk without a change of "
+            "stat, as it trusts the kept verdict instead of hashing again."
+        ),
+    ),
+    Mutation(
+        "tasks/tracking/notifications.py",
+        '        if not secure and (connection.has_extn("starttls") or server.password):\n',
+        '        if not secure and connection.has_extn("starttls"):\n',
+        "test_run_notifies.py",
+        (
+            "The mail password is sent unencrypted to a server that does not offer TLS, or from whose "
+            "answer somebody removed the offer."
+        ),
+    ),
+    Mutation(
+        "tasks/tracking/pruning.py",
+        (
+            "    query = f\"attributes.status != 'RUNNING' and attributes.end_time < {int(before.timestamp() "
+            '* 1000)}"\n'
+        ),
+        '    query = f"attributes.end_time < {int(before.timestamp() * 1000)}"\n',
+        "test_gc_drops_old_history.py",
+        "gc --days deletes the MLflow files of an old run that was continued and is running now.",
+    ),
+    Mutation(
+        "tasks/tracking/shipping.py",
+        ("            self._unsent(self.client, self.mlflow_id)\n            self._unsent = None\n"),
+        ("            send, self._unsent = self._unsent, None\n            send(self.client, self.mlflow_id)\n"),
+        "test_tracking_outages.py test_tracking_journal.py",
+        (
+            "What was being sent when the MLflow server failed (a stage's lineage, tags, the run's end and "
+            "page) is lost instead of sent again."
+        ),
+    ),
+    Mutation(
+        "tasks/training/best_weights.py",
+        "value < best[0] - delta)",
+        "value <= best[0] - delta)",
+        "test_train_ends_and_continues.py",
+        (
+            "With delta 0 a score that stays the same counts as better: early stopping waits for ever on a "
+            "plateau, and of equal losses the last weights are chosen."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        ("        if error is not None:\n            raise error\n"),
+        "",
+        "test_train_resumes_exactly.py test_train_engine_door.py test_run_meets_trouble.py",
+        (
+            "A checkpoint that could not be written (full disk) is not noticed: the training goes on, says "
+            "that its state is saved, and loses the work."
+        ),
+    ),
+    Mutation(
+        "tasks/training/continuing.py",
+        '    for section in ("model", "seed", "train"):\n',
+        '    for section in ("model", "train"):\n',
+        "test_train_ends_and_continues.py",
+        (
+            "train.continue_from with another seed is accepted: the model is not that of one longer "
+            "training, and its order repeats and leaves out examples."
+        ),
+    ),
+    Mutation(
+        "tasks/training/feeding.py",
+        ("        self.close()\n        self._rest = None\n"),
+        "        self.close()\n",
+        "test_train_spikes.py",
+        (
+            "After a rollback (train.on_spike) that comes in the middle of a prefetched part, the examples "
+            "of skipped steps are fed as those of the next ones."
+        ),
+    ),
+    Mutation(
+        "tasks/training/ledger.py",
+        '        if f"{total:016x}" != line["hash"] or number != line["count"]:\n',
+        '        if f"{total:016x}" != line["hash"] and number != line["count"]:\n',
+        (
+            "test_store_questions.py test_train_engine_door.py test_order_lengths.py test_order_blocks.py "
+            "test_run_contract.py"
+        ),
+        (
+            "`millrace show RUN` calls a training proven that was fed other rows than the order says, as "
+            "long as their number is right."
+        ),
+    ),
+    Mutation(
+        "tasks/training/meter.py",
+        '"ended": self.ended,',
+        '"ended": False,',
+        "test_train_ends_and_continues.py test_train_resumes_exactly.py",
+        "A training ended by early stopping and killed before publication trains on to its last step.",
+    ),
+    Mutation(
+        "tasks/training/own_files.py",
+        ('    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()] + packages\n'),
+        '    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()]\n',
+        "test_train_own_loss.py",
+        (
+            "Another version of a package that an own loss imports does not change the digest: the model of "
+            "the old version comes from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/parameter_server/engine.py",
+        "        count_atomically(step.optimizer)\n",
+        "",
+        "test_train_parameter_server.py",
+        (
+            "Two workers that update at once lose a count of the optimizer's iterations, so that Adam's "
+            "bias correction is that of fewer steps."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/parameter_server/engine.py",
+        '        fed = arrays["row"][arrays["weight"] > 0]\n',
+        '        fed = arrays["row"].ravel()\n',
+        "test_train_parameter_server.py",
+        (
+            "With train.epochs the rows of weight 0 that fill the last batch are in the ledger as fed, and "
+            "`millrace show` reports examples that repeat."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/parameter_server/shards.py",
+        (
+            "        self.constants = [variable.numpy() for variable in self.model.non_trainable_variables]\n"
+            "\n"
+            "    def split"
+        ),
+        ("\n    def split"),
+        "test_train_parameter_server.py test_train_init.py",
+        (
+            "After a resume, or with train.init, workers compute with the frozen layers and statistics of "
+            "the new model instead of the loaded ones."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/scoring.py",
+        "            return plain(batch, outputs).sums(), first(outputs)\n",
+        "            return objective(batch, outputs).sums(), first(outputs)\n",
+        "test_train_options.py test_train_losses.py test_train_ends_and_continues.py",
+        (
+            "With label smoothing or class weights the validation loss has them too, so that select: best "
+            "and early stopping choose by another loss."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/seeds.py",
+        "            for number, copy in enumerate(replica_copies, first_replica):\n",
+        "            for number, copy in enumerate(replica_copies):\n",
+        "test_train_workers.py test_train_options.py",
+        (
+            "On several processes every process draws the same dropout masks, so that its slice of the "
+            "batch is dropped as that of the others."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/step.py",
+        "        norm = tf.sqrt(2.0 * tf.reduce_sum(half_squares)) / scale\n",
+        "        norm = tf.sqrt(2.0 * tf.reduce_sum(half_squares))\n",
+        "test_train_losses.py test_train_options.py",
+        (
+            "float16 with clip_norm clips by the norm of the scaled gradient, thousands of times too much, "
+            "and the curve of the norm shows the scaled one."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/weights.py",
+        "        a, b = (values(self._average_of.get(id(each), each)) for each in factors)\n",
+        "        a, b = (values(each) for each in factors)\n",
+        "test_train_init.py test_train_optimizers.py",
+        ("With train.lora and train.ema the model has the last matrices and not the averages that were evaluated."),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/objectives/classification.py",
+        "(1 - share) * weights, share * seen * self._of_class(other)\n",
+        "(1 - share) * weights, share * seen * self._of_class(label)\n",
+        "test_augment.py test_train_losses.py test_train_options.py",
+        ("With mixup or cutmix and class weights the other label counts with the weight of the first label's class."),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/objectives/language_model.py",
+        "batch[SCORED][:, 1:] > 0",
+        "batch[SCORED][:, :-1] > 0",
+        "test_snapshot_packing.py test_train_losses.py test_evaluate_language_model.py",
+        (
+            "With snapshot.prompt the loss counts shifted by one token: the first token of an answer is not "
+            "learned, and what follows its end is."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
+        "    deadline = time.monotonic() + CONNECT_SECONDS\n",
+        "    deadline = time.time() + CONNECT_SECONDS\n",
+        "test_train_horovod.py",
+        "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/multi_worker.py",
+        (
+            "    if threading.current_thread() is threading.main_thread():\n"
+            "        signal.signal(signal.SIGTERM, handler)  # TensorFlow has installed a handler of its "
+            "own, for preemptions\n"
+        ),
+        "",
+        "test_train_workers.py",
+        (
+            "SIGTERM to a multi_worker training goes to TensorFlow's handler: the training is not saved and "
+            "stopped with exit code 75."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/one_device.py",
+        "                step.optimizer.learning_rate.assign(rates[k])\n",
+        "                step.optimizer.learning_rate.assign(rates[0])\n",
+        "test_train_options.py test_train_resumes_exactly.py test_train_optimizers.py",
+        (
+            "All steps of a call have the learning rate of the first, so that weights depend on how fast "
+            "the machine is (on the length of calls)."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/judging.py",
+        '        if self.config.select == "last" or self.score is None or loss < self.loss:\n',
+        "        if self.score is None or loss < self.loss:\n",
+        "test_tune_search.py test_tune_flow.py",
+        (
+            "With select: last a trial gets the score of its best evaluation and not of the weights that it "
+            "keeps, so that the wrong trial wins."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/table.py",
+        "(sign * pair[0], pair[1].number))",
+        "(sign * pair[0], -pair[1].number))",
+        "test_tune_search.py test_tune_flow.py",
+        "Of trials with equal scores the last one wins instead of the first.",
+    ),
+    Mutation(
+        "tasks/tuning/pruners/median.py",
+        ("    return optuna.pruners.MedianPruner(n_startup_trials=config.startup, n_warmup_steps=config.warmup)\n"),
+        "    return optuna.pruners.MedianPruner(n_warmup_steps=config.warmup)\n",
+        "test_tune_search.py",
+        (
+            "tune.pruner.startup other than 5 (the library's default) is ignored: trials are ended earlier "
+            "or later than set."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/samplers/tpe.py",
+        "            constant_liar=True,\n",
+        "",
+        "test_tune_search.py",
+        ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
+    ),
+]
+
+SECOND: list[Mutation] = []
+
+LISTS = {"first": FIRST, "second": SECOND}
+
+
+def main() -> int:
+    """Print each verdict as it is known, then a table by package; 1 where a fault survived."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="PACKAGE", help="a folder, or the beginning of a path")
+    parser.add_argument("--list", choices=LISTS, help="one list; both by default")
+    parser.add_argument("--trust", action="store_true", help="do not first see the tests pass without a fault")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that run tests at the same time (2)")
+    options = parser.parse_args()
+    chosen = [
+        mutation
+        for name, mutations in LISTS.items()
+        if options.list in (None, name)
+        for mutation in mutations
+        if mutation.path.startswith(options.only)
+    ]
+    caught: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="millrace-mutations-") as folder:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(options.jobs):
+            copies.put(Copy(Path(folder, str(number))))
+        if not options.trust and not see_them_pass(copies, chosen):
+            return 1
+
+        def run(mutation: Mutation) -> tuple[Mutation, str | None, float]:
+            copy, started = copies.get(), time.monotonic()
+            try:
+                return mutation, copy.first_failure_with(mutation), time.monotonic() - started
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for mutation, failure, seconds in pool.map(run, chosen):
+                caught[mutation.package] += failure is not None
+                verdict = f"caught by {failure}" if failure else "SURVIVED"
+                print(f"{seconds:4.0f} s  {mutation.path}: {mutation.user}\n        {verdict}", flush=True)
+    packages = Counter(mutation.package for mutation in chosen)
+    print(f"\n{'package':<48} {'faults':>6} {'caught':>6} {'survived':>8}")
+    for package in sorted(packages):
+        print(f"{package:<48} {packages[package]:>6} {caught[package]:>6} {packages[package] - caught[package]:>8}")
+    total, found = len(chosen), caught.total()
+    print(f"{'all':<48} {total:>6} {found:>6} {total - found:>8}   {found / max(total, 1):.0%} caught")
+    return int(found < total)
+
+
+def see_them_pass(copies: SimpleQueue[Copy], chosen: list[Mutation]) -> bool:
+    """Whether the tests that are named pass without a fault: those that do not would find anything."""
+    copy = copies.get()
+    failure = copy.first_failure(sorted({name for mutation in chosen for name in mutation.tests.split()}))
+    if failure:
+        print(copy.log.read_text(errors="replace")[-4000:], f"\n{failure} fails without a fault", sep="")
+    copies.put(copy)
+    return failure is None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What tests share: homes, stacks, tiny trainings, and the machinery of mutations."""

@@ -1,0 +1,13 @@
+"""Forms of variants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks.compression.forms import Form, compressed
+from tasks.config import CompressConfig
+
+
+def of(entry: Any) -> Form:
+    [chain] = CompressConfig.model_validate({"methods": [entry]}).chains
+    return compressed(chain)

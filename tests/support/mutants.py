@@ -1,0 +1,104 @@
+"""Run tests on a copy of the code that has a fault in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+SECONDS = 900
+"""After so long a run of tests is ended: a fault that makes a test hang is found."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A small fault: a text that occurs once in a file, what stands there instead, and the tests that must find it."""
+
+    path: str
+    old: str
+    new: str
+    tests: str
+    """Files of `tests/`, or single tests of them, as pytest takes them, without the folder; separated by spaces."""
+    user: str
+    """What a user gets."""
+
+    @property
+    def package(self) -> str:
+        return Path(self.path).parent.as_posix()
+
+
+class Copy:
+    """The files of the checkout in a folder of their own, with an environment whose `millrace` runs them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.log = root, root.with_suffix(".log")
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in filter(None, names.split("\0")):
+            if (ROOT / name).exists():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, root / name)
+        self._make_environment(root / ".venv")
+
+    def _make_environment(self, venv: Path) -> None:
+        """Libraries are those of this process's environment, the product is that of the copy."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+        site = next((venv / "lib").glob("*/site-packages"))
+        (site / "copy.pth").write_text(f"{self.root}\n{sysconfig.get_path('purelib')}\n")
+        for script in Path(sys.executable).parent.iterdir():
+            own = venv / "bin" / script.name
+            if own.exists() or not script.is_file():
+                continue
+            content = script.read_bytes()
+            own.write_bytes(content.replace(sys.executable.encode(), str(venv / "bin/python").encode(), 1))
+            own.chmod(0o755)
+
+    def first_failure(self, tests: Sequence[str]) -> str | None:
+        """The first of these tests that fails, or how their run ended otherwise; None where all pass."""
+        python = self.root / ".venv/bin/python"
+        command = [str(python), "-m", "pytest", "-xq", "--no-header", "-m", "slow or not slow"]
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        environment["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+        with open(self.log, "wb") as log:
+            process = subprocess.Popen(
+                [*command, *(f"tests/{name}" for name in tests)],
+                cwd=self.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return f"ran past {SECONDS} s"
+        named = re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", self.log.read_text(errors="replace"), re.M)
+        return None if code == 0 else next(iter(named), f"exit code {code} of pytest")
+
+    def first_failure_with(self, mutation: Mutation) -> str | None:
+        """The first failure of a mutation's tests with it in the copy; None where it survives."""
+        path = self.root / mutation.path
+        content = path.read_text()
+        path.write_text(mutated(content, mutation))
+        try:
+            return self.first_failure(mutation.tests.split())
+        finally:
+            path.write_text(content)
+
+
+def mutated(content: str, mutation: Mutation) -> str:
+    """The text of a file with the fault; raises ValueError unless the text to be replaced occurs just once."""
+    if content.count(mutation.old) != 1 or mutation.old == mutation.new:
+        raise ValueError(f"{mutation.path}: has {mutation.old!r} {content.count(mutation.old)} times; must be once")
+    return content.replace(mutation.old, mutation.new)
