@@ -78,11 +78,11 @@ def back_up(home: Path, into: Path, artifacts: Iterable[str], address: str | Non
             shutil.copy2(home / name, draft / name)
     rows = [{"path": path.relative_to(draft).as_posix(), **sums(path)} for path in files_of(draft)]
     manifest = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "home": str(home), "files": rows}
-    with open(draft / MANIFEST, "w") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    for made in (*draft.rglob("*"), draft):
+        sync(made)
     draft.rename(folder)
+    sync(into)
     return folder
 
 
@@ -126,8 +126,10 @@ def restore(backup: Path, home: Path, address: str | None) -> dict[str, Any]:
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = home.with_name(f".{home.name}.partial")
     shutil.rmtree(draft, ignore_errors=True)
-    own = {MANIFEST, DUMP, *DATABASES}
-    shutil.copytree(backup, draft, ignore=lambda folder, names: own & set(names) if Path(folder) == backup else set())
+    draft.mkdir()
+    for name in (row["path"] for row in manifest["files"] if row["path"] not in {DUMP, *DATABASES}):
+        (draft / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(backup / name, draft / name)
     moves = list(spellings(manifest["home"], str(home)))
     for name, relative in DATABASES.items():
         if (backup / name).exists():
@@ -171,10 +173,21 @@ def verify(backup: Path) -> dict[str, Any]:
         raise Failed(str(backup / MANIFEST), saw, rule, "use another backup") from None
     for row in manifest["files"]:
         path = backup / row["path"]
+        if Path(row["path"]).is_absolute() or ".." in Path(row["path"]).parts:
+            raise Failed(str(path), "a file elsewhere", "the files of a backup are in its folder", "use another backup")
         if not path.is_file() or {"path": row["path"], **sums(path)} != row:
             saw = "its content has changed" if path.is_file() else "missing"
             raise Failed(str(path), saw, "the files of a backup match its manifest", "use another backup")
     return manifest
+
+
+def sync(path: Path) -> None:
+    """Sync a file or folder to the disk: a backup is for the day of the power cut, too."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def copy(source: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import urllib.request
@@ -12,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra import logs, metrics
-from infra.backup import find_backup, rewrite_database, rotate_out, spellings
+from infra.backup import DATABASES, back_up, find_backup, restore, rewrite_database, rotate_out, spellings
 from tests.support.homes import CommandHome
 from tests.support.servers import Server
 from tests.support.stacks import free_ports
@@ -69,7 +70,11 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     answer = home("restore", copy)
     assert answer.code == 1 and f"{victim}: its content has changed" in answer.stderr
     assert not home.root.exists()
-    (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-9])
+    whole = (copy / "manifest.json").read_text()
+    (copy / "manifest.json").write_text(whole.replace('"path": "', '"path": "../', 1))
+    answer = home("restore", copy)
+    assert answer.code == 1 and "a file elsewhere; the files of a backup are in its folder" in answer.stderr
+    (copy / "manifest.json").write_text(whole[:-9])
     answer = home("restore", copy)
     assert answer.code == 1 and f"{copy}/manifest.json: not JSON; a backup has a valid manifest" in answer.stderr
     assert not home.root.exists()
@@ -82,6 +87,35 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     answer = CommandHome(tmp_path / "third")("restore", backed_up, "--database-url", "postgresql://127.0.0.1:9/db")
     assert answer.code == 2 and "its history is in SQLite files" in answer.stderr
     assert not (tmp_path / "third").exists()
+
+
+def test_only_what_the_manifest_names_is_restored(backed_up: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(backed_up, tmp_path / backed_up.name))
+    (copy / "runs/planted.json").write_text("{}")
+    restore(copy, tmp_path / "home", None)
+    assert not (tmp_path / "home/runs/planted.json").exists()
+    rows = json.loads((copy / "manifest.json").read_text())["files"]
+    names = {row["path"] for row in rows} - DATABASES.keys()
+    there = {
+        path.relative_to(tmp_path / "home").as_posix() for path in (tmp_path / "home").rglob("*") if path.is_file()
+    }
+    assert there == names | {path for name, path in DATABASES.items() if (copy / name).exists()}
+
+
+def test_a_backup_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, real, synced = tmp_path / "home", os.fsync, set[Path]()
+    (home / "runs/one").mkdir(parents=True)
+    (home / "runs/one/run.json").write_text("{}")
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    made = back_up(home, tmp_path / "backups", [], None)
+    draft = made.with_name(f".{made.name}.partial")
+    paths = {"", "manifest.json", "runs", "runs/one", "runs/one/run.json"}
+    assert {draft / path for path in paths} | {made.parent} <= synced
 
 
 def backup_of(home: Path, at: Path, *, registry: bool = True) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from tasks.compression.forms import FLOAT, Form
 from tasks.compression.given import Given, evenly
 from tasks.compression.judging import judge
 from tasks.compression.kernels import kernels
-from tasks.compression.layers import layers_of
+from tasks.compression.layers import Layer, layers_of
 from tasks.compression.variants import build
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
 from tasks.config.methods import Int8Selective, chain_of
@@ -178,6 +179,14 @@ def test_layers_stay_float_until_the_loss_is_within_the_limit(
     assert tried == ["validation"] * 3 and len(int8_selective.int8(content, [])) < len(kept) < len(content)
     assert int8_selective.fewest(6, lambda count: count >= 4) == 4
     assert int8_selective.fewest(6, lambda count: False) == 6
+
+
+def test_a_layer_is_selected_alone_where_the_name_of_another_begins_with_its_own() -> None:
+    """The library compares names that end with a semicolon."""
+    one, other = (Layer(name, "FULLY_CONNECTED", name, (2, 2)) for name in ("net/dense/MatMul", "net/dense/MatMul_1"))
+    scopes = [f"{layer.name};" for layer in (one, other)]
+    assert [bool(re.search(one.selector, scope)) for scope in scopes] == [True, False]
+    assert [bool(re.search(other.selector, scope)) for scope in scopes] == [False, True]
 
 
 def test_entries_are_names_settings_and_lists() -> None:

@@ -23,7 +23,7 @@ from tasks.config import ImageFolderSource, JsonlSource, RecordsConfig
 from tasks.config.base import Conflict
 from tasks.data import records
 from tasks.data.near import SIGNATURE, Compared, image, text
-from tasks.data.near.search import _compare, _Joined
+from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair
 from tasks.data.reading import RecordsReader
 from tasks.display.words import describe
 from tasks.errors import Refused
@@ -187,6 +187,15 @@ def test_a_bucket_of_very_many_is_compared_in_order_of_signature(monkeypatch: py
     joined, rows = _Joined(), np.arange(30)
     _compare(runs, Compared("image", "image", 0.9, "report"), joined, 0 * rows, rows, rows)
     assert [joined.root(row) for row in range(30)] == (rows % 3).tolist()
+
+
+def test_a_pair_is_named_where_a_text_of_very_many_copies_has_another_content_last() -> None:
+    """Two inputs, of which the compared one is the same everywhere: `none`."""
+    rows = [Row(0, number, f"k{number:05}", 0, content=7, value=1, label="") for number in range(TRIED + 1)]
+    rows.append(Row(0, TRIED + 1, "k99999", 1, content=8, value=1, label=""))
+    runs: Any = SimpleNamespace(splits=["test", "train"])
+    pair = _pair(runs, rows, _Joined())
+    assert pair == {"keys": ["k00000", "k99999"], "splits": ["test", "train"], "similarity": 1.0}
 
 
 def test_signatures_depend_on_the_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:

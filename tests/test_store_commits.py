@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.errors import Damaged, Failed, Refused, Superseded
 from tasks.processes.workbench import Workbench
+from tasks.store.files import Checksums, checksums
 from tasks.store.store import Store, digest_of
 
 INPUTS = {"kind": "records", "format": 1, "config": {"a": 1}, "parents": {}, "sources": [], "code": {"version": 1}}
@@ -80,6 +82,58 @@ def test_damage_is_found_before_use_and_moved_away(tmp_path: Path, harm: str) ->
     assert store.find(Records, made.digest, "records") is None
     publish(store)
     assert store.find(Records, made.digest, "records") is not None
+
+
+def test_what_is_published_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file and folder is synced before the rename, and the folders that have its name after it."""
+    real, events = (os.fsync, os.rename, os.replace), list[tuple[str, Path]]()
+
+    def fsync(descriptor: int) -> None:
+        real[0](descriptor)
+        events.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink()))
+
+    def rename(old: Path, new: Path) -> None:
+        real[1](old, new)
+        events.append(("rename", Path(new)))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(os, "replace", lambda old, new: (real[2](old, new), events.append(("replace", Path(new)))))
+    store = Store(tmp_path)
+    with store.claim(Records, digest_of(INPUTS), "records") as claim:
+        claim.staging.put("train/deep/part", b"bytes")
+        work = claim.staging.root
+        made = claim.publish(INPUTS, Outcome(counts={}), {"run": "r"})
+    named = events.index(("rename", made.path))
+    before, after = events[:named], events[named:]
+    for name in ("train/deep/part", "manifest.json"):
+        written = max(number for number, event in enumerate(before) if event == ("replace", work / name))
+        synced = [path for kind, path in before[:written] if kind == "sync"]
+        assert any(path.parent == (work / name).parent and path.name.startswith(Path(name).name) for path in synced)
+    folders = {path for kind, path in before if kind == "sync"}
+    assert {work, work / "train", work / "train/deep"} <= folders
+    assert {("sync", made.path.parent), ("sync", tmp_path)} <= set(after)
+
+
+def test_a_file_that_changes_while_it_is_hashed_does_not_count_as_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    made = publish(store)
+    (tmp_path / f".verified/records/{made.digest}.json").unlink()
+
+    def hash_and_change(path: Path) -> Checksums:
+        sums = checksums(path)
+        path.write_bytes(b"bytez")
+        return sums
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tasks.store.checks.checksums", hash_and_change)
+        assert store.find(Records, made.digest, "records") is not None
+    with pytest.raises(Damaged):
+        store.find(Records, made.digest, "records")
 
 
 def test_a_file_is_hashed_once_while_the_disk_says_it_is_the_same(

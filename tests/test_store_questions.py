@@ -171,6 +171,8 @@ def test_gc_keeps_what_runs_and_releases_need(home: CommandHome, slow_learner: s
     dropped = home("gc", "--keep", "1", "--json").json["dropped"]
     assert dropped == predicted
     assert sorted(row["what"].partition("/")[0] for row in dropped) == ["model", "report"]
+    shown = home("show", slow_learner, "--json")  # its model is gone
+    assert shown.code == 0 and shown.json["run"]["run_id"] == slow_learner and shown.json["ledger"] is None
     assert home("verify", "--all").code == 0
 
 

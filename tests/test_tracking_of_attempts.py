@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
 
 from tasks.runs.journal import read
+from tasks.tracking.runs import find_or_begin
 from tests.support.homes import DIGITS, CommandHome
+from tests.support.registries import RegistryHome
 
 FLAGS = ["--train.steps", "1500", "--train.log_every", "20", "--train.evaluate_every", "300"]
 FLAGS += ["--train.checkpoint.every", "300"]
@@ -25,6 +28,22 @@ def told_past(home: CommandHome, step: int) -> Callable[[], bool]:
         return any(point.step > step and point.end <= sent for point in points)
 
     return due
+
+
+def test_an_attempt_that_ends_before_its_parameters_are_sent_leaves_them_to_the_next(
+    registry_home: RegistryHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, client = registry_home.run(1), registry_home.client
+
+    def killed(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(client, "log_batch", killed)
+        find_or_begin(client, run)
+    begun = client.get_run(find_or_begin(client, run))
+    assert begun.data.params["train.batch_size"] == str(run.config.train.batch_size)
+    assert begun.data.params["seed"] == "1"
 
 
 @pytest.mark.slow

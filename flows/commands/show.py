@@ -252,9 +252,8 @@ def _report_lines(artifact: Artifact) -> Iterator[str]:
 
 def _choice_in(run: Run) -> Choice | None:
     """Return what was chosen among several seeds of the run; None with one seed, or before the choice."""
-    rows = run.record["stages"].get("train", [])
-    stored = (Store(run.home.store).resolve(f"{row['kind']}/{row['digest']}") for row in rows)
-    return next((choice for model in stored if (choice := _choice_of(model)) is not None), None)
+    models = _models(run, "train")
+    return next((choice for model in models if (choice := _choice_of(model)) is not None), None)
 
 
 def _choice_of(artifact: Artifact) -> Choice | None:
@@ -268,13 +267,19 @@ def _ledgers(run: Run) -> dict[str, dict[str, Any]]:
     from tasks.training.ledger import LEDGER, prove
 
     proofs, store = {}, Store(run.home.store)
-    rows = [*run.record["stages"].get("train", []), *run.record["stages"].get("compress", [])]
-    for row in (row for row in rows if row["kind"] == Model.kind):
-        model = store.resolve(f"{row['kind']}/{row['digest']}")
+    for model in _models(run, "train", "compress"):
         snapshot = store.parents_of(model).get("snapshot")
         if snapshot is not None and (model.path / LEDGER).exists():  # others were not trained
-            proofs[row["name"]] = prove(model.path, snapshot.path)
+            proofs[model.name] = prove(model.path, snapshot.path)
     return proofs
+
+
+def _models(run: Run, *stages: str) -> list[Model]:
+    """Return the models of these stages of a run that are in the store: `gc` may have dropped others."""
+    store = Store(run.home.store)
+    rows = [row for stage in stages for row in run.record["stages"].get(stage, []) if row["kind"] == Model.kind]
+    models = [Model(row["digest"], store.path(Model.kind, row["digest"]), row["name"]) for row in rows]
+    return [model for model in models if (model.path / "manifest.json").exists()]
 
 
 def _used(run: Run) -> str:

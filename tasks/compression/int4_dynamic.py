@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tasks.compression.given import Given
 
-VERSION = 1
+VERSION = 2
 
 
 def write(config: Int4Dynamic, given: Given) -> bytes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tasks.compression.given import Given
 
-VERSION = 1
+VERSION = 2
 
 log = logging.getLogger(__name__)
 

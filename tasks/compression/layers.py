@@ -24,7 +24,7 @@ class Layer:
     @property
     def selector(self) -> str:
         """The regular expression that selects it alone."""
-        return f"^{re.escape(self.name)}"
+        return f"^{re.escape(self.name)};"  # ai-edge-quantizer ends each name with a semicolon
 
     @property
     def said(self) -> str:

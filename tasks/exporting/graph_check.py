@@ -38,9 +38,8 @@ def check(path: Path) -> None:
     saver = _saver_functions(meta)
     for where, node in _nodes(meta.graph_def):
         _check_operation(path, where, node, saver)
-    called = {
-        name for where, node in _nodes(meta.graph_def) if node.name not in saver.values() for name in _calls(node)
-    }
+    others = (node for where, node in _nodes(meta.graph_def) if where or node.name not in saver.values())
+    called = {name for node in others for name in _calls(node)}
     called |= set(meta.object_graph_def.concrete_functions)
     for name in saver:
         if name in called:

@@ -47,16 +47,21 @@ def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) 
             if actual.sha256 != rows[name]["sha256"]:
                 return (name, f"has sha256 {actual.sha256[:12]}… instead of {rows[name]['sha256'][:12]}…")
     if unverified:
-        save_verified(root, kind, digest, path, list(rows.values()))
+        _save(root, kind, digest, {**stat_keys, "manifest.json": digest_of_manifest})
     return None
 
 
 def save_verified(root: Path, kind: str, digest: str, path: Path, rows: list[dict[str, Any]]) -> None:
-    """Cache that these files are verified; where that fails, they are hashed again next time."""
-    stat_keys: dict[str, Any] = {row["path"]: _stat_key(path / row["path"]) for row in rows}
-    stat_keys["manifest.json"] = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
+    """Cache that the files of an artifact, which has just been published, are verified."""
+    stat_keys = {row["path"]: _stat_key(path / row["path"]) for row in rows}
+    mark = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
+    _save(root, kind, digest, {**stat_keys, "manifest.json": mark})
+
+
+def _save(root: Path, kind: str, digest: str, verified: dict[str, Any]) -> None:
+    """Write the cache; where that fails, the files are hashed again next time."""
     with suppress(OSError):
-        write(_cache_file(root, kind, digest), pretty(stat_keys))
+        write(_cache_file(root, kind, digest), pretty(verified))
 
 
 def _manifest_mark(manifest: dict[str, Any]) -> str:

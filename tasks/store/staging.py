@@ -133,7 +133,7 @@ class Staging:
                     path.rmdir()
             elif path not in kept:
                 path.unlink()
-        for folder in {path.parent for path in kept}:
+        for folder in self.root.glob("**/"):
             sync(folder)
         return rows
 

@@ -85,6 +85,7 @@ class Claim(Generic[Kind]):
         if not (target / "manifest.json").exists():
             os.rename(folder, target)
             sync(target.parent)
+            sync(target.parent.parent)  # the folder of the kind may be new
             checks.save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
         return self.kind(self.digest, target, self.name)
 

@@ -117,11 +117,12 @@ def find_or_begin(client: MlflowClient, run: Run) -> str:
             **_of_parent(run),
         }
         mlflow_id = client.create_run(experiment_id, run_name=run.title, tags=tags).info.run_id
-        # null, "" and {} say nothing, and there is one for each thing that a preset leaves alone
-        leaves = flat(run.record["config"])
-        params = [Param(key, as_flag(value)) for key, value in leaves if value not in (None, "", {})]
-        for start in range(0, len(params), 100):
-            client.log_batch(mlflow_id, params=params[start : start + 100])
+    # Also of a run that was found: it may have been interrupted between its creation and here.
+    # null, "" and {} say nothing, and there is one for each thing that a preset leaves alone
+    leaves = flat(run.record["config"])
+    params = [Param(key, as_flag(value)) for key, value in leaves if value not in (None, "", {})]
+    for start in range(0, len(params), 100):
+        client.log_batch(mlflow_id, params=params[start : start + 100])
     client.set_tag(mlflow_id, "millrace.attempts", str(run.attempt))
     return mlflow_id
 

@@ -21,7 +21,7 @@ from tasks.data.features import Feature, of_role
 from tasks.data.split import Hashes
 from tasks.errors import Refused
 
-NEAR_VERSION = 2
+NEAR_VERSION = 3
 NEAR_LIBRARIES = ("rensa",)
 
 MEASURES = {"text": "tasks.data.near.text", "image": "tasks.data.near.image"}

@@ -213,7 +213,8 @@ def _repeated(runs: Runs, name: str) -> set[int]:
 def _pair(runs: Runs, group: Group, joined: _Joined) -> dict[str, Any]:
     """Return the pair of a group that is named: the most similar one, of two splits where there is one."""
     of_value: dict[int, Group] = {}
-    for row in group:
+    first_of = {(row.value, row.content, row.split): row for row in reversed(group)}  # copies make no other pair
+    for row in sorted(first_of.values(), key=lambda row: row.key):
         of_value.setdefault(row.value, []).append(row)
     joints = joined.joints.get(joined.root(group[0].value), [])
     candidates = [(*joint[:2], joint[2]) for joint in joints] + [(value, value, 1.0) for value in of_value]
