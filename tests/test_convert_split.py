@@ -80,6 +80,20 @@ def test_a_group_is_in_one_split(groups: list[str], seed: int, parts: list[int])
     np.testing.assert_array_equal(numbers[without], by_content[without])
 
 
+def test_rows_whose_number_of_a_group_is_missing_are_no_group() -> None:
+    splits = {"train": 0.5, "validation": 0.2, "test": 0.3}
+    config = RecordsConfig(splits=splits)
+    assignment = Assignment(config, {"patient": Feature("number", "float32", role="group")}, ())
+    patients = np.array([7.0, 8.0] * 50 + [np.nan] * 100, np.float32)
+    contents = hashes(200)
+    numbers = assignment.numbers(pa.table({"patient": patients}), contents, hashes(200, 100), None, {})
+    for patient in (7.0, 8.0):
+        assert len(set(numbers[patients == patient].tolist())) == 1
+    alone = np.isnan(patients)
+    np.testing.assert_array_equal(numbers[alone], split_numbers(contents, splits, config.split_seed)[alone])
+    assert set(numbers[alone].tolist()) == {0, 1, 2}
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     times=st.lists(st.integers(0, 100), min_size=1, max_size=40),

@@ -223,6 +223,12 @@ def elsewhere(file: h5py.File) -> None:
     file.create_dataset("layers/dense/vars/0", (16, 7), "float32", external=[("/etc/passwd", 0, 448)])
 
 
+def virtual(file: h5py.File) -> None:
+    layout = h5py.VirtualLayout((16, 7), "float32")
+    layout[:] = h5py.VirtualSource("/etc/passwd", "values", (16, 7))
+    file.create_virtual_dataset("layers/dense/vars/0", layout)
+
+
 def nothing(file: h5py.File) -> None:
     file.create_group("layers")
 
@@ -235,6 +241,7 @@ WEIGHTS = [
     (compressed, "weights of 4,194,304 bytes when unpacked; the model's variables are 540 bytes"),
     (linked, "a link //layers; weights are in the file itself"),
     (elsewhere, "/layers/dense/vars/0, which is in another file; weights are in the file itself"),
+    (virtual, "/layers/dense/vars/0, which is in another file; weights are in the file itself"),
     (nothing, "its layers are those of Keras"),
 ]
 

@@ -19,7 +19,7 @@ import pytest
 
 from tasks.config.load import load
 from tasks.environment.garbage import THRESHOLD
-from tasks.errors import Failed, Lost
+from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
 from tasks.processes.threads import available_threads
@@ -71,7 +71,7 @@ def ignore_signals_and_sleep(bench: Workbench) -> None:
 
 
 def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) -> None:
-    limits, crew = Limits("resources.timeout", 2, grace=1), Crew(tmp_path, 1)
+    limits, crew = Limits("resources.timeout", 2, grace=1, reminders=0.2), Crew(tmp_path, 1)
     with crew.gang("train") as gang:  # so that the time-out is not that of the first import
         gang.call(f"{__name__}:environment", None, tmp_path / "journal", (), limits=Limits(), on_report=print)
     with pytest.raises(Failed, match="ran past 2 s"), crew.gang("train") as gang:
@@ -79,6 +79,22 @@ def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(tmp_path: P
             f"{__name__}:ignore_signals_and_sleep", None, tmp_path / "journal", (), limits=limits, on_report=print
         )
     assert gang.processes[0].process.poll() == -signal.SIGKILL
+
+
+def test_reminders_of_a_signal_do_not_move_the_end_of_the_grace(tmp_path: Path) -> None:
+    limits, said, begun = Limits(grace=1, reminders=0.2), list[str](), time.monotonic()
+    with pytest.raises(Stopped), Crew(tmp_path, 1).gang("train") as gang:
+        gang.call(
+            f"{__name__}:ignore_signals_and_sleep",
+            None,
+            tmp_path / "journal",
+            (),
+            limits=limits,
+            on_report=print,
+            stop=lambda: signal.SIGTERM if time.monotonic() - begun > 1 else 0,
+            say=said.append,
+        )
+    assert len(said) >= 3 and gang.processes[0].process.poll() == -signal.SIGKILL
 
 
 RUN = """

@@ -12,8 +12,10 @@ import pytest
 
 from tasks.artifacts import Records, Snapshot
 from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource, TrainConfig
+from tasks.config.task import WEIGHT
 from tasks.data import open_snapshot, records, snapshots
 from tasks.data.arrays import open_array
+from tasks.data.batches import BatchReader
 from tasks.data.order import batch_rows
 from tasks.data.pipeline import SnapshotReader
 from tasks.errors import Refused
@@ -111,6 +113,18 @@ def test_numpy_batches_end_full_with_weightless_rows(snapshot: SnapshotReader) -
     weights = np.concatenate([batch["weight"] for batch in batches])
     assert weights.dtype == np.float32
     assert rows[weights > 0].tolist() == list(range(count))
+
+
+def test_rows_past_the_last_epoch_have_no_weight_whatever_their_own() -> None:
+    arrays = {"x": np.arange(10.0), WEIGHT: np.arange(1, 11, dtype=np.float32)}
+    reader = BatchReader(arrays, "train", 4, seed=3, epochs=1)
+    batches = [reader[number] for number in range(len(reader))]
+    weights = np.concatenate([batch[WEIGHT] for batch in batches])
+    rows = np.concatenate([batch["row"] for batch in batches])
+    np.testing.assert_array_equal(weights[:10], arrays[WEIGHT][rows[:10]])
+    np.testing.assert_array_equal(weights[10:], [0, 0])
+    stored = BatchReader(arrays, "train", 4, order="stored")
+    np.testing.assert_array_equal(stored[2][WEIGHT], [1, 1, 0, 0])  # metrics are of examples without weights
 
 
 def test_epochs_show_each_example_as_often(snapshot: SnapshotReader) -> None:

@@ -53,6 +53,10 @@ def test_training_ends_early_and_says_at_which_step(tiny: Snapshot, benches: Cal
     assert steps == best + 10
     assert json.loads((bench.staging.root / LEDGER).read_text().splitlines()[-1])["to"] == steps
 
+    made = files(bench)
+    assert fit(bench, tiny, PLAIN, config, seed=5).also["steps"] == steps  # as if it had been killed before publication
+    assert files(bench) == made
+
     chosen = benches("best")
     fit(chosen, tiny, PLAIN, config.model_copy(update={"select": "best"}), seed=5)
     short = benches("short")

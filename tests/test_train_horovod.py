@@ -160,11 +160,10 @@ def test_killed_and_stopped_three_processes_end_with_the_same_bytes(training: Ca
 
 
 @pytest.mark.slow
-def test_a_frozen_process_is_named(training: Callable[[str], Training], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.processes.gang.FROZEN_SECONDS", 10.0)
+def test_a_frozen_process_is_named(training: Callable[[str], Training]) -> None:
     options = {**LONG, "steps": 1_000_000, "strategy": Horovod(), "checkpoint": CheckpointConfig(every=100_000)}
     with pytest.raises(Lost, match="rank 1 on .* has not answered for"):
-        training("frozen")(PLAIN, at=send(signal.SIGSTOP, 1, 20), **options)
+        training("frozen")(PLAIN, at=send(signal.SIGSTOP, 1, 20), silence=10, **options)
 
 
 @pytest.mark.slow

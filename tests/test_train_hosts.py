@@ -230,13 +230,13 @@ def deaf(bench: Workbench) -> None:
     raise Stopped(bench.stopping())
 
 
-def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.processes.gang.REMIND_EVERY", 1.0)
+def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path) -> None:
     begun = time.monotonic()
     stop = lambda: signal.SIGTERM if time.monotonic() - begun > 4 else 0  # noqa: E731
+    limits = Limits(grace=10, reminders=1)
     with Crew(tmp_path, 1).gang("test", MultiWorker().roles) as gang, pytest.raises(Stopped):
         work = "tests.test_train_hosts:deaf"
-        gang.call(work, None, tmp_path / "journal", (), limits=Limits(grace=10), on_report=lambda *_: None, stop=stop)
+        gang.call(work, None, tmp_path / "journal", (), limits=limits, on_report=lambda *_: None, stop=stop)
     assert time.monotonic() - begun < 12, "stopped by the end of its grace"
 
 

@@ -18,7 +18,6 @@ from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
 from tasks.config.train import CheckpointConfig
 from tasks.errors import Lost, Refused, Stopped
-from tasks.processes import gang
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training.checkpoints import STATE, unpack
@@ -118,10 +117,9 @@ def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:
         assert all(np.array_equal(constants[i], found[0][i]) for constants in found)
 
 
-def test_a_frozen_worker_is_replaced(training: Callable[[str], Training], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang, "FROZEN_SECONDS", 6.0)
+def test_a_frozen_worker_is_replaced(training: Callable[[str], Training]) -> None:
     frozen = training("frozen")
-    frozen(MODEL, at=send(signal.SIGSTOP, 2, 40), **{**LONG, "steps": 100})
+    frozen(MODEL, at=send(signal.SIGSTOP, 2, 40), silence=6, **{**LONG, "steps": 100})
     assert frozen.said == [f"rank 2 on {frozen.host} has not answered for 6 s; starting another, the training goes on"]
 
 

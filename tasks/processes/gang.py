@@ -15,14 +15,8 @@ from tasks.processes.request import ComputeProcess, Limits, Request, secrets_of
 from tasks.processes.workbench import BEAT
 from tasks.store.staging import Staging
 
-FROZEN_SECONDS = 30.0
-"""Seconds without a message after which a process of a gang counts as frozen."""
-
 ATTRIBUTION_SECONDS = 10.0
 """Seconds in which the process is looked for that another one reported as lost."""
-
-REMIND_EVERY = 10.0
-"""Seconds between reminders while the current step is awaited after a signal."""
 
 MOST_REPLACED = 3
 """How often processes are replaced before the chief has reported progress."""
@@ -47,6 +41,7 @@ class Gang:
         self._deadline = float("inf")
         self._lost: tuple[Lost, float] | None = None
         """What a process reported of another that does not answer, and when."""
+        self._limits = Limits()
         self._replaced = 0
         """Number of processes that were replaced since the chief has reported progress."""
 
@@ -111,6 +106,7 @@ class Gang:
             start(new)
             working[new.connection] = new
 
+        self._limits = limits
         for process in self.processes:
             start(process)
         started, reminded, outcome = time.monotonic(), 0.0, None
@@ -151,7 +147,7 @@ class Gang:
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
                 self._request_stop(signal.SIGTERM, _late(work, limits), limits)
-            if isinstance(self._reason, Stopped) and now - reminded > REMIND_EVERY:
+            if isinstance(self._reason, Stopped) and now - reminded > limits.reminders:
                 left = self._deadline - now
                 say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
                 self._signal(self._reason.signal_number)  # the first is lost while TensorFlow has a handler of its own
@@ -207,7 +203,7 @@ class Gang:
     @property
     def _patience(self) -> float:
         """Seconds without a message after which a process counts as frozen."""
-        return FROZEN_SECONDS if self._lost is None else 3 * BEAT
+        return self._limits.silence if self._lost is None else 3 * BEAT
 
     def _silence(self, process: ComputeProcess, work: str) -> Lost:
         saw = f"{self._name(process)} has not answered for {self._patience:.0f} s"

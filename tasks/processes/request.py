@@ -22,6 +22,10 @@ class Limits:
     seconds: float = 86_400.0
     grace: float = 120.0
     """Seconds from a signal or the time-out until a process that has not exited is killed."""
+    reminders: float = 10.0
+    """Seconds between repetitions of a signal while the current step is awaited."""
+    silence: float = 30.0
+    """Seconds without a message after which a process of a gang counts as frozen."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class Training:
         self,
         model: MlpModel = PLAIN,
         at: Callable[[int, list[int]], None] = lambda step, processes: None,
+        silence: float = 30,
         **options: Any,
     ) -> Outcome:
         config = CONFIG.model_copy(update={"strategy": TWO, **options})
@@ -59,7 +60,7 @@ class Training:
                 self.bench.staging,
                 journal,
                 (self.snapshot, model, config, 5),
-                limits=Limits("resources.timeout", 120),
+                limits=Limits("resources.timeout", 120, silence=silence),
                 on_report=on_report,
                 say=self.said.append,
             )

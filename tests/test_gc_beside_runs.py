@@ -1,0 +1,106 @@
+"""`millrace gc` beside runs: what a run has just begun to use stays, whatever gc knew before."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import Outcome, Records
+from tasks.config.load import load
+from tasks.runs import collection
+from tasks.runs.collection import collect, drop_staging
+from tasks.runs.home import Home
+from tasks.runs.runs import Run, opened
+from tasks.store.store import Store, digest_of
+from tests.support.homes import DIGITS
+
+
+def run_of(home: Home, seed: int, exit_code: int | None = 0, status: str = "completed") -> Run:
+    with opened(home, "pipeline", load(DIGITS, [("seed", str(seed))]), new=True, prefect_id=None, waiting=print) as run:
+        if exit_code is not None:
+            run.end(exit_code, status, None)
+    folder = run.folder.rename(home.runs / f"2026{seed:04d}-000000-digits-0000")  # runs of one second have no order
+    return Run(home, folder)
+
+
+def records(home: Home, number: int) -> str:
+    """Publish an artifact; its name."""
+    inputs = {"config": {"number": number}, "parents": {}}
+    with Store(home.store).claim(Records, digest_of(inputs), "records") as claim:
+        claim.staging.put("part", b"bytes")
+        return str(claim.publish(inputs, Outcome(counts={}), {"run": "r"}))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").make()
+
+
+@pytest.fixture
+def just_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """`just_before_the_lock(happens)`: what another process does after gc has looked, and before it has a lock."""
+    real = collection.try_lock
+
+    def arrange(happens: Callable[[], None]) -> None:
+        @contextmanager
+        def late(lock: Path) -> Iterator[bool]:
+            happens()
+            with real(lock) as locked:
+                yield locked
+
+        monkeypatch.setattr(collection, "try_lock", late)
+
+    return arrange
+
+
+def test_what_a_run_has_just_recorded_stays(home: Home, just_before_the_lock: Callable) -> None:
+    """An artifact, the staging of one, and a study."""
+    wanted, unwanted = records(home, 1), records(home, 2)
+    run = run_of(home, 1, exit_code=None)
+    home.studies.mkdir(exist_ok=True)
+    for name in ("wanted", "unwanted"):
+        (home.studies / f"{name}.db").touch()
+        (home.store / ".staging/model" / name).mkdir(parents=True)
+
+    def use() -> None:
+        for name in (wanted, "study/wanted", "model/wanted"):
+            run.use(*name.split("/"))
+
+    just_before_the_lock(use)
+    dropped = {row.what for row in collect(home, keep=1, dry_run=False)}
+    assert dropped == {unwanted, "study/unwanted", "staging of model/unwanted"}
+    assert (home.store / wanted / "part").exists() and not (home.store / unwanted).exists()
+    assert (home.studies / "wanted.db").exists() and (home.store / ".staging/model/wanted").exists()
+
+
+def test_what_another_process_works_on_stays(home: Home) -> None:
+    """Also the staging of a run that nobody continues."""
+    name, run = records(home, 1), run_of(home, 1)
+    (home.store / ".staging/model/one").mkdir(parents=True)
+    (home.store / ".locks/model").mkdir(parents=True)
+    run.use("model", "one")
+    locks = [home.store / ".locks" / f"{each}.lock" for each in (name, "model/one")]
+    with ExitStack() as held:
+        for lock in locks:
+            fcntl.flock(held.enter_context(open(lock, "a")), fcntl.LOCK_EX)
+        drop_staging(run)
+        run_of(home, 2)
+        assert collect(home, keep=1, dry_run=False) == []
+    assert (home.store / name).exists() and (home.store / ".staging/model/one").exists()
+    drop_staging(run)
+    assert not (home.store / ".staging/model/one").exists()
+    assert [row.what for row in collect(home, keep=1, dry_run=False)] == [name]
+
+
+@pytest.mark.parametrize(("exit_code", "status"), [(None, "running"), (75, "stopped"), (3, "awaiting_approval")])
+def test_an_older_run_that_can_go_on_keeps_what_it_uses(home: Home, exit_code: int | None, status: str) -> None:
+    name, run = records(home, 1), run_of(home, 1, exit_code, status)
+    run.use(*name.split("/"))
+    run_of(home, 2)
+    assert collect(home, keep=1, dry_run=False) == []
+    run.end(0, "completed", None)
+    assert [row.what for row in collect(home, keep=1, dry_run=False)] == [name]
