@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -87,6 +88,13 @@ MAKE: dict[str, Callable[[Random, int, bool], Any]] = {
 }
 
 
+@lru_cache(maxsize=2)
+def drawn(task: str, honest: bool) -> tuple[Any, list[Any]]:
+    """All that a task's examples are drawn from, nearly, and data sets of them, for all metrics of the task."""
+    random = np.random.default_rng(7)
+    return MAKE[task](random, 300_000, honest), [MAKE[task](random, EXAMPLES, honest) for _ in range(SETS)]
+
+
 def known(task: str) -> dict[str, Any]:
     return dict(import_module(f"tasks.evaluation.{task}").METRICS)
 
@@ -94,14 +102,13 @@ def known(task: str) -> dict[str, Any]:
 @pytest.mark.parametrize("honest", [True, False], ids=["calibrated", "uncalibrated"])
 @pytest.mark.parametrize(("task", "name"), [(task, name) for task in TASKS for name in TASKS[task].metrics])
 def test_an_interval_covers_the_truth_as_often_as_it_says(task: str, name: str, honest: bool) -> None:
-    metric, make = known(task)[name], MAKE[task]
-    random = np.random.default_rng(7)
+    metric, (everything, sets) = known(task)[name], drawn(task, honest)
     if not metric.resampled:
-        measured = intervals(known(task), (name,), make(random, EXAMPLES, honest), RESAMPLES)[name]
+        measured = intervals(known(task), (name,), sets[0], RESAMPLES)[name]
         assert not isinstance(measured, Interval) and measured.as_json()["low"] is None
         return
-    truth = metric(make(random, 300_000, honest))
-    bounds = [interval(metric, make(random, EXAMPLES, honest), RESAMPLES) for _ in range(SETS)]
+    truth = metric(everything)
+    bounds = [interval(metric, each, RESAMPLES) for each in sets]
     covered = np.mean([bound.low <= truth <= bound.high for bound in bounds])
     assert LEVEL - TOLERANCE <= covered < 1, covered
     assert all(bound.low < bound.value < bound.high for bound in bounds)

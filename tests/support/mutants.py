@@ -52,7 +52,10 @@ class Copy:
         """Libraries are those of this process's environment, the product is that of the copy."""
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
         site = next((venv / "lib").glob("*/site-packages"))
-        (site / "copy.pth").write_text(f"{self.root}\n{sysconfig.get_path('purelib')}\n")
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            if entry.suffix != ".pth":
+                (site / entry.name).symlink_to(entry)
+        (site / "copy.pth").write_text(f"{self.root}\n")
         for script in Path(sys.executable).parent.iterdir():
             own = venv / "bin" / script.name
             if own.exists() or not script.is_file():
