@@ -9,22 +9,24 @@ TENSORFLOW := $(shell sed -n 's/^tensorflow==\([^ ]*\).*/\1/p' requirements.lock
 # Two files at a time: most of a test is waiting for a process to start, or for a server.
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
+# NAME, COMMAND: run it, and say what it took.
+timed = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
+
 .PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
 
 demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
 
 test: check
-	$(PYTEST) -m "not slow"
+	$(call timed,tests,$(PYTEST) -m "not slow")
 
 test-slow: setup
-	$(PYTEST) -m slow
+	$(call timed,slow tests,$(PYTEST) -m slow)
 
 check: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+	$(call timed,types,$(BIN)/mypy)
+	$(call timed,import contracts,$(BIN)/lint-imports)
 
 docs: setup
 	$(BIN)/python -m tasks.config.reference > docs/reference.md

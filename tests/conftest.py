@@ -28,6 +28,8 @@ from tests.support.stacks import Up, copied_stack, free_ports
 from tests.support.tiny import CONFIG, write_snapshot
 from tests.support.training import PLAIN, Training
 
+pytest_plugins = ["tests.support.slowest"]
+
 LONGEST = (
     "test_docs_are_true.py",
     "test_platform_runs.py",

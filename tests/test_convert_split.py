@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ SHARES = st.lists(st.integers(1, 50), min_size=2, max_size=4).map(
 SEEDS = st.integers(0, 2**63 - 1)
 
 
+@cache
 def hashes(count: int, start: int = 0) -> Hashes:
     return digests([str(number).encode() for number in range(start, start + count)])[:, 0]
 
