@@ -1,0 +1,120 @@
+"""What others build on and a change must mean: keys of the config, exit codes, files of each artifact, prose of errors.
+
+The digests are in test_golden_digests, the bytes in test_golden_bytes and test_snapshot_repeats.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tasks import errors
+from tasks.artifacts import KINDS
+from tasks.config.reference import page
+from tasks.errors import Stopped, UserError
+from tests.support.golden import pinned
+from tests.support.homes import CommandHome
+
+FILES = {
+    "records": {
+        "manifest.json",
+        "dataset_info.json",
+        "features.json",
+        "label.labels.txt",
+        "digits-SPLIT.tfrecord-N-of-N",
+        "index/digits-SPLIT.tfrecord-N-of-N.npy",
+    },
+    "snapshot": {
+        "manifest.json",
+        *(f"SPLIT/{name}-N-of-N.npy" for name in ("image", "label", "origin", "pieces")),
+        "transform/transform.json",
+        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "decoding", "image", "values")),
+    },
+    "model": {
+        "manifest.json",
+        "model.keras",
+        "model.weights.h5",
+        "architecture.json",
+        "state/state.npz",
+        "state/ledger.jsonl",
+    },
+    "report": {
+        "manifest.json",
+        "report.json",
+        "slices.npy",
+        *(f"pictures/{name}.png" for name in ("confusion", "curves", "most_wrong", "reliability")),
+        "predictions/SPLIT.npy",
+    },
+    "variant": {
+        "manifest.json",
+        "variant.json",
+        "judged.npz",
+        "model.tflite",
+        "saved_model/saved_model.pb",
+        "saved_model/variables/variables.index",
+        "saved_model/variables/variables.data-N-of-N",
+    },
+    "export": {
+        "manifest.json",
+        "README.md",
+        "golden.npz",
+        *(f"{name}/variant.json" for name in ("saved_model", "litert", "int8_dynamic")),
+        *(f"{name}/model.tflite" for name in ("litert", "int8_dynamic")),
+        "saved_model/saved_model/saved_model.pb",
+        "saved_model/saved_model/variables/variables.index",
+        "saved_model/saved_model/variables/variables.data-N-of-N",
+        "transform/transform.json",
+        *(f"transform/reader/{name}.py" for name in ("__init__", "cast", "decoding", "image", "values")),
+    },
+}
+"""Of the digits preset, by kind; numbers of shards and names of splits are left open."""
+
+RUN = {
+    *("run.json", "config.yaml", "uses", "lock", "metrics.jsonl", "shipped.json", "ledger.jsonl", "samples.jsonl"),
+    *("measurements.json", "judgement.json", "release.json", "page.html", "description.md"),
+    *(f"logs/{stage}.log" for stage in ("convert", "snapshot", "train", "evaluate", "compress", "export")),
+}
+
+
+def keys() -> Iterator[str]:
+    """The keys of the reference page, a line for each section."""
+    for section in page().split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        names = [key.rpartition(".")[2] for key in re.findall(r"^\| `([^`]+)`", body, re.M)]
+        yield f"{title}: {' '.join(names)}"
+
+
+def test_keys_of_the_config() -> None:
+    pinned("keys.txt", keys())
+
+
+def test_exit_codes() -> None:
+    classes = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
+    codes = {name: kind.exit_code for name, kind in classes.items() if issubclass(kind, UserError)}
+    assert codes == {"UserError": 1, "Refused": 2, "Failed": 1, "Lost": 1, "Damaged": 1, "Superseded": 1}
+    signals = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    assert [Stopped(number).exit_code for number in signals] == [75, 75, 130]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_an_artifact(kind: str, finished: CommandHome) -> None:
+    assert shapes(finished, f"store/{kind}/*/") == FILES[kind]
+
+
+def test_files_of_a_run(finished: CommandHome) -> None:
+    assert {re.sub(r"-\d+\.log", ".log", name) for name in shapes(finished, "runs/2*/")} == RUN
+
+
+def shapes(home: CommandHome, folders: str) -> set[str]:
+    """The files of folders of a home, without numbers of shards and names of splits."""
+    found = set()
+    for folder in home.root.glob(folders):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                name = path.relative_to(folder).as_posix()
+                name = re.sub(r"\d{5}-of-\d{5}", "N-of-N", name)
+                found.add(re.sub(r"\b(train|validation|test)(?=[/.])(?!\.log)", "SPLIT", name))
+    return found
