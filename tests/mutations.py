@@ -1,6 +1,6 @@
 """Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
 
-    python -m tests.mutations [--only PACKAGE] [--list first|second] [--trust] [--jobs N]
+    python -m tests.mutations [--only PACKAGE] [--list first|second] [--trust] [--quick] [--jobs N]
 
 Run by hand. The faults were chosen from the code alone, before its tests were read: `first` is the list by which
 missing tests were found, `second` was drawn after they were written, and is the measure. What decides a result, a lock
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -25,7 +25,7 @@ FIRST = [
         "flows/maintenance.py",
         "    before = datetime.now(UTC) - timedelta(days=days)\n",
         "    before = datetime.now(UTC) - timedelta(hours=days)\n",
-        "test_gc_drops_old_history.py test_platform_housekeeping.py test_store_questions.py",
+        ("test_gc_counts_days.py test_gc_drops_old_history.py test_platform_housekeeping.py test_store_questions.py"),
         (
             "`millrace gc --days 90` and the nightly flow delete the history in MLflow and Prefect that is "
             "older than 90 hours."
@@ -35,7 +35,7 @@ FIRST = [
         "flows/reply.py",
         '    saw = re.sub(r"://\\S+", "://…", error.format_message()) or "no command"\n',
         '    saw = error.format_message() or "no command"\n',
-        "test_command_line.py",
+        "test_command_replies.py test_command_line.py",
         (
             "A mistyped command line with an address in it prints the address, with its password, in the "
             "error and in the JSON."
@@ -45,7 +45,7 @@ FIRST = [
         "flows/session.py",
         ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
         "    with registry.user_errors(home.mlflow_uri):\n",
-        "test_promote_approval.py test_promote_killed.py test_promote_awaits.py",
+        ("test_promote_one_at_a_time.py test_promote_approval.py test_promote_killed.py test_promote_awaits.py"),
         ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
     ),
     Mutation(
@@ -257,10 +257,7 @@ FIRST = [
         "tasks/data/batches.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
-        (
-            "test_train_options.py test_train_losses.py test_train_resumes_exactly.py "
-            "test_order_permutation.py test_train_ends_and_continues.py test_train_engine_door.py"
-        ),
+        "test_snapshot_reading.py test_train_losses.py",
         (
             "With a weight column and train.epochs, the rows past the last epoch in the final batch count "
             "with their weight instead of 0, so some examples are trained on once too often."
@@ -888,7 +885,7 @@ FIRST = [
         "tasks/processes/gang.py",
         ("self._signal(self._reason.signal_number)  # the first is lost while TensorFlow has a handler of its own"),
         "self._request_stop(self._reason.signal_number, self._reason, limits)",
-        "test_run_tries_again.py test_train_engine_door.py test_run_stops.py",
+        "test_run_tries_again.py",
         "A process that ignores SIGTERM is never killed: each reminder moves the deadline.",
     ),
     Mutation(
@@ -975,14 +972,14 @@ FIRST = [
         "tasks/runs/collection.py",
         '    return run.exit_code not in FINISHED or run.record["status"] == "awaiting_approval"\n',
         "    return run.exit_code not in FINISHED\n",
-        "test_store_questions.py test_promote_awaits.py test_gc_drops_old_history.py",
+        "test_gc_beside_runs.py",
         "gc removes the artifacts of an older run that still awaits a person's approval.",
     ),
     Mutation(
         "tasks/runs/collection.py",
         "if not locked or name in needed(home, keep):  # a run uses it by now",
         "if not locked:",
-        "test_store_questions.py test_gc_drops_old_history.py",
+        "test_gc_beside_runs.py",
         "gc beside a run that has just recorded what it uses removes it.",
     ),
     Mutation(
@@ -1005,10 +1002,7 @@ FIRST = [
             '        if record["identity"] == identity and record["exit_code"] not in FINISHED:\n'
             "            return path.parent\n"
         ),
-        (
-            "test_run_contract.py test_run_refuses_early.py test_run_meets_damage.py "
-            "test_train_resumes_exactly.py test_store_questions.py"
-        ),
+        "test_run_refuses_early.py test_store_questions.py test_run_contract.py",
         (
             "After a failed run was followed by a finished one (--new) of the same config, the next run "
             "continues the old failed one instead of beginning a new one."
@@ -1074,7 +1068,7 @@ FIRST = [
         "tasks/store/files.py",
         "        sync(partial)\n",
         "",
-        "test_store_commits.py test_convert_killed.py test_store_damage.py",
+        "test_store_commits.py",
         (
             "After a power cut a file that was renamed into place (manifest, run.json, a piece) may be "
             "empty, as its content was never synced."
@@ -1400,6 +1394,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="PACKAGE", help="a folder, or the beginning of a path")
     parser.add_argument("--list", choices=LISTS, help="one list; both by default")
     parser.add_argument("--trust", action="store_true", help="do not first see the tests pass without a fault")
+    parser.add_argument("--quick", action="store_true", help="without the tests that are marked slow")
     parser.add_argument("--jobs", type=int, default=2, help="copies that run tests at the same time (2)")
     options = parser.parse_args()
     chosen = [
@@ -1414,18 +1409,19 @@ def main() -> int:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(options.jobs):
             copies.put(Copy(Path(folder, str(number))))
-        if not options.trust and not see_them_pass(copies, chosen):
+        if not options.trust and not see_them_pass(copies, chosen, options.quick):
             return 1
 
         def run(mutation: Mutation) -> tuple[Mutation, str | None, float]:
             copy, started = copies.get(), time.monotonic()
             try:
-                return mutation, copy.first_failure_with(mutation), time.monotonic() - started
+                return mutation, copy.first_failure_with(mutation, options.quick), time.monotonic() - started
             finally:
                 copies.put(copy)
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            for mutation, failure, seconds in pool.map(run, chosen):
+            for done in as_completed([pool.submit(run, mutation) for mutation in chosen]):
+                mutation, failure, seconds = done.result()
                 caught[mutation.package] += failure is not None
                 verdict = f"caught by {failure}" if failure else "SURVIVED"
                 print(f"{seconds:4.0f} s  {mutation.path}: {mutation.user}\n        {verdict}", flush=True)
@@ -1438,10 +1434,10 @@ def main() -> int:
     return int(found < total)
 
 
-def see_them_pass(copies: SimpleQueue[Copy], chosen: list[Mutation]) -> bool:
+def see_them_pass(copies: SimpleQueue[Copy], chosen: list[Mutation], quick: bool) -> bool:
     """Whether the tests that are named pass without a fault: those that do not would find anything."""
     copy = copies.get()
-    failure = copy.first_failure(sorted({name for mutation in chosen for name in mutation.tests.split()}))
+    failure = copy.first_failure(sorted({name for mutation in chosen for name in mutation.tests.split()}), quick)
     if failure:
         print(copy.log.read_text(errors="replace")[-4000:], f"\n{failure} fails without a fault", sep="")
     copies.put(copy)
