@@ -1425,6 +1425,8 @@ def main() -> int:
                 caught[mutation.package] += failure is not None
                 verdict = f"caught by {failure}" if failure else "SURVIVED"
                 print(f"{seconds:4.0f} s  {mutation.path}: {mutation.user}\n        {verdict}", flush=True)
+        for _ in range(options.jobs):
+            copies.get().close()
     packages = Counter(mutation.package for mutation in chosen)
     print(f"\n{'package':<48} {'faults':>6} {'caught':>6} {'survived':>8}")
     for package in sorted(packages):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,24 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 900
 """After so long a run of tests is ended: a fault that makes a test hang is found."""
+
+FORKS = """
+import json, os, sys
+import keras, mlflow, pandas, pytest, tensorflow
+
+for line in sys.stdin:
+    words, log = json.loads(line)
+    if (process := os.fork()) == 0:
+        os.setsid()
+        files = [os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)]
+        for number, file in enumerate((*files, files[-1])):
+            os.dup2(file, number)
+        sys.path.insert(0, os.getcwd())
+        sys.exit(pytest.main(words))
+    print(process, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+"""
+"""Imports libraries, nothing of ours, and forks a process for each run of tests: imports take most of a short one."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,16 @@ class Copy:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, root / name)
         self._make_environment(root / ".venv")
+        given = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        self._forks = subprocess.Popen(
+            [str(root / ".venv/bin/python"), "-c", FORKS],
+            cwd=root,
+            env={**given, "PATH": f"{root / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
     def _make_environment(self, venv: Path) -> None:
         """Libraries are those of this process's environment, the product is that of the copy."""
@@ -65,29 +95,32 @@ class Copy:
             own.chmod(0o755)
 
     def first_failure(self, tests: Sequence[str], quick: bool = False) -> str | None:
-        """The first of these tests that fails, or how their run ended otherwise; None where all pass."""
-        python = self.root / ".venv/bin/python"
-        command = [str(python), "-m", "pytest", "-xq", "--no-header", "-m", "not slow" if quick else "slow or not slow"]
-        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        environment["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-        with open(self.log, "wb") as log:
-            process = subprocess.Popen(
-                [*command, *(f"tests/{name}" for name in tests)],
-                cwd=self.root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            try:
-                code = process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return f"ran past {SECONDS} s"
-        named = re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", self.log.read_text(errors="replace"), re.M)
-        return None if code in (0, 5) else next(iter(named), f"exit code {code} of pytest")
+        """The first of these tests that fails, or that they were ended after `SECONDS`; None where all pass.
+
+        Raises RuntimeError where pytest cannot run them.
+        """
+        marks = "not slow" if quick else "slow or not slow"
+        preloaded = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        words = ["-xq", "--no-header", *preloaded, "-m", marks, *(f"tests/{name}" for name in tests)]
+        print(json.dumps([words, str(self.log)]), file=self._forks.stdin, flush=True)
+        process = int(self._answer())
+        late = threading.Timer(SECONDS, os.killpg, [process, signal.SIGKILL])
+        late.start()
+        code = int(self._answer())
+        late.cancel()
+        said = self.log.read_text(errors="replace")
+        named = re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", said, re.M)
+        if code not in (0, 5, -signal.SIGKILL) and not named:
+            raise RuntimeError(f"{' '.join(tests)}: pytest ended with {code}\n{said[-2000:]}")
+        return None if code in (0, 5) else next(iter(named), f"ran past {SECONDS} s")
+
+    def _answer(self) -> str:
+        assert self._forks.stdout is not None
+        return self._forks.stdout.readline()
+
+    def close(self) -> None:
+        """End the process that the runs were forked from."""
+        self._forks.communicate()
 
     def first_failure_with(self, mutation: Mutation, quick: bool = False) -> str | None:
         """The first failure of a mutation's tests with it in the copy; None where it survives."""
