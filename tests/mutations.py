@@ -66,7 +66,7 @@ FIRST = [
         "flows/commands/up.py",
         "    if not loopback(layout.host) and not layout.auth:\n",
         '    if layout.host == "0.0.0.0" and not layout.auth:\n',
-        "test_platform_refuses_early.py",
+        "test_platform_layout.py",
         "`millrace up --host 192.168.0.7` without --auth opens both servers to the network.",
     ),
     Mutation(
@@ -96,7 +96,7 @@ FIRST = [
             "            if host not in self.hosts and (origin is not None and urlsplit(origin).netloc not "
             "in self.hosts):\n"
         ),
-        "test_platform_access.py test_platform_refuses_early.py test_platform_stack.py",
+        ("test_platform_guard.py test_platform_access.py test_platform_refuses_early.py test_platform_stack.py"),
         (
             "A foreign page can start flows on a developer's machine: a request with a foreign Origin (or a "
             "foreign Host without one) is passed on."
@@ -106,7 +106,7 @@ FIRST = [
         "infra/stack.py",
         "            if abs(process.create_time() - self.created) < 1 and is_alive(process):\n",
         "            if is_alive(process):\n",
-        "test_platform_stack.py test_platform_refuses_early.py",
+        "test_platform_layout.py test_platform_stack.py test_platform_refuses_early.py",
         (
             "After a reboot `millrace down` stops a foreign process that has the id of a service, and `up` "
             "takes it for the running service."
@@ -116,17 +116,14 @@ FIRST = [
         "infra/slurm/train.sbatch",
         '{ [ "$code" -eq 137 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; }',
         '[ "$code" -eq 137 ]',
-        "test_platform_slurm.py test_platform_docs.py",
+        "test_platform_guard.py test_platform_slurm.py test_platform_docs.py",
         ("A training that is killed for want of memory is queued again for ever and uses up the account's hours."),
     ),
     Mutation(
         "tasks/compress.py",
         "(list(made.values()), examples)",
         "(variants, examples)",
-        (
-            "test_compress_variants.py test_compress_front.py test_compress_gates.py "
-            "test_compress_search.py test_run_contract.py"
-        ),
+        "test_compress_gates.py",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "
             "gate or compress.want.latency has nothing to decide on."
@@ -136,7 +133,7 @@ FIRST = [
         "tasks/convert.py",
         "        check=lambda: check_age(source, config.oldest()),\n",
         "",
-        "test_convert_refuses_old_data.py test_run_refuses_early.py",
+        "test_convert_refuses_old_data.py",
         (
             "A scheduled (deployed) run, which has no preflight, converts data older than records.max_age "
             "instead of refusing it."

@@ -1,0 +1,148 @@
+"""What decides that a variant stays: exact boundaries of gates, one gate among several, and the numbers they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from tasks.compression import cluster
+from tasks.compression.judging import standing_of
+from tasks.compression.slowest import slowest_of
+from tasks.config.gates import CompressGate
+from tasks.config.model_methods import Cluster
+from tasks.config.sizes import parse
+from tasks.config.task import TASKS
+from tasks.evaluation import MIN_EXAMPLES
+from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Ratio, Verdict
+from tasks.evaluation.gating import Subject, find, metrics_of
+from tasks.evaluation.gating.deciding import ERROR, decide
+from tasks.evaluation.judging import limit
+from tasks.evaluation.noninferiority import Test as LimitTest
+from tasks.evaluation.noninferiority import at_most, loss
+
+
+def verdict(kind: str, few: bool = False) -> Verdict:
+    return Verdict("gate", 0.0, 0.0, kind, "text", few=few)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "keep", "keep_if_few", "reject"),
+    [
+        ([verdict(PASS)], "accepted", "accepted", "accepted"),
+        ([verdict(PASS), verdict(FAIL)], "rejected", "rejected", "rejected"),
+        ([verdict(UNDECIDED, few=True), verdict(FAIL)], "rejected", "rejected", "rejected"),
+        ([verdict(PASS), verdict(UNDECIDED, few=True)], "undecided", "undecided", "rejected"),
+        ([verdict(PASS), verdict(UNDECIDED)], "undecided", "rejected", "rejected"),
+        ([verdict(UNDECIDED, few=True), verdict(UNDECIDED)], "undecided", "rejected", "rejected"),
+        ([verdict(UNDECIDED, few=True), verdict(UNDECIDED, few=True)], "undecided", "undecided", "rejected"),
+    ],
+)
+def test_one_gate_that_has_enough_examples_and_shows_nothing_is_not_few(
+    verdicts: list[Verdict], keep: str, keep_if_few: str, reject: str
+) -> None:
+    standings = [standing_of(verdicts, undecided) for undecided in ("keep", "keep_if_few", "reject")]
+    assert standings == [keep, keep_if_few, reject]
+
+
+def test_the_latency_that_decides_is_the_largest_on_one_thread() -> None:
+    def row(threads: int, ratio: float, conclusive: bool = True, again: float = 1.0) -> dict[str, Any]:
+        return {"threads": threads, "variants": {"int8": {"ratio": ratio}}, "conclusive": conclusive, "again": again}
+
+    latency = {"settings": [row(1, 0.4), row(1, 0.6), row(2, 0.9)]}
+    assert slowest_of("int8", latency) == Ratio(0.6, 1.0)
+    assert slowest_of("other", latency) is None and slowest_of("int8", {}) is None
+    assert slowest_of("int8", {"settings": [row(1, 0.5, False, 0.8)]}) == Ratio(0.5, 1.25)
+    assert slowest_of("int8", {"settings": [row(1, 0.5, False, 1.2)]}) == Ratio(0.5, 1.2)
+
+
+def of(own: np.ndarray, metric: str = "loss", task: str = "classification", **more: Any) -> Subject:
+    return Subject(task, {metric: own}, {metric: np.zeros_like(own)}, "the float model", 200, **more)
+
+
+def gate(**values: Any) -> Any:
+    return TypeAdapter(CompressGate).validate_python({"kind": "float", **values})
+
+
+def test_a_slice_of_as_many_examples_as_are_asked_for_is_judged() -> None:
+    own = np.zeros((60, 1))
+    own[:20] = 5.0  # far beyond the limit in the small slice alone
+    masks = {"small": np.arange(60) < 20, "large": np.arange(60) >= 20}
+    for least, expected in ((20, FAIL), (21, PASS)):
+        slices = gate(kind="slices", metric="loss", max_loss=0.1, least=least)
+        [[found]] = decide([find(slices, of(own, masks=masks))])
+        assert found.verdict == expected, found.text
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_which_direction_is_better_is_each_metrics_own(task: str) -> None:
+    """Not that of the primary one: a classifier's loss is better where it is lower."""
+    for name in metrics_of(task):
+        subject = of(np.zeros((1, 1)), name, task)
+        assert subject.metric(gate(metric=name, max_loss=0.1))[2] == (1 if name in TASKS[task].higher_is_better else -1)
+    assert {"loss", "calibration_error", "rmse", "mae", "bits_per_byte"}.isdisjoint(TASKS[task].higher_is_better)
+
+
+def test_a_metric_that_counts_no_examples_is_not_shown_by_few() -> None:
+    random = np.random.default_rng(0)
+    metric = metrics_of("regression")["rmse"]
+    for count in (MIN_EXAMPLES - 1, MIN_EXAMPLES):
+        before = random.normal(0, 1, (count, 1)) ** 2
+        tests = [
+            loss("quality", metric, before, before * (1 + 1e-6 * random.random((count, 1))), -1, 0.5, 200),
+            at_most("absolute", metric, before, 1, 9.0, 200),
+        ]
+        for test in tests:
+            [[found]] = decide([[test]])
+            assert found.verdict == (PASS if count == MIN_EXAMPLES else UNDECIDED)
+            assert found.few is (count < MIN_EXAMPLES)
+
+
+def test_holms_method_decides_and_not_each_test_by_itself() -> None:
+    def test(p_value: float) -> LimitTest:
+        return LimitTest("quality", "loses", 0.01, 0.0, 0.019, 0.02, p_value, 500, 0.0, 0.1, True, "examples")
+
+    assert pytest.approx(0.05) == ERROR
+    alone, both = decide([[test(0.04)]]), decide([[test(0.04)], [test(0.04)]])
+    assert [row[0].verdict for row in alone] == [PASS]
+    assert [row[0].verdict for row in both] == [UNDECIDED, UNDECIDED]
+    assert [row[0].verdict for row in decide([[test(0.05)]])] == [PASS]  # the boundary is within
+    assert [row[0].verdict for row in decide([[test(0.020)], [test(0.04)]])] == [PASS, PASS]
+    assert [row[0].verdict for row in decide([[test(0.026)], [test(0.04)]])] == [UNDECIDED, UNDECIDED]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_limit_of_0_is_a_limit(task: str) -> None:
+    assert limit(task, 0.0, 0.9) == 0.0 and limit(task, 0.3, 0.9) == 0.3
+    default = TASKS[task].default_quality_loss
+    assert limit(task, None, 0.5) == (default * 0.5 if TASKS[task].in_target_units else default) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1kB", 1000),
+        ("1KiB", 1024),
+        ("2MB", 2_000_000),
+        ("2MiB", 2 << 20),
+        ("1GB", 10**9),
+        ("1GiB", 1 << 30),
+        ("7B", 7),
+    ],
+)
+def test_units_of_ten_and_of_two_are_two(text: str, size: int) -> None:
+    assert parse(text) == size
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 20])
+def test_a_layer_has_no_more_values_than_are_asked_for_zero_included(zeros: int) -> None:
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(5, name="dense")])
+    weights = np.random.default_rng(0).normal(0, 1, (8, 5)).astype("float32")
+    weights.ravel()[:zeros] = 0
+    model.layers[-1].kernel.assign(weights)
+    cluster.change(Cluster(clusters=4), model)
+    made = np.asarray(model.layers[-1].kernel)
+    assert len(np.unique(made)) == 4 and (made == 0).sum() == zeros
