@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.config import Config
 from tasks.config.augment import AUGMENTATIONS, AugmentConfig
 from tasks.data import augment
-from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, Augmenter
+from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, Augmenter, token_dropout
 from tasks.data.augment.draws import Draws
 from tasks.data.augment.rand_augment import OPERATIONS
 from tasks.data.batches import BatchReader
@@ -211,6 +211,14 @@ def test_token_dropout_makes_padding() -> None:
     dropped = made == 0
     assert abs(dropped.mean() - 0.25) < 0.03
     np.testing.assert_array_equal(made[~dropped], TEXTS[~dropped])
+
+
+def test_token_dropout_of_words_leaves_what_is_after_the_last_one() -> None:
+    unknown = 1
+    change = token_dropout.create(configs({"kind": "token_dropout", "share": 0.5})[0], {"unknown": unknown})
+    words = np.where(np.arange(40) < 25, 7, 0).astype(np.uint16)[None].repeat(30, 0)
+    made = change(words, Draws(SEED, 0, np.zeros(30, np.uint64), np.arange(30)))
+    assert set(np.unique(made[:, :25])) == {unknown, 7} and not made[:, 25:].any()
 
 
 def test_mixup_is_the_weighted_mean_of_two_changed_examples() -> None:

@@ -145,6 +145,8 @@ def test_a_filter_keeps_rows_and_counts_the_others(people: Callable, bench: Work
     kept = splits_of(outcome, bench, publish)
     assert {int(key[1:]) for key in kept} == {number for number in range(80) if number % 3 != 1}
     assert outcome.counts["filtered"] == 120 - len(kept)
+    unknown = people([*ROWS, row(300, age="")], filter="age < 60")  # neither true nor false
+    assert unknown.counts["examples"] == 80 and unknown.counts["filtered"] == 41
     for condition, says in (("agee < 3", "agee"), ("age", "must be true or false"), ("age <", "must be an SQL")):
         with pytest.raises(Refused, match=says) as refused:
             people(ROWS, filter=condition)
@@ -199,7 +201,7 @@ def test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket(peop
     assert reasons == {"p300": "kind: 'c' is none of source.classes", "p301": "kind: missing"}
     bucket = people(rows, {"classes": ["b", "a"], "unknown_class": "bucket"}, bad_budget=1)
     assert bucket.features["kind"]["classes"] == ["b", "a", OTHER]
-    assert bucket.counts["quarantined"] == 1
+    assert [(key, reason) for key, reason, _ in bucket.statistics["quarantined"]] == [("p301", "kind: missing")]
 
 
 def test_a_key_that_is_missing_or_occurs_twice(people: Callable) -> None:
@@ -210,10 +212,11 @@ def test_a_key_that_is_missing_or_occurs_twice(people: Callable) -> None:
 
 
 def test_weights_and_targets_must_be_there(people: Callable) -> None:
-    rows = [*ROWS, row(300, worth=-1), row(301, worth="")]
+    rows = [*ROWS, row(300, worth=-1), row(301, worth=""), row(302, worth=0), row(303, worth=1e-9)]
     outcome = people(rows, bad_budget=0.1)
     reasons = {key: reason for key, reason, _ in outcome.statistics["quarantined"]}
-    assert reasons == {"p300": "worth: -1 is not above 0", "p301": "worth: missing"}
+    wrong = {"p300": "worth: -1 is not above 0", "p302": "worth: 0 is not above 0"}
+    assert reasons == {**wrong, "p301": "worth: missing"}
 
 
 def test_copies_are_found_by_the_inputs_alone(people: Callable) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tasks.data import encoding
-from tasks.data.tfrecord import RecordFile, decode
+from tasks.data.tfrecord import RecordFile, decode, frames, masked
 from tasks.errors import Failed
 
 NAMES = st.text(max_size=10)
@@ -113,6 +116,27 @@ def test_a_frame_is_found_by_its_offset(file: Path) -> None:
     indexed = RecordFile(file, whole.offsets)
     assert len(indexed) == 10
     assert [len(indexed[number]) for number in (9, 0, 5)] == [900_004, 4, 500_004]
+
+
+def test_any_changed_byte_of_a_stream_is_found() -> None:
+    """As compressed files and ranges of a file are read: there is no index to compare with."""
+    payloads = [b"first", b"", b"third one"]
+    content = b"".join(
+        struct.pack("<Q", len(payload))
+        + masked(google_crc32c.value(struct.pack("<Q", len(payload))))
+        + payload
+        + masked(google_crc32c.value(payload))
+        for payload in payloads
+    )
+    assert list(frames(io.BytesIO(content).read, "file")) == payloads
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        with pytest.raises(Failed, match=r"file at byte \d+: a (header|payload)"):
+            list(frames(io.BytesIO(bytes(changed)).read, "file"))
+    for end in set(range(len(content))) - {0, 21, 37}:
+        with pytest.raises(Failed, match="that is cut"):
+            list(frames(io.BytesIO(content[:end]).read, "file"))
 
 
 def test_an_empty_file_has_no_frames(tmp_path: Path) -> None:
