@@ -21,8 +21,10 @@ from PIL import Image, ImageFilter
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.config import ImageFolderSource, JsonlSource, RecordsConfig
 from tasks.config.base import Conflict
+from tasks.config.records import NearDuplicates
 from tasks.data import records
-from tasks.data.near import SIGNATURE, Compared, image, text
+from tasks.data.features import Feature
+from tasks.data.near import SIGNATURE, Compared, compared, image, text
 from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair
 from tasks.data.reading import RecordsReader
 from tasks.display.words import describe
@@ -196,6 +198,45 @@ def test_a_pair_is_named_where_a_text_of_very_many_copies_has_another_content_la
     runs: Any = SimpleNamespace(splits=["test", "train"])
     pair = _pair(runs, rows, _Joined())
     assert pair == {"keys": ["k00000", "k99999"], "splits": ["test", "train"], "similarity": 1.0}
+
+
+def test_texts_just_at_the_limit_are_found_although_half_of_the_estimates_are_below() -> None:
+    random, found = np.random.default_rng(2), 0
+    for _ in range(60):
+        words = random.choice(WORDS, 40).tolist()
+        at = int(random.integers(38))
+        pair = [" ".join(words), " ".join([*words[:at], "other", *words[at + 1 :]])]
+        signatures, _ = text.signed(pa.array(pair), 0.8)
+        column = pa.array([row.tobytes() for row in signatures], pa.binary(signatures.shape[1]))
+        runs: Any = SimpleNamespace(
+            table=lambda run, column=column: {SIGNATURE: column}, value=lambda run, name, row, pair=pair: pair[row]
+        )
+        joined, rows = _Joined(), np.arange(2)
+        _compare(runs, Compared("body", "text", jaccard(*pair), "report"), joined, 0 * rows, rows, rows)
+        found += joined.root(0) == joined.root(1)
+    assert found >= 57
+
+
+@pytest.mark.parametrize(("kind", "measure"), [("text", text), ("image", image)])
+def test_the_lowest_similarity_that_can_be_looked_for_is_allowed(kind: str, measure: Any) -> None:
+    features = {"input": Feature(kind, "string" if kind == "text" else "uint8")}
+    lowest = compared(features, NearDuplicates(similarity=measure.LOWEST))
+    assert lowest is not None and lowest.similarity == measure.LOWEST
+    with pytest.raises(Refused, match=f"at least {measure.LOWEST:g} can be looked for") as refused:
+        compared(features, NearDuplicates(similarity=measure.LOWEST - 0.01))
+    assert refused.value.field == "records.near_duplicates.similarity"
+    usual = compared(features, NearDuplicates())
+    assert usual is not None and usual.similarity == measure.SIMILARITY
+
+
+def test_missing_and_flat_images_are_in_no_band() -> None:
+    """Equal bands would make all of them near-duplicates of one another."""
+    flat, seen = io.BytesIO(), io.BytesIO()
+    Image.new("L", (16, 16), 90).save(flat, "PNG")
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8)).save(seen, "PNG")
+    payloads = [b"", flat.getvalue(), seen.getvalue(), b""]
+    _, bands = image.signed(pa.array(payloads, pa.large_binary()), 0.9)
+    assert not bands[[0, 1, 3]].any() and bands[2].all()
 
 
 def test_signatures_depend_on_the_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,3 +40,17 @@ def test_a_column_is_the_splits_where_every_row_has_one(splits: list[str], taken
     rows = [f"{n % 17},{splits[n % len(splits)]},{'ab'[n % 2]}" for n in range(60)]
     guess = guess_source(table(tmp_path / "t.csv", "size,split,label", rows))
     assert (guess.columns is not None) and (guess.columns.split == ("split" if taken else None))
+
+
+def test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read in one piece, of which enough rows are read."""
+    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 50)
+    monkeypatch.setattr("tasks.data.sources.delimited.PARSED", 1 << 10)
+    path = table(tmp_path / "t.csv", "size,label", [f"{n},{'abc'[n % 3]}" for n in range(1200)])
+    guess = guess_source(path)
+    assert 400 < guess.examples < 3600
+    monkeypatch.setattr("tasks.data.guess.samples.SAMPLED", 5000)
+    whole = guess_source(path)
+    assert whole.examples == 1200 and whole.counts == {"a": 400, "b": 400, "c": 400}

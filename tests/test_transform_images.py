@@ -138,3 +138,17 @@ def test_a_missing_image_is_black_and_a_broken_one_is_named() -> None:
         with pytest.raises(Unusable) as caught:
             transformed(whole, payload)
         assert caught.value.row == 1 and f"{len(payload)} bytes" in caught.value.saw
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 400), (400, 1), (1, 1), (17, 16), (16, 17)])
+@pytest.mark.parametrize("fit", ["stretch", "crop", "pad"])
+def test_any_proportions_fit(width: int, height: int, fit: str) -> None:
+    """A line of which less than half a pixel would be left has one."""
+    white = encoded(Image.new("L", (width, height), 255))
+    made = transformed(white, fit=fit, channels=1)[0, ..., 0]
+    assert made.shape == (6, 8) and set(np.unique(made)) <= {0, 255} and made.any()
+    assert (made == 255).all() == (fit != "pad")
+    if fit == "pad":
+        lit = np.argwhere(made)
+        shown = lit.max(axis=0) - lit.min(axis=0) + 1
+        assert (shown[0] == 6 or shown[1] == 8) and (shown >= 1).all()
