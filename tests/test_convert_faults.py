@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from tasks.data.sources.sklearn import Digits
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tasks.store.files import checksums
+from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.raw_data import png
 
 CONFIG = RecordsConfig(shards=2)
@@ -40,6 +42,13 @@ def files(root: Path) -> dict[str, tuple[str, int]]:
     """Content and inode of everything written, without the sidecars."""
     paths = [path for path in root.rglob("*") if path.is_file() and ".pieces" not in path.parts]
     return {path.relative_to(root).as_posix(): (checksums(path).sha256, path.stat().st_ino) for path in paths}
+
+
+def test_interrupted_at_any_piece_it_goes_on(
+    benches: Callable[[str], Workbench], rows_source: Callable[..., Any]
+) -> None:
+    rows = rows_source(many(60))
+    goes_on_from_any_piece(lambda bench: convert(bench, "rows", rows, CONFIG), benches, least=12)
 
 
 def test_a_killed_convert_goes_on_with_what_was_whole(bench: Workbench) -> None:

@@ -23,6 +23,7 @@ from tasks.errors import Failed, Refused
 from tasks.models import build
 from tasks.processes.workbench import Outcome
 from tasks.stage import identities
+from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.tables import Memory, arrays, bench_at, feature, from_rows, read_elsewhere, snapshot
 
 TRANSFORMS = {"age": Bucketize(buckets=5), "blood_pressure": Quantile()}
@@ -145,6 +146,14 @@ def test_a_killed_attempt_is_continued_with_the_same_bytes(tmp_path: Path, monke
         bench.staging.seal()
         assert digests(root) == whole, tables
         assert tables < 14 or again.read <= 40, "what was fitted, and finished parts, are not read again"
+
+
+def test_interrupted_at_any_piece_it_goes_on(tmp_path: Path) -> None:
+    """Also between the last array of a shard and its counts."""
+    config = TableSnapshot(shards=2)
+    goes_on_from_any_piece(
+        lambda bench: table.make(bench, memory(), config), lambda name: bench_at(tmp_path / name), least=25, every=3
+    )
 
 
 def test_fitting_reads_the_train_split_once(tmp_path: Path) -> None:
