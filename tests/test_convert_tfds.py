@@ -94,6 +94,12 @@ def test_every_example_of_the_chosen_splits_is_read(prepared: Path, bench: Workb
     )
 
 
+def test_a_label_of_none_of_the_classes_is_missing(prepared: Path) -> None:
+    """Unlabelled test splits have -1."""
+    opened: Any = open_source(source(prepared))
+    assert opened._column("kind", [0, 1, -1, 2]).to_pylist() == ["night", "day", None, None]
+
+
 def test_a_snapshot_is_made_of_them(prepared: Path, bench: Workbench, benches: Callable, publish: Callable) -> None:
     made = publish(Records, bench, records.build(bench, source(prepared), CONFIG))
     bench = benches("snapshot")

@@ -294,7 +294,7 @@ def test_a_killed_snapshot_goes_on_with_what_was_whole(parent: Records, bench: W
 
 
 def test_interrupted_at_any_piece_it_goes_on(parent: Records, benches: Callable[[str], Workbench]) -> None:
-    goes_on_from_any_piece(lambda bench: snapshots.build(bench, parent, LAYOUT), benches, least=12, every=7)
+    goes_on_from_any_piece(lambda bench: snapshots.build(bench, parent, LAYOUT), benches, least=12, every=20)
 
 
 def test_bytes_repeat_in_another_process_with_one_thread(parent: Records, bench: Workbench, tmp_path: Path) -> None:
