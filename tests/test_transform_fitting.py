@@ -252,6 +252,14 @@ def test_words_are_counted_or_kept_in_order() -> None:
     assert ids[0] == ids[2] != ids[1] and ids[3:].tolist() == [0, 0] and counts[ids[0] - 1] == 2
 
 
+@pytest.mark.parametrize(("buckets", "dtype"), [(2**16 - 1, "uint16"), (2**16, "uint32")])
+def test_the_last_bucket_of_words_has_an_id_of_its_own(buckets: int, dtype: str) -> None:
+    """Ids begin at 1: 65,536 buckets need a larger type than 65,535."""
+    made = fitted("text", [], HashWords(buckets=buckets, output="ids", length=5))
+    assert made.state["dtype"] == made.feature["dtype"] == dtype
+    assert np.iinfo(dtype).max >= buckets
+
+
 def test_two_columns_whose_arrays_have_one_name_are_refused() -> None:
     features = {name: Feature("text", "string") for name in ("a/b", "a_b")}
     transforms = {name: Tokens(method="bytes", length=4) for name in features}
