@@ -99,11 +99,8 @@ def test_the_table_of_variants_says_which_one_lost_and_which_one_gained(tmp_path
         metrics = {f"{name}/size_ratio": 0.3, f"{name}/test/accuracy": 0.9, f"{name}/test/accuracy_loss": loss}
         return made(tmp_path, Variant, name, metrics=metrics, statistics={"bytes": 1000, "methods": methods})
 
-    judgement: dict[str, Any] = {
-        "standing": {},
-        "verdicts": {},
-        "front": {"better": {"latency": 0.5, "dominated_by": None}},
-    }
+    front = {"better": {"latency": 0.5, "dominated_by": None, "accepted": True}}
+    judgement: dict[str, Any] = {"standing": {}, "verdicts": {}, "chosen": "better", "front": front}
     worse, better = variant("worse", 0.02, ["int8_dynamic"]), variant("better", -0.01, ["int8_dynamic"])
     said = list(lines([worse, better, variant("plain", 0.0, [])], judgement, "accuracy"))
     assert "(loses 0.0200)" in said[0] and "(gains 0.0100)" in said[1] and "0.50 x time" in said[1]
