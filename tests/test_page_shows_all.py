@@ -1,0 +1,57 @@
+"""Pages: the end of a curve, which runs are compared example by example, and which variant was judged."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.pages import results
+from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
+from tasks.runs.judgement import words
+
+
+@pytest.mark.parametrize("count", [2, MOST, MOST + 1, 3 * MOST + 1, 1000])
+def test_a_curve_ends_with_its_last_point(count: int) -> None:
+    """However many of the others are left out."""
+    points = [(step, 0.5 + step / count / 10) for step in range(1, count)] + [(count, 9.0)]
+    [path] = re.findall(r'<polyline[^>]*points="([^"]*)"', draw("loss", [Curve("", points)]))
+    drawn = [tuple(map(float, each.split(","))) for each in path.split(" ")]
+    assert drawn[-1][0] == pytest.approx(WIDTH - RIGHT, abs=0.1)
+    assert drawn[-1][1] == min(y for _, y in drawn) < HEIGHT / 4
+    assert len(drawn) <= MOST + 1 and drawn[0][0] == pytest.approx(LEFT + (WIDTH - LEFT - RIGHT) / count, abs=0.1)
+
+
+def records(keys: dict[str, str], count: int | None = None, digest: str = "a") -> Any:
+    """Records whose test split has these keys, each with the hash of its content."""
+    manifest = {"counts": {"test": len(keys) if count is None else count}, "inputs": {"sources": list(keys.items())}}
+    return SimpleNamespace(digest=digest, manifest=manifest, path=Path(), keys=list(keys))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "b.png": "2"}, True),
+        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "b.png": "3"}, False),
+        ({"a.png": "1", "b.png": "2"}, {"b.png": "2", "a.png": "1"}, False),
+        ({"a.png": "1", "b.png": "2"}, {"a.png": "1", "c.png": "2"}, False),
+        ({"a.png": "1"}, {"a.png": "1", "b.png": "2"}, False),
+    ],
+)
+def test_test_files_of_one_name_are_the_same_where_their_content_is(
+    before: dict[str, str], after: dict[str, str], same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "_keys", lambda of, split: of.keys)
+    one, other = records(before), records(after, digest="b")
+    assert results._same_examples(one, other, "test") is same
+    assert results._same_examples(one, one, "test")
+
+
+def test_a_variant_that_a_search_only_tried_is_not_judged() -> None:
+    judgement = {"standing": {"a": "accepted", "b": "rejected", "c": "undecided"}}
+    said = [words(judgement, name) for name in "abcd"]
+    assert said == ["", "rejected by its gate", "undecided, too few test examples", "not judged"]
+    assert words({}, "a") == ""
