@@ -1,0 +1,63 @@
+"""What a tuning decides by: the weights that a trial keeps, the first of equal trials, settings of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.config import TrainConfig
+from tasks.config.tune import MedianPruner, TpeSampler
+from tasks.tuning.judging import Judge
+from tasks.tuning.pruners import median
+from tasks.tuning.samplers import tpe
+from tasks.tuning.table import COMPLETE, RUNNING, Trial, best_of
+
+EVALUATIONS = [(10, 0.6, 1.0), (20, 0.9, 0.5), (30, 0.9, 0.5), (40, 0.7, 0.8)]
+"""Step, score and loss."""
+
+
+@pytest.mark.parametrize(("select", "score"), [("last", 0.7), ("best", 0.9)])
+def test_a_trial_is_worth_the_score_of_the_weights_that_it_keeps(select: Any, score: float) -> None:
+    study: Any = SimpleNamespace(report=lambda *_: None, prunes=lambda *_: False)
+    judge = Judge(study, 0, "accuracy", TrainConfig(steps=40, select=select), 40)
+    for evaluation in EVALUATIONS:
+        judge.add(*evaluation)
+    assert judge.score == score and not judge.pruned
+
+
+def test_the_last_evaluation_ends_no_trial_and_others_may() -> None:
+    study: Any = SimpleNamespace(report=lambda *_: None, prunes=lambda *_: True)
+    early, late = (Judge(study, 0, "accuracy", TrainConfig(steps=40), 40) for _ in range(2))
+    early.add(39, 0.5, 0.5)
+    late.add(40, 0.5, 0.5)
+    assert (early.pruned, late.pruned) == (True, False)
+
+
+TRIAL = Trial(0, COMPLETE, {}, 0.5, 10, 1.0, None, False, None)
+
+
+@pytest.mark.parametrize(("higher", "best"), [(True, 1), (False, 0)])
+def test_of_equal_trials_the_first_is_the_best(higher: bool, best: int) -> None:
+    values = [0.2, 0.8, 0.8, 0.2]
+    trials = [replace(TRIAL, number=number, value=value) for number, value in enumerate(values)]
+    for order in (trials, trials[::-1]):
+        found = best_of(order, higher)
+        assert found is not None and found.number == best
+    unfinished = [replace(TRIAL, state=RUNNING, value=9.0), replace(TRIAL, number=1, value=None)]
+    assert best_of(unfinished, higher) is None
+
+
+def test_settings_of_sampler_and_pruner_reach_the_library() -> None:
+    sampler: Any = tpe.create(TpeSampler(startup=3), {}, 5, 0)
+    assert (sampler._n_startup_trials, sampler._constant_liar) == (3, True)
+    assert sampler._multivariate is TpeSampler().multivariate
+    seeds = {
+        tpe.create(TpeSampler(), {}, seed, number)._rng.rng.randint(2**31) for seed, number in ((5, 0), (5, 1), (6, 0))
+    }
+    assert len(seeds) == 3, "another seed for each trial"
+    assert tpe.create(TpeSampler(), {}, 5, 0)._rng.rng.randint(2**31) in seeds
+    pruner: Any = median.create(MedianPruner(startup=7, warmup=20))
+    assert (pruner._n_startup_trials, pruner._n_warmup_steps) == (7, 20)
