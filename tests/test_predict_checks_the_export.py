@@ -26,7 +26,7 @@ def home(finished: CommandHome, tmp_path: Path) -> CommandHome:
 def ask(home: CommandHome, export: str) -> Answer:
     picture = home.root / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    return home("predict", export, picture, "--json")
+    return home.here("predict", export, picture, "--json")
 
 
 def folder_of(home: CommandHome) -> Path:
@@ -75,7 +75,7 @@ def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: Comma
 def test_a_home_that_cannot_be_written_predicts(home: CommandHome, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    expected = home("predict", "digits@1", picture, "--json").json["predictions"]
+    expected = home.here("predict", "digits@1", picture, "--json").json["predictions"]
     paths = [home.root, *home.root.rglob("*")]
     for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
@@ -104,7 +104,7 @@ def test_one_bad_file_of_three_leaves_the_others_answered(finished: CommandHome,
     for name in names:
         Image.fromarray(np.full((8, 8), 90, np.uint8)).save(name)
     names[1].write_text("not a picture")
-    answer = finished("predict", folder_of(finished), *names, "--json")
+    answer = finished.here("predict", folder_of(finished), *names, "--json")
     assert answer.code == 1
     assert [row["input"] for row in answer.json["predictions"]] == [str(names[0]), str(names[2])]
     assert answer.json["error"]["field"] == str(names[1])
