@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from tasks.processes.workbench import Outcome, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Digits, Kind, RowsSource, published, workbench
-from tests.support.homes import CommandHome, finished_home, prepared_home
+from tests.support.homes import Answer, CommandHome, asked_home, finished_home, prepared_home
 from tests.support.registries import RegistryHome
 from tests.support.stacks import Up, copied_stack, free_ports
 from tests.support.tiny import CONFIG, write_snapshot
@@ -179,6 +180,18 @@ def trained(tiny: Snapshot, benches: Callable[[str], Workbench]) -> Callable[...
 def finished() -> CommandHome:
     """A home in which the digits preset, made small, has run once from end to end. Not to be changed."""
     return finished_home()
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """The finished home, and in it a second run, which awaits approval of another export; to be changed."""
+    return asked_home().copied_to(tmp_path_factory.mktemp("asking") / "home")
+
+
+@pytest.fixture(scope="module")
+def asked(asking: CommandHome) -> Answer:
+    """What that second run answered."""
+    return Answer(3, **json.loads((asking.root / "asked.json").read_bytes()))
 
 
 @pytest.fixture

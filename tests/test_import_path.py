@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, compute_processes, surroundings
+from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, CommandHome, compute_processes, surroundings
 from tests.support.stacks import Up, wait
 
 PLANTED = (
@@ -41,10 +41,14 @@ def millrace(folder: Path, home: Path, *words: str | Path, **variables: str) -> 
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_run_imports_nothing_from_where_it_is_started(folder: Path, tmp_path: Path) -> None:
-    answer = millrace(folder, tmp_path / "home", "run", "pipeline", DIGITS, *SMALL, PYTHONPATH=f"{folder}:{ROOT}:")
+def test_a_run_imports_nothing_from_where_it_is_started(finished: CommandHome, folder: Path, tmp_path: Path) -> None:
+    """Neither the command, the servers that it starts, a compute process, nor one that checks an export."""
+    home = finished.copied_to(tmp_path / "home")
+    flags = ["--export.golden", "8", "--promote.margin", "-1"]
+    answer = millrace(folder, home.root, "run", "pipeline", DIGITS, *SMALL, *flags, PYTHONPATH=f"{folder}:{ROOT}:")
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
     assert answer.code == 0, answer.stderr
+    assert "+ export" in answer.stderr, "it was made here"
 
 
 @pytest.mark.slow

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tasks.processes.fork_server import SHARED
 from tests.support.disks import fill
-from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome
+from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome, shared_fork_servers
 from tests.support.kills import WORKPLACES, at_work
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
     """Of the two that are alike one works and one waits; the third shares their databases and nothing else."""
-    home = CommandHome(tmp_path, own_processes=True)
+    home = CommandHome(tmp_path, own_processes=True, given={SHARED: shared_fork_servers()})
     alike = ["run", "dataset", DIGITS, "--json"]
     processes = [home.start(*alike), home.start(*alike), home.start(*alike, "--name", "other", "--records.shards", "3")]
     answers = [process.communicate(timeout=300) for process in processes]
@@ -59,7 +60,7 @@ def failed_in_one_line(home: CommandHome, stdout: str, stderr: str, code: int, s
     [line] = [line for line in stderr.splitlines() if line.startswith("error: ")]
     assert says in line
     assert json.loads(stdout.splitlines()[-1])["status"] == "failed"
-    assert home("verify", "--all").code == 0
+    assert CommandHome(home.root).here("verify", "--all").code == 0
 
 
 @pytest.mark.slow

@@ -55,7 +55,9 @@ def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_writ
 def test_a_model_is_released_for_the_task_that_it_was_trained_for(finished: CommandHome, tmp_path: Path) -> None:
     home = finished.copied_to(tmp_path / "home")
     [model] = (home.root / "store/model").iterdir()
-    answer = home.here("run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json")
+    answer = home.here(
+        "run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json"
+    )
     assert answer.code == 2, answer.stderr
     assert "was trained for classification" in answer.json["error"]["rule"]
 

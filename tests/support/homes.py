@@ -306,6 +306,27 @@ def finished_home() -> CommandHome:
     return kept_home("finished", fill)
 
 
+ASKING = [
+    *("--export.golden", "16", "--promote.approval", "required"),
+    *("--compress.methods", "[[{kind: prune, fine_tune: {steps: 4}}, int8_dynamic]]"),
+    *("--promote.gates", "[{kind: champion, max_loss: 0.1}]"),
+]
+"""Flags with which the run of the finished home makes another export of the same model, and awaits approval."""
+
+
+def asked_home() -> CommandHome:
+    """The finished home with a second run, which awaits approval; what it answered is in `asked.json`."""
+
+    def fill(home: CommandHome) -> None:
+        copy = finished_home().copied_to(home.root)
+        (home.root / "whole").unlink()
+        answer = copy("run", "pipeline", DIGITS, *SMALL, *ASKING, "--json")
+        assert answer.code == 3, answer.stderr
+        (home.root / "asked.json").write_text(json.dumps({"stdout": answer.stdout, "stderr": answer.stderr}))
+
+    return kept_home("asked", fill)
+
+
 def prepared_home() -> CommandHome:
     """A home with the records and the snapshot of the digits preset; MLflow's database takes seconds to make, too."""
 
@@ -328,7 +349,5 @@ def compute_processes(home: Path) -> list[psutil.Process]:
 
 
 def init(path: Path, folder: Path, *flags: str) -> Answer:
-    done = subprocess.run(
-        [str(MILLRACE), "init", str(path), *flags], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    """`millrace init`, in a folder."""
+    return CommandHome(folder / "home").here("init", path, *flags, folder=folder)

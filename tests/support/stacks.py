@@ -59,7 +59,7 @@ class Up(CommandHome):
             if run["state"]["type"] in (*states, *ENDED):
                 return run
             assert time.monotonic() < deadline, run["state"]
-            time.sleep(0.3)
+            time.sleep(0.05)
 
 
 def deployed_home() -> CommandHome:
@@ -90,7 +90,7 @@ def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
     deadline = time.monotonic() + timeout
     while not (scheduled := due()):
         assert time.monotonic() < deadline, "never"
-        time.sleep(0.2)
+        time.sleep(0.05)
     return scheduled
 
 
