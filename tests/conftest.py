@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +30,30 @@ from tests.support.stacks import Up, copied_stack, free_ports
 from tests.support.tiny import CONFIG, write_snapshot
 from tests.support.training import PLAIN, Training
 
-LONGEST = (
-    "test_docs_are_true.py",
+SHARING = (
+    "test_platform_housekeeping.py",
+    "test_platform_pages.py",
+    "test_platform_approval.py",
     "test_platform_runs.py",
+)
+"""The files that share a stack, in this order: the first counts what is in it, the last kills parts of it."""
+
+LONGEST = (
+    *SHARING,
+    "test_docs_are_true.py",
     "test_language_model_beats_gzip.py",
     "test_platform_docs.py",
     "test_run_meets_trouble.py",
     "test_platform_stack.py",
     "test_train_workers.py",
-    "test_platform_approval.py",
     "test_model_pipelines.py",
     "test_platform_access.py",
     "test_run_survives_kills.py",
     "test_train_hosts.py",
     "test_language_model_survives_kills.py",
-    "test_platform_housekeeping.py",
     "test_tune_flow.py",
     "test_platform_alerts.py",
     "test_train_seeds.py",
-    "test_platform_pages.py",
     "test_run_meets_damage.py",
     "test_tracking_outages.py",
     "test_run_contract.py",
@@ -76,9 +82,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    for item in items:  # a worker takes a file whole, and all files that share a stack
+        item.add_marker(pytest.mark.xdist_group("stack" if item.path.name in SHARING else item.path.stem))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -200,18 +209,26 @@ def prepared(tmp_path: Path) -> Callable[[str], CommandHome]:
     return lambda name: prepared_home().copied_to(tmp_path / name)
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """A home on ports of its own, for `millrace up`; whatever happens, it is taken down."""
-    ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
-    home = copied_stack(tmp_path_factory.mktemp("home") / "stack")
-    os.environ.update(ports)
+@contextmanager
+def taken_down(stack: Up) -> Iterator[Up]:
     try:
-        yield home
+        yield stack
     finally:
-        home("down")
-        for name in ports:
-            del os.environ[name]
+        stack("down")
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A home for `millrace up`, which the files of `SHARING` have in common; whatever happens, it is taken down."""
+    with taken_down(copied_stack(tmp_path_factory.mktemp("home") / "stack")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A home for `millrace up` of one file: it must begin where none has run, or changes what others rely on."""
+    with taken_down(copied_stack(tmp_path_factory.mktemp("home") / "stack")) as home:
+        yield home
 
 
 @pytest.fixture

@@ -52,12 +52,13 @@ def test_a_run_imports_nothing_from_where_it_is_started(finished: CommandHome, f
 
 
 @pytest.mark.slow
-def test_the_stack_imports_nothing_from_the_project(stack: Up, folder: Path, tmp_path: Path) -> None:
+def test_the_stack_imports_nothing_from_the_project(own_stack: Up, folder: Path, tmp_path: Path) -> None:
     """Neither servers, worker and deployed run, nor what the worker starts after the run was killed."""
     shutil.copy(ROOT / "prefect.yaml", folder)
     shutil.copytree(DIGITS.parent, folder / "flows/presets")
     (folder / "flows/__init__.py").write_text((folder / "json.py").read_text())
-    up = millrace(folder, stack.root, "up")
+    stack = own_stack
+    up = millrace(folder, stack.root, "up", **stack.given)
     assert up.code == 0, up.stderr
     long = {"steps": 20_000, "evaluate_every": 20_000, "checkpoint": {"every": 50}}
     flow_run = stack.start_deployment("training/digits", {"train": long})

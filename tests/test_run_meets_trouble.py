@@ -6,11 +6,14 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tasks.processes.fork_server import SHARED
+from tasks.store import lock
 from tests.support.disks import fill
 from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome, shared_fork_servers
 from tests.support.kills import WORKPLACES, at_work
@@ -33,17 +36,21 @@ def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well
 
 
 @pytest.mark.slow
-def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, tmp_path: Path) -> None:
-    """SIGSTOP to the whole group; the next run waits a minute without a heartbeat, then goes on."""
-    home = CommandHome(tmp_path, own_processes=True)  # all of its processes are frozen
+def test_a_frozen_run_is_ended_and_taken_over(
+    finished: CommandHome, prepared: Callable[[str], CommandHome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGSTOP to the whole group; the next run waits without a heartbeat, here not for a minute, then goes on."""
+    assert lock.SILENCE == 60
+    monkeypatch.setattr(lock, "SILENCE", 5.0)
+    home = replace(prepared("home"), own_processes=True)  # all of its processes are frozen
     process = home.start("run", "pipeline", DIGITS, *SMALL)
     deadline = time.monotonic() + 400
-    while not any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
+    while not any(home.root.glob("store/.staging/model/*/checkpoints/*.npz")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGSTOP)
     try:
-        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+        answer = CommandHome(home.root).here("run", "pipeline", DIGITS, *SMALL, "--json")
     finally:
         os.killpg(process.pid, signal.SIGCONT)
         process.communicate(timeout=60)
@@ -89,7 +96,7 @@ def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_i
         stdout, stderr = process.communicate(timeout=300)
         filler.unlink()
         failed_in_one_line(home, stdout, stderr, process.returncode, "No space left on device")
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = home.here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == attempts >= 6
     assert home.artifacts() == finished.artifacts()
@@ -131,7 +138,7 @@ def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: Co
     stdout, stderr = process.communicate(timeout=300)
     folder.chmod(0o755)
     failed_in_one_line(home, stdout, stderr, process.returncode, str(folder))
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
+    answer = CommandHome(home.root).here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 8
     assert home.artifacts() == finished.artifacts()
