@@ -6,8 +6,8 @@ EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 TENSORFLOW := $(shell sed -n 's/^tensorflow==\([^ ]*\).*/\1/p' requirements.lock)
 
-# Two groups at a time, mostly of one file (tests/conftest.py): most of a test is waiting for a process to start, or for a server.
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+# Two files at a time: most of a test is waiting for a process to start, or for a server.
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-slow check lint types contracts lock docs setup horovod clean
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import MlpModel
@@ -82,12 +83,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
-    for item in items:  # a worker takes a file whole, and all files that share a stack
-        item.add_marker(pytest.mark.xdist_group("stack" if item.path.name in SHARING else item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """`--dist=loadfile`, where the files that share a stack count as one: a worker takes them all.
+
+    `--dist=loadgroup` cannot do it: xdist 3.8.0 writes the groups into an attribute that pytest 9 does not read.
+    """
+    return Sharing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class Sharing(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "stack" if Path(file).name in SHARING else file
 
 
 @pytest.fixture(scope="session", autouse=True)

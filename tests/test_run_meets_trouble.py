@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +17,7 @@ import pytest
 from tasks.processes.fork_server import SHARED
 from tasks.store import lock
 from tests.support.disks import fill
-from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome, shared_fork_servers
+from tests.support.homes import DIGITS, PLAIN, ROOT, SMALL, CommandHome, shared_fork_servers
 from tests.support.kills import WORKPLACES, at_work
 
 
@@ -35,28 +37,32 @@ def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well
     assert not any("Traceback" in stderr for _, stderr in answers)
 
 
+IMPATIENT = "from tasks.store import lock; lock.SILENCE = 5.0; from flows.__main__ import main; main()"
+"""The command, which waits for a silent holder of a lock not for a minute."""
+
+
 @pytest.mark.slow
-def test_a_frozen_run_is_ended_and_taken_over(
-    finished: CommandHome, prepared: Callable[[str], CommandHome], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGSTOP to the whole group; the next run waits without a heartbeat, here not for a minute, then goes on."""
+def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, prepared: Callable[[str], CommandHome]) -> None:
+    """SIGSTOP to the whole group; the next run waits for a heartbeat that does not come, then goes on."""
     assert lock.SILENCE == 60
-    monkeypatch.setattr(lock, "SILENCE", 5.0)
     home = replace(prepared("home"), own_processes=True)  # all of its processes are frozen
-    process = home.start("run", "pipeline", DIGITS, *SMALL)
+    words = ["run", "pipeline", str(DIGITS), *SMALL]
+    process = home.start(*words)
     deadline = time.monotonic() + 400
     while not any(home.root.glob("store/.staging/model/*/checkpoints/*.npz")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGSTOP)
     try:
-        answer = CommandHome(home.root).here("run", "pipeline", DIGITS, *SMALL, "--json")
+        next_one = [sys.executable, "-P", "-c", IMPATIENT, *words, "--json"]
+        variables = CommandHome(home.root).variables("run")
+        done = subprocess.run(next_one, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=400)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
         process.communicate(timeout=60)
-    assert answer.code == 0, answer.stderr
-    assert "taking over" in answer.stderr
-    assert answer.json["attempt"] == 2
+    assert done.returncode == 0, done.stderr
+    assert "taking over" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["attempt"] == 2
     assert process.returncode != 0
     assert home.artifacts() == finished.artifacts()
 
