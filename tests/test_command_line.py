@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from importlib.metadata import version
@@ -13,7 +14,7 @@ import pytest
 from flows.session import check_server
 from tasks.environment.output import Output
 from tasks.errors import Failed
-from tests.support.homes import DIGITS, MILLRACE, PLAIN, CommandHome
+from tests.support.homes import DIGITS, MILLRACE, PLAIN, Answer, CommandHome
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -117,6 +118,33 @@ def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...]
     assert answer.code == 2, answer.stderr
     assert "the home must be a folder that can be read; fix it, or set MILLRACE_HOME" in answer.stderr
     assert len(answer.messages) == 1 and answer.stdout == ""
+
+
+ELSEWHERE = [
+    ("init", "nowhere"),
+    ("approve", "nobody", "--reason", "x"),
+    ("reject", "nobody", "--reason", "x"),
+    ("rollback", "nobody", "--reason", "x"),
+    ("backup", "/nowhere"),
+    ("restore", "/nowhere"),
+    ("board", "nobody"),
+    ("backfill", "dataset/nothing", "--since", "2026-01-01", "--until", "2026-01-02"),
+    ("status",),
+    ("down",),
+]
+"""The commands that no other test of this suite starts as a process."""
+
+
+def test_a_command_answers_in_this_process_what_it_answers_in_its_own(tmp_path: Path) -> None:
+    """Most tests rely on that."""
+    processes = [CommandHome(tmp_path / "home" / words[0]).start(*words) for words in ELSEWHERE]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    shutil.rmtree(tmp_path / "home", ignore_errors=True)
+    for words, process, (stdout, stderr) in zip(ELSEWHERE, processes, outputs, strict=True):
+        answer = CommandHome(tmp_path / "home" / words[0]).here(*words)
+        assert (answer.code, answer.stdout) == (process.returncode, stdout), words
+        assert answer.messages == Answer(0, stdout, stderr).messages, words
+        assert stdout or stderr
 
 
 LOCKED = [*(("list", locked) for locked in ("home/store", "home", ".")), *(("run", "home"), ("doctor", "home"))]
