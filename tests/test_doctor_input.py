@@ -13,10 +13,11 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config import Config
 from tasks.data import records, snapshots
 from tasks.data.batches import BatchReader
+from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, slowest
-from tests.support.homes import DIGITS, CommandHome
+from tests.support.homes import DIGITS, CommandHome, shared_fork_servers
 
 PRESET: dict[str, Any] = {
     "name": "digits",
@@ -97,8 +98,9 @@ def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.Monkey
 
 
 def test_the_command_refuses_without_the_snapshot_and_then_measures(
-    prepared: Callable[[str], CommandHome], tmp_path: Path
+    prepared: Callable[[str], CommandHome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(SHARED, shared_fork_servers())
     flags = ("doctor", "--input", DIGITS, "--json")
     answer = CommandHome(tmp_path / "empty").here(*flags)
     assert answer.code == 2

@@ -23,8 +23,9 @@ from infra.embedded import EmbeddedServer
 from infra.prefect_server import make_database
 from tasks.environment.database_templates import copy_template, is_current, keep_template
 from tasks.environment.log_part import LogPart
+from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
-from tests.support.homes import DIGITS, MILLRACE, CommandHome, surroundings
+from tests.support.homes import DIGITS, MILLRACE, CommandHome, shared_fork_servers, surroundings
 from tests.support.load import Client, load
 
 
@@ -158,6 +159,7 @@ def test_the_database_that_the_settings_name_is_migrated(tmp_path: Path, monkeyp
 def test_a_run_starts_one_server_asks_no_proxy_for_it_and_leaves_none(prepared: Callable[[str], CommandHome]) -> None:
     proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
     given = {**proxies, "ALL_PROXY": "socks5://127.0.0.1:9", "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    given[SHARED] = shared_fork_servers()
     home = replace(prepared("home"), own_processes=True, given=given)
     run, servers = home.start("run", "dataset", DIGITS), set[psutil.Process]()
     while run.poll() is None:
