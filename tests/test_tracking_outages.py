@@ -161,7 +161,7 @@ def test_a_registry_that_dies_as_a_version_is_promoted_is_waited_for(
     server = Server(tmp_path / "server", Between.port)
     home = replace(finished.copied_to(tmp_path / "home"), given={"MLFLOW_TRACKING_URI": address})
     before = home.newest_run()["run_id"]
-    process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
+    process = home.start("run", "pipeline", DIGITS, *SMALL, "--export.golden", "8", "--json")  # connected by its end
     try:
         while (run := home.newest_run())["run_id"] == before or "export" not in run["stages"]:
             assert process.poll() is None, process.communicate()
