@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import MlpModel
@@ -22,7 +25,7 @@ from tasks.processes.workbench import Outcome, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Digits, Kind, RowsSource, published, workbench
-from tests.support.homes import CommandHome, finished_home, prepared_home
+from tests.support.homes import Answer, CommandHome, asked_home, finished_home, prepared_home
 from tests.support.registries import RegistryHome
 from tests.support.stacks import Up, copied_stack, free_ports
 from tests.support.tiny import CONFIG, write_snapshot
@@ -30,25 +33,30 @@ from tests.support.training import PLAIN, Training
 
 pytest_plugins = ["tests.support.slowest"]
 
-LONGEST = (
-    "test_docs_are_true.py",
+SHARING = (
+    "test_platform_housekeeping.py",
+    "test_platform_pages.py",
+    "test_platform_approval.py",
     "test_platform_runs.py",
+)
+"""The files that share a stack, in this order: the first counts what is in it, the last kills parts of it."""
+
+LONGEST = (
+    *SHARING,
+    "test_docs_are_true.py",
     "test_language_model_beats_gzip.py",
     "test_platform_docs.py",
     "test_run_meets_trouble.py",
     "test_platform_stack.py",
     "test_train_workers.py",
-    "test_platform_approval.py",
     "test_model_pipelines.py",
     "test_platform_access.py",
     "test_run_survives_kills.py",
     "test_train_hosts.py",
     "test_language_model_survives_kills.py",
-    "test_platform_housekeeping.py",
     "test_tune_flow.py",
     "test_platform_alerts.py",
     "test_train_seeds.py",
-    "test_platform_pages.py",
     "test_run_meets_damage.py",
     "test_tracking_outages.py",
     "test_run_contract.py",
@@ -80,6 +88,21 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """`--dist=loadfile`, where the files that share a stack count as one: a worker takes them all.
+
+    `--dist=loadgroup` cannot do it: xdist 3.8.0 writes the groups into an attribute that pytest 9 does not read.
+    """
+    return Sharing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class Sharing(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "stack" if Path(file).name in SHARING else file
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -183,24 +206,44 @@ def finished() -> CommandHome:
     return finished_home()
 
 
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """The finished home, and in it a second run, which awaits approval of another export; to be changed."""
+    return asked_home().copied_to(tmp_path_factory.mktemp("asking") / "home")
+
+
+@pytest.fixture(scope="module")
+def asked(asking: CommandHome) -> Answer:
+    """What that second run answered."""
+    return Answer(3, **json.loads((asking.root / "asked.json").read_bytes()))
+
+
 @pytest.fixture
 def prepared(tmp_path: Path) -> Callable[[str], CommandHome]:
     """`prepared(name)`: a home with the records and the snapshot of the digits preset, to be changed."""
     return lambda name: prepared_home().copied_to(tmp_path / name)
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """A home on ports of its own, for `millrace up`; whatever happens, it is taken down."""
-    ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
-    home = copied_stack(tmp_path_factory.mktemp("home") / "stack")
-    os.environ.update(ports)
+@contextmanager
+def taken_down(stack: Up) -> Iterator[Up]:
     try:
-        yield home
+        yield stack
     finally:
-        home("down")
-        for name in ports:
-            del os.environ[name]
+        stack("down")
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A home for `millrace up`, which the files of `SHARING` have in common; whatever happens, it is taken down."""
+    with taken_down(copied_stack(tmp_path_factory.mktemp("home") / "stack")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A home for `millrace up` of one file: it must begin where none has run, or changes what others rely on."""
+    with taken_down(copied_stack(tmp_path_factory.mktemp("home") / "stack")) as home:
+        yield home
 
 
 @pytest.fixture

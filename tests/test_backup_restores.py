@@ -22,7 +22,7 @@ from tests.support.stacks import free_ports
 @pytest.fixture(scope="module")
 def backed_up(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("backups")
-    answer = finished("backup", folder, "--json")
+    answer = finished.here("backup", folder, "--json")
     assert answer.code == 0, answer.stderr
     return Path(answer.json["backup"])
 
@@ -31,7 +31,7 @@ def test_a_restored_home_at_another_path_has_registry_releases_and_history(
     finished: CommandHome, backed_up: Path, tmp_path: Path
 ) -> None:
     home = CommandHome(tmp_path / "else where")
-    answer = home("restore", backed_up.parent, "--json")
+    answer = home.here("restore", backed_up.parent, "--json")
     assert answer.code == 0, answer.stderr
     assert not [path for path in home.root.rglob("*.db") if str(finished.root).encode() in path.read_bytes()]
     client = MlflowClient(f"sqlite:///{home.root / 'mlflow.db'}")
@@ -40,15 +40,15 @@ def test_a_restored_home_at_another_path_has_registry_releases_and_history(
     fetched = client.download_artifacts(run["mlflow_run_id"], page.path, str(tmp_path))
     assert "<html" in Path(fetched).read_text()
     assert home.artifacts() == finished.artifacts()
-    assert home("verify", "--all").code == 0
-    shown = home("show", run["run_id"], "--json")
+    assert home.here("verify", "--all").code == 0
+    shown = home.here("show", run["run_id"], "--json")
     assert shown.code == 0 and str(finished.root) not in shown.stdout
 
 
 @pytest.mark.slow
 def test_the_server_of_a_restored_home_gives_out_what_runs_and_releases_left(backed_up: Path, tmp_path: Path) -> None:
     home = CommandHome(tmp_path / "home")
-    assert home("restore", backed_up).code == 0
+    assert home.here("restore", backed_up).code == 0
     server = Server(home.root, int(free_ports()[0]))
     try:
         for asked, expected in (
@@ -67,24 +67,24 @@ def test_a_damaged_backup_and_a_home_that_holds_something_are_refused(backed_up:
     [victim] = copy.glob("runs/*/run.json")
     victim.write_bytes(victim.read_bytes().replace(b"completed", b"completeD"))
     home = CommandHome(tmp_path / "home")
-    answer = home("restore", copy)
+    answer = home.here("restore", copy)
     assert answer.code == 1 and f"{victim}: its content has changed" in answer.stderr
     assert not home.root.exists()
     whole = (copy / "manifest.json").read_text()
     (copy / "manifest.json").write_text(whole.replace('"path": "', '"path": "../', 1))
-    answer = home("restore", copy)
+    answer = home.here("restore", copy)
     assert answer.code == 1 and "a file elsewhere; the files of a backup are in its folder" in answer.stderr
     (copy / "manifest.json").write_text(whole[:-9])
-    answer = home("restore", copy)
+    answer = home.here("restore", copy)
     assert answer.code == 1 and f"{copy}/manifest.json: not JSON; a backup has a valid manifest" in answer.stderr
     assert not home.root.exists()
     home.root.mkdir()
     (home.root / "mine").touch()
-    answer = home("restore", backed_up)
+    answer = home.here("restore", backed_up)
     assert answer.code == 2 and "it is not empty" in answer.stderr
-    answer = CommandHome(tmp_path / "third")("restore", tmp_path / "nowhere")
+    answer = CommandHome(tmp_path / "third").here("restore", tmp_path / "nowhere")
     assert answer.code == 2 and "no backup" in answer.stderr
-    answer = CommandHome(tmp_path / "third")("restore", backed_up, "--database-url", "postgresql://127.0.0.1:9/db")
+    answer = CommandHome(tmp_path / "third").here("restore", backed_up, "--database-url", "postgresql://127.0.0.1:9/db")
     assert answer.code == 2 and "its history is in SQLite files" in answer.stderr
     assert not (tmp_path / "third").exists()
 
@@ -133,7 +133,7 @@ def test_the_newest_backups_of_this_home_stay_and_all_of_others(finished: Comman
     others = [backup_of(tmp_path / "other", tmp_path / f"20220101-00000{n}") for n in range(3)]
     (tmp_path / "20230101-000000").mkdir()
     (tmp_path / "20230101-000000" / "manifest.json").write_text("torn")
-    answer = finished("backup", tmp_path, "--keep", "2", "--json")
+    answer = finished.here("backup", tmp_path, "--keep", "2", "--json")
     made = Path(answer.json["backup"])
     assert sorted(path.name for path in tmp_path.iterdir()) == [second, *others, "20230101-000000", made.name]
     assert find_backup(tmp_path) == made
@@ -152,7 +152,7 @@ def test_a_missing_home_is_not_backed_up_and_deletes_nothing(finished: CommandHo
     empty = tmp_path / "empty"
     (empty / "runs").mkdir(parents=True)
     for home, says in ((tmp_path / "typo", "no such folder"), (empty, "it has neither runs nor a registry")):
-        answer = CommandHome(home)("backup", tmp_path, "--keep", "1")
+        answer = CommandHome(home).here("backup", tmp_path, "--keep", "1")
         assert answer.code == 2, answer.stderr
         assert f"{home}: {says}; there must be something to back up; correct MILLRACE_HOME" in answer.stderr
     assert not (tmp_path / "typo").exists()
@@ -162,7 +162,7 @@ def test_a_missing_home_is_not_backed_up_and_deletes_nothing(finished: CommandHo
 def test_a_backup_into_the_home_itself_is_refused(finished: CommandHome, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(finished.root)
     for folder in (finished.root, finished.root / "runs/backups", tmp_path / "link" / "b"):
-        answer = finished("backup", folder)
+        answer = finished.here("backup", folder)
         assert answer.code == 2, answer.stderr
         assert "a folder in the home" in answer.stderr
     assert not (finished.root / "runs/backups").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from importlib.metadata import version
@@ -13,7 +14,7 @@ import pytest
 from flows.session import check_server
 from tasks.environment.output import Output
 from tasks.errors import Failed
-from tests.support.homes import DIGITS, MILLRACE, PLAIN, CommandHome
+from tests.support.homes import DIGITS, MILLRACE, PLAIN, Answer, CommandHome
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -28,7 +29,7 @@ def test_without_a_command_the_help_comes_and_an_error_that_says_why(tmp_path: P
 
 
 def test_an_option_before_the_command_does_not_become_its_name(tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path / "home")("--json", "list")
+    answer = CommandHome(tmp_path / "home").here("--json", "list")
     assert answer.code == 2
     assert answer.json["command"] == "list"
     assert answer.json["status"] == "refused"
@@ -42,7 +43,7 @@ def test_the_version_names_the_libraries_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), ("run",), ("list",)])
 def test_h_is_help(words: tuple[str, ...], tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path / "home")(*words, "-h")
+    answer = CommandHome(tmp_path / "home").here(*words, "-h")
     assert answer.code == 0 and "Usage: millrace" in answer.stdout
 
 
@@ -84,7 +85,7 @@ def test_an_empty_or_starred_name_is_nothing(words: tuple[str, ...], tmp_path: P
     run = tmp_path / "home/runs/20260101-000000-digits-0000/run.json"
     run.parent.mkdir(parents=True)
     run.write_text("{}")
-    answer = CommandHome(tmp_path / "home")(*words)
+    answer = CommandHome(tmp_path / "home").here(*words)
     assert answer.code == 2, answer.stderr
     assert [message.startswith("error: ") for message in answer.messages] == [True]
 
@@ -110,26 +111,60 @@ COMMANDS = [
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("inside", ["", "home"])
 def test_a_home_that_is_a_file_is_not_an_empty_one(words: tuple[str | Path, ...], inside: str, tmp_path: Path) -> None:
+    """Half of these are processes of their own, so that each command is one once."""
     (tmp_path / "file").write_text("no folder")
-    answer = CommandHome(tmp_path / "file" / inside, own_processes=True)(*words)
+    home = CommandHome(tmp_path / "file" / inside, own_processes=True)
+    answer = home.here(*words) if inside else home(*words)
     assert answer.code == 2, answer.stderr
     assert "the home must be a folder that can be read; fix it, or set MILLRACE_HOME" in answer.stderr
     assert len(answer.messages) == 1 and answer.stdout == ""
 
 
-@pytest.mark.parametrize("words", [("list",), ("run", DIGITS)], ids=lambda words: words[0])
-def test_a_home_that_may_not_be_looked_into_is_not_an_empty_one(words: tuple[str | Path, ...], tmp_path: Path) -> None:
+ELSEWHERE = [
+    ("init", "nowhere"),
+    ("approve", "nobody", "--reason", "x"),
+    ("reject", "nobody", "--reason", "x"),
+    ("rollback", "nobody", "--reason", "x"),
+    ("backup", "/nowhere"),
+    ("restore", "/nowhere"),
+    ("board", "nobody"),
+    ("backfill", "dataset/nothing", "--since", "2026-01-01", "--until", "2026-01-02"),
+    ("status",),
+    ("down",),
+]
+"""The commands that no other test of this suite starts as a process."""
+
+
+def test_a_command_answers_in_this_process_what_it_answers_in_its_own(tmp_path: Path) -> None:
+    """Most tests rely on that."""
+    processes = [CommandHome(tmp_path / "home" / words[0]).start(*words) for words in ELSEWHERE]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    shutil.rmtree(tmp_path / "home", ignore_errors=True)
+    for words, process, (stdout, stderr) in zip(ELSEWHERE, processes, outputs, strict=True):
+        answer = CommandHome(tmp_path / "home" / words[0]).here(*words)
+        assert (answer.code, answer.stdout) == (process.returncode, stdout), words
+        assert answer.messages == Answer(0, stdout, stderr).messages, words
+        assert stdout or stderr
+
+
+LOCKED = [*(("list", locked) for locked in ("home/store", "home", ".")), *(("run", "home"), ("doctor", "home"))]
+
+
+@pytest.mark.parametrize(("command", "locked"), LOCKED)
+def test_a_home_that_may_not_be_looked_into_is_not_an_empty_one(command: str, locked: str, tmp_path: Path) -> None:
     (tmp_path / "home/store").mkdir(parents=True)
-    for locked in (tmp_path / "home/store", tmp_path / "home", tmp_path):
-        locked.chmod(0)
-        try:
-            answer = CommandHome(tmp_path / "home", PLAIN, own_processes=True)(*words)
-            assert CommandHome(tmp_path / "home", PLAIN, own_processes=True)("doctor").code == 1
-        finally:
-            locked.chmod(0o700)
-        assert answer.code == 2, answer.stderr
-        assert "the home must be a folder that can be read" in answer.stderr
-        assert len(answer.messages) == 1 and answer.stdout == ""
+    words = [command, *([DIGITS] if command == "run" else [])]
+    (tmp_path / locked).chmod(0)
+    try:
+        answer = CommandHome(tmp_path / "home", PLAIN, own_processes=True)(*words)
+    finally:
+        (tmp_path / locked).chmod(0o700)
+    if command == "doctor":
+        assert answer.code == 1
+        return
+    assert answer.code == 2, answer.stderr
+    assert "the home must be a folder that can be read" in answer.stderr
+    assert len(answer.messages) == 1 and answer.stdout == ""
 
 
 def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
@@ -137,11 +172,11 @@ def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
     for name in ("store/model/abc/manifest.json", "runs/20260101-000000-digits-0000/run.json"):
         (home.root / name).parent.mkdir(parents=True)
         (home.root / name).write_text("{")
-    answer = home("verify", "--all")
+    answer = home.here("verify", "--all")
     assert answer.code == 1
     assert "DAMAGED  model/abc: manifest.json cannot be read" in answer.stdout
     for words, says in [(("list",), "model/abc/manifest.json: cannot be read"), (("diff", "0000", "0000"), "not JSON")]:
-        answer = home(*words)
+        answer = home.here(*words)
         assert answer.code == 1
         assert says in answer.stderr and "remove " in answer.stderr
         assert len(answer.messages) == 1

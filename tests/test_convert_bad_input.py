@@ -31,7 +31,7 @@ def refusal(home: CommandHome, answer: Answer, code: int, says: str) -> None:
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     home = CommandHome(tmp_path / "home")
     source = f"{{kind: image_folder, path: {tmp_path}/nowhere}}"
-    answer = home("run", "dataset", preset(tmp_path, source, "{kind: image}"), "--json")
+    answer = home.here("run", "dataset", preset(tmp_path, source, "{kind: image}"), "--json")
     refusal(home, answer, 2, f"source.path: {tmp_path}/nowhere: no such file or folder")
 
 
@@ -42,9 +42,9 @@ def test_a_truncated_image_fails_and_the_run_continues_once_it_is_fixed(tmp_path
     whole = broken.read_bytes()
     broken.write_bytes(whole[:200])
     config = preset(tmp_path, f"{{kind: image_folder, path: {folder}}}", "{kind: image, height: 8, width: 8}")
-    refusal(home, home("run", "dataset", config, "--json"), 1, "round/8.png")
+    refusal(home, home.here("run", "dataset", config, "--json"), 1, "round/8.png")
     broken.write_bytes(whole)
-    fixed = home("run", "dataset", config, "--json")
+    fixed = home.here("run", "dataset", config, "--json")
     assert fixed.code == 0, fixed.stderr
     assert fixed.json["metrics"]["convert/examples"] == 60
 
@@ -56,6 +56,6 @@ def test_text_that_is_not_utf8_fails_by_name_and_byte(tmp_path: Path) -> None:
     (folder / "part1/latin.md").write_bytes("déjà vu".encode("latin-1"))
     source = f'{{kind: text_files, path: {folder}, glob: "**/*.md"}}'
     config = preset(tmp_path, source, "{kind: tokens, vocabulary: 300, block: 16}")
-    refusal(home, home("run", "dataset", config, "--json"), 1, "part1/latin.md (byte 1 (0xe9) is not UTF-8)")
-    skipped = home("run", "dataset", config, "--source.undecodable", "skip", "--json")
+    refusal(home, home.here("run", "dataset", config, "--json"), 1, "part1/latin.md (byte 1 (0xe9) is not UTF-8)")
+    skipped = home.here("run", "dataset", config, "--source.undecodable", "skip", "--json")
     assert skipped.code == 0, skipped.stderr

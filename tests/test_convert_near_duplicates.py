@@ -342,7 +342,7 @@ def test_the_page_of_a_run_says_it_in_words(tmp_path: Path) -> None:
         "train": {"steps": 1},
     }
     (tmp_path / "texts.yaml").write_text(json.dumps(config))
-    answer = CommandHome(tmp_path / "home")("run", "dataset", tmp_path / "texts.yaml", "--json")
+    answer = CommandHome(tmp_path / "home").here("run", "dataset", tmp_path / "texts.yaml", "--json")
     assert answer.code == 0, answer.stderr
     page = (tmp_path / "home/runs" / answer.json["run_id"] / "page.html").read_text()
     assert "63 have a body similar to that of others, in 31 groups" in page

@@ -6,15 +6,23 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 import yaml
 
-from tasks.config.load import validate
+from flows.commands import app
+from flows.flags import read_flags
+from tasks.config import Config
+from tasks.config.load import load, validate
 from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
-from tests.support.documents import blocks
+from tests.support.documents import blocks, calls
 from tests.support.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
+
+TOP = [f"--{name}" for name, field in Config.model_fields.items() if field.annotation in (int, str)]
+"""Flags of a preset's keys that are in no section."""
 
 TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate", "compress")
 """The pages whose blocks each are run in a home that has the digits."""
@@ -41,6 +49,26 @@ def test_every_piece_of_a_preset_in_the_documentation_is_taken() -> None:
     assert len(pieces) >= 5
     for piece in pieces:
         validate({**whole, **yaml.safe_load(piece)})
+
+
+PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+"""All of them; what their blocks do is seen by the slow tests, here and in those of the platform."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_every_block_is_a_script_whose_commands_flags_and_presets_there_are(page: str) -> None:
+    commands: Any = typer.main.get_command(app)
+    for block in blocks(page):
+        read = subprocess.run(["bash", "-n", "-c", block], capture_output=True, text=True)
+        assert (read.returncode, read.stderr) == (0, ""), block
+        for name, *words in calls(block):
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            known = {option for each in commands.commands[name].params for option in each.opts}
+            assert {option for option in given if "." not in option} <= known | set(TOP), (name, words)
+            presets = [word for word in words if word.endswith(".yaml") and (ROOT / word).exists()]
+            if presets:
+                rest = [word for word in words[words.index(presets[0]) + 1 :] if word not in known]
+                load(ROOT / presets[0], [(key, value) for key, value in read_flags(rest) if "$" not in value])
 
 
 @pytest.mark.slow
@@ -110,10 +138,14 @@ def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [block for page in TRAINING for block in blocks(f"docs/how-to-{page}.md")])
 def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandHome, tmp_path: Path) -> None:
-    """In a home that has the snapshot of the digits."""
+    """In a home that has the snapshot of the digits; what is one command and nothing else needs no shell."""
     if block.startswith("make horovod") and shutil.which("g++") is None:
         pytest.skip("no g++, which compiles Horovod")
-    home = finished.copied_to(tmp_path / "home")
+    home, found = finished.copied_to(tmp_path / "home"), calls(block)
+    if block.startswith("millrace ") and len(found) == 1 and "$" not in block:
+        answer = home.here(*found[0])
+        assert answer.code == 0, f"{block}\n{answer.stdout}\n{answer.stderr}"
+        return
     script = f'export PATH="{MILLRACE.parent}:$PATH"\n{block}'
     words, environment = ["bash", "-e", "-c", script], {**shared_environment(), "MILLRACE_HOME": str(home.root)}
     completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

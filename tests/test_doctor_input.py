@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,11 @@ from tasks.artifacts import Records, Snapshot
 from tasks.config import Config
 from tasks.data import records, snapshots
 from tasks.data.batches import BatchReader
+from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, slowest
-from tests.support.homes import CommandHome
+from tests.support.homes import DIGITS, CommandHome, shared_fork_servers
 
 PRESET: dict[str, Any] = {
     "name": "digits",
@@ -65,9 +65,9 @@ def test_a_slow_reader_is_named_with_what_is_sure_of_it(measured: Measured, monk
         return quick(self, start, stop)
 
     monkeypatch.setattr(BatchReader, "read", slow)
-    found = slowest(measured(), conversion=False)
+    *_, step = slowly = measured()
+    found = slowest(slowly, conversion=False)
     assert found.part == "batch" and found.rate < 32 / 0.004
-    step = measured()[-1]
     assert step.rate > 2 * found.rate, "the step's waits for input are not the step's"
 
 
@@ -97,14 +97,15 @@ def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.Monkey
     assert not any("train.order" in advice for advice in advices[1:])
 
 
-def test_the_command_refuses_without_the_snapshot_and_then_measures(tmp_path: Path) -> None:
-    home, preset = CommandHome(tmp_path / "home"), tmp_path / "digits.yaml"
-    preset.write_text(json.dumps(PRESET))
-    answer = home("doctor", "--input", preset, "--json")
+def test_the_command_refuses_without_the_snapshot_and_then_measures(
+    prepared: Callable[[str], CommandHome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARED, shared_fork_servers())
+    flags = ("doctor", "--input", DIGITS, "--json")
+    answer = CommandHome(tmp_path / "empty").here(*flags)
     assert answer.code == 2
-    assert answer.json["error"]["remedy"] == f"run millrace run dataset {preset}"
-    assert home("run", "dataset", preset).code == 0
-    answer = home("doctor", "--input", preset, "--json")
+    assert answer.json["error"]["remedy"] == f"run millrace run dataset {DIGITS}"
+    answer = prepared("home").here(*flags)
     assert answer.code == 0, answer.stderr
     found = {each["part"]: each["rate"] for each in answer.json["ceilings"]}
     assert list(found) == PARTS and min(found.values()) > 0

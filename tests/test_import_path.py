@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, compute_processes, surroundings
+from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, CommandHome, compute_processes, surroundings
 from tests.support.stacks import Up, wait
 
 PLANTED = (
@@ -41,19 +41,24 @@ def millrace(folder: Path, home: Path, *words: str | Path, **variables: str) -> 
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_run_imports_nothing_from_where_it_is_started(folder: Path, tmp_path: Path) -> None:
-    answer = millrace(folder, tmp_path / "home", "run", "pipeline", DIGITS, *SMALL, PYTHONPATH=f"{folder}:{ROOT}:")
+def test_a_run_imports_nothing_from_where_it_is_started(finished: CommandHome, folder: Path, tmp_path: Path) -> None:
+    """Neither the command, the servers that it starts, a compute process, nor one that checks an export."""
+    home = finished.copied_to(tmp_path / "home")
+    flags = ["--export.golden", "8", "--promote.margin", "-1"]
+    answer = millrace(folder, home.root, "run", "pipeline", DIGITS, *SMALL, *flags, PYTHONPATH=f"{folder}:{ROOT}:")
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
     assert answer.code == 0, answer.stderr
+    assert "+ export" in answer.stderr, "it was made here"
 
 
 @pytest.mark.slow
-def test_the_stack_imports_nothing_from_the_project(stack: Up, folder: Path, tmp_path: Path) -> None:
+def test_the_stack_imports_nothing_from_the_project(own_stack: Up, folder: Path, tmp_path: Path) -> None:
     """Neither servers, worker and deployed run, nor what the worker starts after the run was killed."""
     shutil.copy(ROOT / "prefect.yaml", folder)
     shutil.copytree(DIGITS.parent, folder / "flows/presets")
     (folder / "flows/__init__.py").write_text((folder / "json.py").read_text())
-    up = millrace(folder, stack.root, "up")
+    stack = own_stack
+    up = millrace(folder, stack.root, "up", **stack.given)
     assert up.code == 0, up.stderr
     long = {"steps": 20_000, "evaluate_every": 20_000, "checkpoint": {"every": 50}}
     flow_run = stack.start_deployment("training/digits", {"train": long})

@@ -40,7 +40,7 @@ def test_a_folder_of_images_becomes_a_preset_that_runs(tmp_path: Path) -> None:
     assert (config.snapshot.height, config.snapshot.width, config.snapshot.channels) == (20, 32, 3)
 
     home = CommandHome(tmp_path / "home")
-    ran = home("run", "dataset", tmp_path / "my_shapes.yaml", "--json")
+    ran = home.here("run", "dataset", tmp_path / "my_shapes.yaml", "--json")
     assert ran.code == 0, ran.stderr
     assert ran.json["metrics"]["convert/examples"] == 24
 
@@ -217,7 +217,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
 def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
     """From a few texts to a release, as it stands."""
     assert init(texts(tmp_path / "book", 30, 300), tmp_path).code == 0
-    answer = CommandHome(tmp_path / "home")("run", "pipeline", tmp_path / "book.yaml", "--json")
+    answer = CommandHome(tmp_path / "home").here("run", "pipeline", tmp_path / "book.yaml", "--json")
     assert answer.code == 0, answer.stderr
     metrics = answer.json["metrics"]
     assert metrics["test/bits_per_byte"] < metrics["test/gzip_bits_per_byte"]

@@ -257,12 +257,13 @@ import tensorflow_datasets as tfds
 class Flowers(tfds.core.GeneratorBasedBuilder):
     """Numbers of flowers of two kinds."""
     VERSION = tfds.core.Version("1.0.0")
+    more = False
 
     def _info(self):
         return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict({
             "features": tfds.features.Tensor(shape=(4,), dtype=np.float32),
             "kind": tfds.features.ClassLabel(names=["rose", "aster"]),
-            **({"place": tfds.features.Text()} if sys.argv[2] == "more" else {}),
+            **({"place": tfds.features.Text()} if self.more else {}),
         }))
 
     def _split_generators(self, dl_manager):
@@ -271,20 +272,24 @@ class Flowers(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, start, stop):
         for n in range(start, stop):
-            more = {"place": f"field {n % 5 // 2}"} if sys.argv[2] == "more" else {}
+            more = {"place": f"field {n % 5 // 2}"} if self.more else {}
             yield n, {"features": np.full(4, n, np.float32), "kind": n % 2, **more}
 
-Flowers(data_dir=sys.argv[1]).download_and_prepare()
+for Flowers.more in (False, True):
+    Flowers(data_dir=f"{sys.argv[1]}/{('plain', 'more')[Flowers.more]}").download_and_prepare()
 '''
 
 
-def prepare(folder: Path, what: str) -> Path:
-    subprocess.run([sys.executable, "-c", PREPARED, str(folder), what], check=True, capture_output=True)
+@pytest.fixture(scope="module")
+def prepared_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two folders of a prepared data set, whose process loads TensorFlow once."""
+    folder = tmp_path_factory.mktemp("sets")
+    subprocess.run([sys.executable, "-c", PREPARED, str(folder)], check=True, capture_output=True)
     return folder
 
 
-def test_a_name_of_tensorflow_datasets(tmp_path: Path, convert: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFDS_DATA_DIR", str(prepare(tmp_path / "sets", "plain")))
+def test_a_name_of_tensorflow_datasets(prepared_sets: Path, convert: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFDS_DATA_DIR", str(prepared_sets / "plain"))
     for name in ("tfds:flowers", "flowers", "tfds:flowers:1.0.0"):
         guess = guess_source(name)
         assert (guess.name, guess.counts) == ("flowers", {"aster": 45, "rose": 45})
@@ -301,8 +306,8 @@ def test_a_name_of_tensorflow_datasets(tmp_path: Path, convert: Written, monkeyp
         guess_source("tfds:mnist")
 
 
-def test_a_prepared_set_of_several_inputs_names_its_columns(tmp_path: Path, convert: Written) -> None:
-    guess = guess_source(prepare(tmp_path / "sets", "more") / "flowers/1.0.0", Choices(label="kind"))
+def test_a_prepared_set_of_several_inputs_names_its_columns(prepared_sets: Path, convert: Written) -> None:
+    guess = guess_source(prepared_sets / "more/flowers/1.0.0", Choices(label="kind"))
     assert guess.source["columns"] == {"features": "number[4]", "kind": "category", "place": "category"}
     assert "classes" not in guess.source
     config, outcome = convert(guess)
@@ -349,7 +354,7 @@ def test_sounds_become_a_preset_that_beats_the_majority(tmp_path: Path) -> None:
     answer = init(sounds(tmp_path / "tones", 60), tmp_path)
     assert answer.code == 0 and "60 sounds of 2 classes: high 30, low 30" in answer.stdout, answer.stderr
     short = ["--train.steps", "60", "--train.schedule.warmup", "5"]
-    ran = CommandHome(tmp_path / "home")("run", "pipeline", tmp_path / "tones.yaml", *short, "--json")
+    ran = CommandHome(tmp_path / "home").here("run", "pipeline", tmp_path / "tones.yaml", *short, "--json")
     assert ran.code == 0, ran.stderr
     metrics = ran.json["metrics"]
     assert metrics["test/accuracy"] > metrics["test/majority_accuracy"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import shutil
 import socket
 import stat
 import urllib.error
@@ -19,6 +21,11 @@ from tests.support.homes import DIGITS, SMALL
 from tests.support.stacks import Up
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def stack(own_stack: Up) -> Up:
+    return own_stack
 
 
 def status_of(url: str, password: str | None = None) -> int:
@@ -84,7 +91,8 @@ def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(
     monkeypatch.setenv("DATABASE", postgres)
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    home = Up(tmp_path / "home")
+    home = Up(tmp_path / "home", given=stack.given)
+    shutil.copytree(stack.root / "store", home.root / "store", copy_function=os.link)  # nothing is computed
     answer = home("up", "--database-url", "env:DATABASE", "--json", timeout=400)
     assert answer.code == 0, answer.stderr
     run = home("run", "pipeline", DIGITS, *SMALL, "--json")
@@ -113,7 +121,7 @@ def test_history_in_postgresql_is_whole_after_a_restart_a_backup_and_a_restore(
         cursor.execute(make)
     connection.close()
     monkeypatch.setenv("SECOND", address)
-    other = Up(tmp_path / "other")
+    other = Up(tmp_path / "other", given=stack.given)
     back = other("restore", tmp_path / "backups", "--database-url", "env:SECOND", "--json")
     assert back.code == 0, back.stderr
     answer = other("up", "--database-url", "env:SECOND", "--json", timeout=400)

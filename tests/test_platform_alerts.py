@@ -19,6 +19,11 @@ from tests.support.stacks import Up, wait
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module")
+def stack(own_stack: Up) -> Up:
+    return own_stack
+
+
 def installed(stack: Up) -> dict[str, dict[str, Any]]:
     """Our automations in Prefect, by name."""
     layout = Stack(stack.root).layout

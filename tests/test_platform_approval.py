@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 SMALL = {
     "train": {"steps": 60, "schedule": {"warmup": 5}, "checkpoint": {"every": 10}},
+    "export": {"golden": 12},
     "promote": {"approval": "required", "margin": -1.0},
 }
 

@@ -18,6 +18,12 @@ from tests.support.stacks import Up, free_ports, wait
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture(scope="module")
+def stack(own_stack: Up) -> Up:
+    return own_stack
+
+
 Follow = Callable[..., str]
 
 
@@ -27,8 +33,8 @@ def follow(stack: Up, tmp_path: Path) -> Follow:
 
     def following(page: str, instead: Mapping[str, str] | None = None, **variables: str) -> str:
         usual = {
-            ":4200": f":{os.environ['PREFECT_SERVER_API_PORT']}",
-            ":5000": f":{os.environ['MLFLOW_PORT']}",
+            ":4200": f":{stack.given['PREFECT_SERVER_API_PORT']}",
+            ":5000": f":{stack.given['MLFLOW_PORT']}",
             ".millrace/": f"{stack.root}/",
             "$PWD/.millrace": str(stack.root),
         }
@@ -43,6 +49,7 @@ def follow(stack: Up, tmp_path: Path) -> Follow:
             script = script.replace(old, new)
         environment = {
             **surroundings(),
+            **stack.given,
             "PATH": f"{MILLRACE.parent}:{os.environ['PATH']}",
             "MILLRACE_HOME": str(stack.root),
             "COLUMNS": "200",

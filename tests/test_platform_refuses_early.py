@@ -100,7 +100,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("words", "saw"), REFUSALS, ids=[words for words, _ in REFUSALS])
 def test_a_refusal_is_one_line_and_comes_before_anything_is_written(words: str, saw: str, tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path / "home")(*words.split(), "--json")
+    answer = CommandHome(tmp_path / "home").here(*words.split(), "--json")
     assert answer.code == 2, answer.stderr
     assert saw in answer.stderr and len(answer.messages) == 1
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
@@ -111,7 +111,7 @@ def test_a_refusal_is_one_line_and_comes_before_anything_is_written(words: str, 
 def test_a_server_is_not_named_with_its_password(variable: str, tmp_path: Path) -> None:
     home = CommandHome(tmp_path / "home", given={variable: "http://me:T0PS3CRET@127.0.0.1:9/api"})
     for code, words in ((2, ["run", DIGITS, "--json"]), (1, ["doctor"])):
-        answer = home(*words)
+        answer = home.here(*words)
         assert answer.code == code
         output = answer.stdout + answer.stderr
         assert f"{variable}" in output and "an address with a password in it" in output and "T0PS3CRET" not in output
@@ -121,7 +121,7 @@ def test_a_server_is_not_named_with_its_password(variable: str, tmp_path: Path) 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/T0PS3CRET\nT0PS3CRET", "http:T0PS3CRET"])
 def test_what_is_no_webhook_is_refused_and_not_repeated(address: str, tmp_path: Path) -> None:
     (tmp_path / "hook").write_text(address)
-    answer = CommandHome(tmp_path / "home")("up", "--alert", f"file:{tmp_path / 'hook'}", "--json")
+    answer = CommandHome(tmp_path / "home").here("up", "--alert", f"file:{tmp_path / 'hook'}", "--json")
     assert answer.code == 2 and "the address of a webhook begins with http:// or https://" in answer.stderr
     assert "T0PS3CRET" not in answer.stdout + answer.stderr
     assert not (tmp_path / "home").exists()
@@ -132,6 +132,6 @@ def test_a_backup_whose_database_nobody_names_is_refused_before_it_begins(tmp_pa
     home.root.mkdir()
     layout = {"home": str(home.root), "project": str(tmp_path), "database": "env:NOT_SET"}
     (home.root / "stack.json").write_text(json.dumps({"layout": layout}))
-    answer = home("backup", tmp_path / "backups")
+    answer = home.here("backup", tmp_path / "backups")
     assert answer.code == 2 and "env:NOT_SET: empty or not set" in answer.stderr
     assert not (tmp_path / "backups").exists()

@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from infra import automations
+from infra.services import ask
+from infra.stack import Stack
 from tasks.runs.journal import read
 from tests.support.homes import DIGITS, compute_processes
 from tests.support.servers import Webhook, serving
@@ -41,13 +45,14 @@ def test_a_deployment_trains_by_two_processes(stack: Up, running) -> None:
 
 
 def test_cancelled_in_the_ui_it_leaves_a_checkpoint_and_the_next_run_goes_on(stack: Up, running) -> None:
+    before = checkpoints(stack)
     run = stack.start_deployment("training/digits", LONG)
-    wait(lambda: checkpoints(stack))
+    wait(lambda: checkpoints(stack) - before)
     assert children(stack)
     stack.ask(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
     wait(lambda: not children(stack), 15)
     assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
-    assert checkpoints(stack)
+    assert checkpoints(stack) - before
     assert stack.newest_run("training")["status"] == "stopped"
     again = stack.start_deployment("training/digits", LONG)
     waited = wait(lambda: len(stack.newest_run("training")["attempts"]) == 2 and stack.newest_run("training"))
@@ -61,7 +66,8 @@ def test_down_lets_a_training_save_and_after_up_the_next_run_goes_on_from_there(
     rare = {"train": {"steps": 20_000, "checkpoint": {"every": 1_000, "keep": 2}, "evaluate_every": 20_000}, "seed": 17}
     run = stack.start_deployment("training/digits", rare)
     wait(lambda: checkpoints(stack) - before)
-    time.sleep(0.3)  # some steps past the checkpoint
+    journal = stack.root / "runs" / stack.newest_run("training")["run_id"] / "metrics.jsonl"
+    wait(lambda: any(point.step > 1_000 for point in read(journal)))  # some steps past the checkpoint
     assert stack("down").code == 0
     assert not children(stack)
     saved = max(int(Path(path).stem.removeprefix("step-")) for path in checkpoints(stack) - before)
@@ -92,18 +98,34 @@ def test_a_run_that_beats_after_it_was_marked_crashed_is_running_again(stack: Up
     assert stack.wait_for(run)["state"]["type"] == "CANCELLED"
 
 
-def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack: Up, running) -> None:
+@pytest.fixture
+def impatient(stack: Up, running: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The stack marks a run as Crashed after so many seconds without a heartbeat, instead of `SILENCE`."""
+    layout = Stack(stack.root).layout
+    assert layout is not None
+    installed = ask(layout, "POST", "/automations/filter", {})
+    [within] = [each["trigger"]["within"] for each in installed if each["name"] == automations.DEAD_RUNS]
+    assert within == automations.SILENCE == 210
+    with monkeypatch.context() as patched:
+        patched.setattr(automations, "SILENCE", 45)
+        automations.install(layout)
+        yield automations.SILENCE
+    automations.install(layout)
+
+
+def test_a_killed_ad_hoc_run_is_marked_crashed_and_the_next_one_takes_over(stack: Up, running, impatient: int) -> None:
     before = checkpoints(stack)
     process = stack.start("run", "training", DIGITS, *FLAGS)
     try:
         wait(lambda: checkpoints(stack) - before)
         run = stack.newest_run("training")["attempts"][-1]["prefect_flow_run_id"]
-        time.sleep(35)  # a beat was sent
+        beats = {"resource": {"id": [f"prefect.flow-run.{run}"]}, "event": {"name": [automations.HEARTBEAT]}}
+        wait(lambda: stack.ask("events/filter", {"filter": beats})["events"])
         killed = time.monotonic()
         os.killpg(process.pid, signal.SIGKILL)
         flow_run = stack.wait_for(run, timeout=300)
         assert flow_run["state"]["type"] == "CRASHED" and "no heartbeat" in flow_run["state"]["message"]
-        assert time.monotonic() - killed < 240
+        assert time.monotonic() - killed < impatient + 30
     finally:
         process.kill()
         process.communicate()

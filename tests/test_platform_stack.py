@@ -27,6 +27,11 @@ SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nigh
 ALL = SCHEDULED | {"training/digits", "training/digits-two-workers", "tuning/digits", "release/digits"}
 
 
+@pytest.fixture(scope="module")
+def stack(own_stack: Up) -> Up:
+    return own_stack
+
+
 def tracked(running: dict[str, Any], run: str) -> Any:
     """A run, as MLflow's server tells it."""
     return call("GET", f"{running['mlflow_url']}/api/2.0/mlflow/runs/get?run_id={run}")["run"]
@@ -150,7 +155,7 @@ def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> N
     assert stack("down").stdout == "no service was running\n"
     alone = stack("run", "dataset", DIGITS, "--records.split_seed", "8", "--json")
     assert alone.code == 0 and "warning" not in alone.stderr, alone.stderr
-    server = http.server.HTTPServer(("127.0.0.1", int(os.environ["MLFLOW_PORT"])), http.server.BaseHTTPRequestHandler)
+    server = http.server.HTTPServer(("127.0.0.1", int(stack.given["MLFLOW_PORT"])), http.server.BaseHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         refused = stack("up")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.homes import PLAIN, Answer, CommandHome, move_registry
+from tests.support.homes import PLAIN, ROOT, Answer, CommandHome, move_registry
 
 MODEL = "litert/model.tflite"
 
@@ -26,7 +29,7 @@ def home(finished: CommandHome, tmp_path: Path) -> CommandHome:
 def ask(home: CommandHome, export: str) -> Answer:
     picture = home.root / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    return home("predict", export, picture, "--json")
+    return home.here("predict", export, picture, "--json")
 
 
 def folder_of(home: CommandHome) -> Path:
@@ -72,18 +75,30 @@ def test_an_export_that_the_store_has_no_more_is_fetched_and_checked(home: Comma
     assert not list((home.root / "store/export").iterdir())
 
 
+EACH = """
+import sys
+from flows.commands import app
+*names, picture = sys.argv[1:]
+sys.exit(max(app(["predict", name, picture, "--json"], standalone_mode=False) for name in names))
+"""
+"""The command for each of several exports in one process, which loads TensorFlow once."""
+
+
 def test_a_home_that_cannot_be_written_predicts(home: CommandHome, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    expected = home("predict", "digits@1", picture, "--json").json["predictions"]
+    expected = home.here("predict", "digits@1", picture, "--json").json["predictions"]
     paths = [home.root, *home.root.rglob("*")]
     for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
     try:
-        for name in (folder_of(home).name[:12], "digits@champion"):
-            answer = CommandHome(home.root, PLAIN)("predict", name, picture, "--json")
-            assert answer.code == 0, answer.stderr
-            assert answer.json["predictions"] == expected
+        names = [folder_of(home).name[:12], "digits@champion"]
+        command = [*PLAIN, sys.executable, "-P", "-c", EACH, *names, str(picture)]
+        variables = {**home.variables("predict"), "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        assert [answer["predictions"] for answer in answers] == [expected, expected]
     finally:
         for path in paths:
             path.chmod(path.stat().st_mode | 0o200)
@@ -104,7 +119,7 @@ def test_one_bad_file_of_three_leaves_the_others_answered(finished: CommandHome,
     for name in names:
         Image.fromarray(np.full((8, 8), 90, np.uint8)).save(name)
     names[1].write_text("not a picture")
-    answer = finished("predict", folder_of(finished), *names, "--json")
+    answer = finished.here("predict", folder_of(finished), *names, "--json")
     assert answer.code == 1
     assert [row["input"] for row in answer.json["predictions"]] == [str(names[0]), str(names[2])]
     assert answer.json["error"]["field"] == str(names[1])

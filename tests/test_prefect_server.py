@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -21,8 +23,9 @@ from infra.embedded import EmbeddedServer
 from infra.prefect_server import make_database
 from tasks.environment.database_templates import copy_template, is_current, keep_template
 from tasks.environment.log_part import LogPart
+from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
-from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
+from tests.support.homes import DIGITS, MILLRACE, CommandHome, shared_fork_servers, surroundings
 from tests.support.load import Client, load
 
 
@@ -32,30 +35,33 @@ def may_leave_the_network() -> bool:
     return unshare is not None and subprocess.run([unshare, "--net", "true"], capture_output=True).returncode == 0
 
 
-def test_several_clients_at_a_time_are_all_answered(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    folder = tmp_path_factory.mktemp("server")
+    server = EmbeddedServer(folder / "prefect", folder / "log")
     try:
         server.wait()
-        answers = load(server.url, clients=6, seconds=8)
+        yield server
     finally:
         server.stop()
+
+
+def test_several_clients_at_a_time_are_all_answered(server: EmbeddedServer) -> None:
+    answers = load(server.url, clients=6, seconds=3)
     assert len(answers) > 20
     assert [each for each in answers if not 200 <= each.status < 300] == []
     assert max(each.seconds for each in answers) < 20  # where the loop is blocked it is 60
-    assert "database is locked" not in (tmp_path / "log").read_text()
+    assert "database is locked" not in server.log.path.read_text()
 
 
-def test_a_sigterm_to_all_processes_of_a_run_does_not_end_it(tmp_path: Path) -> None:
+def test_a_sigterm_to_all_processes_of_a_run_does_not_end_it(server: EmbeddedServer) -> None:
     """As Slurm and systemd send it: the flow has still to report how it ended."""
-    server = EmbeddedServer(tmp_path / "prefect", tmp_path / "log")
-    try:
-        server.wait()
-        server.process.terminate()
-        time.sleep(1)
-        server.wait()
-        started = time.monotonic()
-    finally:
-        server.stop()
+    server.process.terminate()
+    status = dict(line.split(":	") for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines())
+    assert int(status["ShdPnd"], 16) >> signal.SIGTERM - 1 & 1, "it waits to be taken, and nobody takes it"
+    server.wait()
+    started = time.monotonic()
+    server.stop()
     assert server.process.returncode == 0 and time.monotonic() - started < 8, "killed after ten seconds"
 
 
@@ -150,9 +156,12 @@ def test_the_database_that_the_settings_name_is_migrated(tmp_path: Path, monkeyp
         assert migrated.execute("SELECT name FROM flow").fetchall() == [("any",)]
 
 
-def test_a_run_starts_one_server_and_leaves_none(finished: CommandHome, tmp_path: Path) -> None:
-    home = replace(finished.copied_to(tmp_path / "home"), own_processes=True)
-    run, servers = home.start("run", "pipeline", DIGITS, *SMALL), set[psutil.Process]()
+def test_a_run_starts_one_server_asks_no_proxy_for_it_and_leaves_none(prepared: Callable[[str], CommandHome]) -> None:
+    proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    given = {**proxies, "ALL_PROXY": "socks5://127.0.0.1:9", "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    given[SHARED] = shared_fork_servers()
+    home = replace(prepared("home"), own_processes=True, given=given)
+    run, servers = home.start("run", "dataset", DIGITS), set[psutil.Process]()
     while run.poll() is None:
         with suppress(psutil.Error):  # one that has just ended
             children = psutil.Process(run.pid).children()
@@ -206,11 +215,3 @@ def test_without_loopback_the_cause_is_said_at_once(tmp_path: Path) -> None:
     assert "error: 127.0.0.1: Network is unreachable; Prefect's server needs the loopback interface" in done.stderr
     assert "Traceback" not in done.stderr
     assert time.monotonic() - started < 30
-
-
-def test_no_proxy_is_asked_for_this_machine(finished: CommandHome, tmp_path: Path) -> None:
-    proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    given = {**proxies, "ALL_PROXY": "socks5://127.0.0.1:9", "PREFECT_CLIENT_MAX_RETRIES": "0"}
-    home = replace(finished.copied_to(tmp_path / "home"), own_processes=True, given=given)
-    answer = home("run", "dataset", DIGITS, timeout=100)
-    assert answer.code == 0, answer.stderr

@@ -140,7 +140,7 @@ def test_a_champion_of_other_records_is_scored_on_the_new_ones(
     home = finished.copied_to(tmp_path / "home")
     if lost:
         shutil.rmtree(home.root / "store/export")
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--records.split_seed", "5", "--json", timeout=500)
+    answer = home.here("run", "pipeline", DIGITS, *SMALL, "--records.split_seed", "5", "--json")
     assert answer.code in (0, 3), answer.stderr
     [folder] = [path for path in home.root.glob("runs/2*") if path.name == answer.json["run_id"]]
     verdict = json.loads((folder / "release.json").read_bytes())["verdict"]

@@ -21,7 +21,7 @@ def second(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> C
 
 def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
     first = second.newest_run()
-    answer = second("run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = second.here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     reply = answer.json
     assert tuple(reply["artifacts"]) == STAGES
@@ -37,14 +37,14 @@ def test_a_second_run_works_nowhere_and_says_so(second: CommandHome) -> None:
 
 
 def test_one_changed_value_runs_the_stages_that_depend_on_it(second: CommandHome) -> None:
-    answer = second("run", "pipeline", DIGITS, *SMALL, "--evaluate.most_wrong", "3", "--json")
+    answer = second.here("run", "pipeline", DIGITS, *SMALL, "--evaluate.most_wrong", "3", "--json")
     assert answer.code == 0, answer.stderr
     ran = {stage for stage, rows in answer.json["artifacts"].items() if not all(row["cached"] for row in rows)}
     assert ran == {"evaluate"}
 
 
 def test_a_margin_that_cannot_be_met_ends_with_exit_code_3(second: CommandHome) -> None:
-    answer = second("run", "pipeline", DIGITS, *SMALL, "--seed", "2", "--promote.margin", "0.9", "--json")
+    answer = second.here("run", "pipeline", DIGITS, *SMALL, "--export.golden", "8", "--promote.margin", "0.9", "--json")
     assert answer.code == 3, answer.stderr
     assert answer.json["status"] == "rejected"
     [release] = answer.json["artifacts"]["promote"]
@@ -52,9 +52,9 @@ def test_a_margin_that_cannot_be_met_ends_with_exit_code_3(second: CommandHome) 
 
 
 def test_the_flow_release_takes_a_model_of_the_store(second: CommandHome) -> None:
-    [model] = second("list", "model", "--json").json["artifacts"][:1]
+    [model] = second.here("list", "model", "--json").json["artifacts"][:1]
     flags = [*SMALL, "--release.model", model["digest"][:12], "--promote.margin", "-1"]
-    answer = second("run", "release", DIGITS, *flags, "--json")
+    answer = second.here("run", "release", DIGITS, *flags, "--json")
     assert answer.code == 0, answer.stderr
     assert tuple(answer.json["artifacts"]) == STAGES[3:]
 
@@ -63,7 +63,7 @@ def test_a_continued_run_reports_its_own_model(second: CommandHome) -> None:
     made = []
     for flags in (["--train.steps", "20"], ["--train.steps", "30", "--train.continue_from"]):
         constant = ["--train.schedule", "{kind: constant}", "--train.checkpoint.every", "10"]
-        answer = second("run", "training", DIGITS, *constant, *flags, *(row["digest"] for row in made))
+        answer = second.here("run", "training", DIGITS, *constant, *flags, *(row["digest"] for row in made))
         assert answer.code == 0, answer.stderr
         run = second.newest_run("training")
         made += run["stages"]["train"]
@@ -99,16 +99,16 @@ def test_every_artifact_of_the_store_has_its_table_in_prefect(finished: CommandH
 
 
 def test_list_show_and_verify_answer(finished: CommandHome) -> None:
-    rows = finished("list", "--json").json["artifacts"]
-    assert "nan" not in finished("list").stdout
+    rows = finished.here("list", "--json").json["artifacts"]
+    assert "nan" not in finished.here("list").stdout
     assert sorted({row["kind"] for row in rows}) == ["export", "model", "records", "report", "snapshot", "variant"]
     [export] = [row for row in rows if row["kind"] == "export"]
-    shown = finished("show", export["digest"][:10], "--json").json
+    shown = finished.here("show", export["digest"][:10], "--json").json
     assert shown["manifest"]["digest"] == export["digest"]
     assert shown["parents"]["model"]["parents"]["snapshot"]["parents"]["records"]["sources"] == 1797
     assert shown["releases"]
-    assert finished("verify", "--all", "--json").json["checked"] == len(rows)
-    assert "test accuracy" in finished("show", finished.newest_run()["stages"]["evaluate"][0]["digest"]).stdout
+    assert finished.here("verify", "--all", "--json").json["checked"] == len(rows)
+    assert "test accuracy" in finished.here("show", finished.newest_run()["stages"]["evaluate"][0]["digest"]).stdout
 
 
 def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
 
     digits = load_digits()
     Image.fromarray((digits.images[3] * 255 / 16).astype(np.uint8)).save(tmp_path / "three.png")
-    [export] = finished("list", "export", "--json").json["artifacts"]
+    [export] = finished.here("list", "export", "--json").json["artifacts"]
     for name in (export["digest"][:12], export["path"], "digits@champion"):
-        answer = finished("predict", str(name), tmp_path / "three.png", "--json")
+        answer = finished.here("predict", str(name), tmp_path / "three.png", "--json")
         assert answer.code == 0, answer.stderr
         assert answer.json["predictions"][0]["class"] in [str(digit) for digit in range(10)]
 
@@ -143,7 +143,7 @@ def test_predict_reads_a_picture(finished: CommandHome, tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_is_one_line_and_the_right_code(words: list[str], code: int, says: str, tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path)(*words, "--json")
+    answer = CommandHome(tmp_path).here(*words, "--json")
     assert answer.code == code
     assert says in answer.stderr
     [error] = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]

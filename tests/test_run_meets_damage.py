@@ -71,7 +71,7 @@ def test_damage_is_named_moved_away_and_remade(
         victim.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     else:
         victim.write_bytes(content.replace(b'"counts"', b'"count5"'))
-    answer = copied("run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = copied.here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.stderr.count("warning: ") == 1
     assert f"{kind}/{artifact.name[:12]}/{victim.relative_to(artifact)}" in answer.stderr

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tasks.processes.fork_server import SHARED
+from tasks.store import lock
 from tests.support.disks import fill
-from tests.support.homes import DIGITS, PLAIN, SMALL, CommandHome
+from tests.support.homes import DIGITS, PLAIN, ROOT, SMALL, CommandHome, shared_fork_servers
 from tests.support.kills import WORKPLACES, at_work
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:
     """Of the two that are alike one works and one waits; the third shares their databases and nothing else."""
-    home = CommandHome(tmp_path, own_processes=True)
+    home = CommandHome(tmp_path, own_processes=True, given={SHARED: shared_fork_servers()})
     alike = ["run", "dataset", DIGITS, "--json"]
     processes = [home.start(*alike), home.start(*alike), home.start(*alike, "--name", "other", "--records.shards", "3")]
     answers = [process.communicate(timeout=300) for process in processes]
@@ -31,24 +37,32 @@ def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well
     assert not any("Traceback" in stderr for _, stderr in answers)
 
 
+IMPATIENT = "from tasks.store import lock; lock.SILENCE = 5.0; from flows.__main__ import main; main()"
+"""The command, which waits for a silent holder of a lock not for a minute."""
+
+
 @pytest.mark.slow
-def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, tmp_path: Path) -> None:
-    """SIGSTOP to the whole group; the next run waits a minute without a heartbeat, then goes on."""
-    home = CommandHome(tmp_path, own_processes=True)  # all of its processes are frozen
-    process = home.start("run", "pipeline", DIGITS, *SMALL)
+def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, prepared: Callable[[str], CommandHome]) -> None:
+    """SIGSTOP to the whole group; the next run waits for a heartbeat that does not come, then goes on."""
+    assert lock.SILENCE == 60
+    home = replace(prepared("home"), own_processes=True)  # all of its processes are frozen
+    words = ["run", "pipeline", str(DIGITS), *SMALL]
+    process = home.start(*words)
     deadline = time.monotonic() + 400
-    while not any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")):
+    while not any(home.root.glob("store/.staging/model/*/checkpoints/*.npz")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGSTOP)
     try:
-        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+        next_one = [sys.executable, "-P", "-c", IMPATIENT, *words, "--json"]
+        variables = CommandHome(home.root).variables("run")
+        done = subprocess.run(next_one, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=400)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
         process.communicate(timeout=60)
-    assert answer.code == 0, answer.stderr
-    assert "taking over" in answer.stderr
-    assert answer.json["attempt"] == 2
+    assert done.returncode == 0, done.stderr
+    assert "taking over" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["attempt"] == 2
     assert process.returncode != 0
     assert home.artifacts() == finished.artifacts()
 
@@ -59,7 +73,7 @@ def failed_in_one_line(home: CommandHome, stdout: str, stderr: str, code: int, s
     [line] = [line for line in stderr.splitlines() if line.startswith("error: ")]
     assert says in line
     assert json.loads(stdout.splitlines()[-1])["status"] == "failed"
-    assert home("verify", "--all").code == 0
+    assert CommandHome(home.root).here("verify", "--all").code == 0
 
 
 @pytest.mark.slow
@@ -88,7 +102,7 @@ def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_i
         stdout, stderr = process.communicate(timeout=300)
         filler.unlink()
         failed_in_one_line(home, stdout, stderr, process.returncode, "No space left on device")
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = home.here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == attempts >= 6
     assert home.artifacts() == finished.artifacts()
@@ -130,7 +144,7 @@ def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: Co
     stdout, stderr = process.communicate(timeout=300)
     folder.chmod(0o755)
     failed_in_one_line(home, stdout, stderr, process.returncode, str(folder))
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
+    answer = CommandHome(home.root).here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 8
     assert home.artifacts() == finished.artifacts()

@@ -51,7 +51,7 @@ def test_a_failed_run_is_reported_by_webhook_and_mail_and_the_addresses_appear_n
         preset = tmp_path / "texts.yaml"
         source = f"{{kind: text_files, name: texts, path: {tmp_path / 'texts'}}}"
         preset.write_text(f"name: texts\nsource: {source}\nsnapshot: {{kind: tokens}}\ntrain: {{steps: 1}}\n")
-        answer = home("run", "dataset", preset, *flags, "--json")
+        answer = home.here("run", "dataset", preset, *flags, "--json")
     assert answer.code == 1 and (rule := answer.json["error"]["rule"])
     [(path, text)] = Webhook.got
     assert path == "/T0PS3CRET"
@@ -78,7 +78,7 @@ def test_a_receiver_that_is_not_there_is_a_warning_that_does_not_name_it(
 
 
 def test_a_receiver_that_is_not_set_is_named_when_the_run_begins(tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path / "home")("run", "dataset", DIGITS, "--notify.webhook", "env:NO_SUCH")
+    answer = CommandHome(tmp_path / "home").here("run", "dataset", DIGITS, "--notify.webhook", "env:NO_SUCH")
     assert answer.code == 0, answer.stderr
     assert answer.stderr.index("warning: notify.webhook (env:NO_SUCH): empty or not set") < answer.stderr.index(
         "+ convert"
@@ -117,7 +117,7 @@ def test_a_run_whose_receiver_is_none_ends_well(finished: CommandHome, tmp_path:
     home, secret = finished.copied_to(tmp_path / "home"), tmp_path / "secret"
     (home.root / "mlflow.db").unlink()  # so that there is no champion yet, and the message has one
     secret.write_text(NO_RECEIVERS[0])
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
+    answer = home.here("run", "pipeline", DIGITS, *SMALL, "--notify.webhook", f"file:{secret}", "--json")
     assert answer.code == 0, answer.stderr
     assert f"warning: notify.webhook (file:{secret}) failed: InvalidURL" in answer.stderr
     assert "T0PS3CRET" not in answer.stdout + answer.stderr

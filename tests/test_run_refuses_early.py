@@ -34,7 +34,7 @@ TRANSFORMER = ["--model", "{kind: transformer}"]
 def test_an_impossible_combination_is_refused_before_anything_is_written(
     flags: list[str], field: str, says: str, tmp_path: Path
 ) -> None:
-    answer = CommandHome(tmp_path / "home")("run", "pipeline", DIGITS, *flags, "--json")
+    answer = CommandHome(tmp_path / "home").here("run", "pipeline", DIGITS, *flags, "--json")
     assert answer.code == 2, answer.stderr
     assert answer.json["error"]["field"] == field
     assert says in answer.stderr.splitlines()[-1]
@@ -46,7 +46,7 @@ def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_writ
     address: str, saw: str, tmp_path: Path
 ) -> None:
     home = CommandHome(tmp_path / "home", given={"MLFLOW_TRACKING_URI": address})
-    answer = home("run", "dataset", DIGITS, "--json")
+    answer = home.here("run", "dataset", DIGITS, "--json")
     assert answer.code == 2, answer.stderr
     assert (answer.json["error"]["field"], answer.json["error"]["saw"]) == ("MLFLOW_TRACKING_URI", saw)
     assert not home.root.exists()
@@ -55,7 +55,9 @@ def test_an_address_that_mlflow_does_not_know_is_refused_before_anything_is_writ
 def test_a_model_is_released_for_the_task_that_it_was_trained_for(finished: CommandHome, tmp_path: Path) -> None:
     home = finished.copied_to(tmp_path / "home")
     [model] = (home.root / "store/model").iterdir()
-    answer = home("run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json")
+    answer = home.here(
+        "run", "release", DIGITS, "--release.model", model.name, *MLP, "--model.task", "regression", "--json"
+    )
     assert answer.code == 2, answer.stderr
     assert "was trained for classification" in answer.json["error"]["rule"]
 
@@ -66,7 +68,7 @@ def test_text_is_no_source_of_images(tmp_path: Path) -> None:
     preset.write_text(
         f"name: bad\nsource: {{kind: text_files, path: {folder}, glob: '**/*.md'}}\ntrain: {{steps: 3}}\n"
     )
-    answer = CommandHome(tmp_path / "home")("run", "dataset", preset, "--json")
+    answer = CommandHome(tmp_path / "home").here("run", "dataset", preset, "--json")
     assert answer.code == 2, answer.stderr
     assert "use snapshot.kind tokens" in answer.json["error"]["remedy"]
 

@@ -12,64 +12,77 @@ import sqlite3
 import subprocess
 import termios
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from infra.services import call
 from tasks.artifacts import Outcome, Records
 from tasks.config import TextFilesSource
 from tasks.config.load import load
 from tasks.errors import Stopped
+from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.stage.attempt import RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
-from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, surroundings
+from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, shared_fork_servers, shared_server
 from tests.support.kills import stop
 
 LONG = ["--train.steps", "400", "--train.checkpoint.every", "100"]
 
 
+def saved_in(home: CommandHome) -> set[int]:
+    """The steps of the checkpoints of a training that has not ended."""
+    return {int(path.stem[5:]) for path in home.root.glob("store/.staging/model/*/checkpoints/*.npz")}
+
+
+def last_step(home: CommandHome) -> int:
+    """The step of the newest point of a journal."""
+    return max((point.step for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path)), default=0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_in_training_saves_and_the_next_run_goes_on(number: int, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path, own_processes=True)
+def test_a_signal_in_training_saves_and_the_next_run_goes_on(
+    number: int, prepared: Callable[[str], CommandHome]
+) -> None:
+    """With a Prefect server of its own, and where the whole group gets the signal, a fork server, too."""
+    given = {} if number == signal.SIGINT else {SHARED: shared_fork_servers()}
+    home = replace(prepared("home"), own_processes=True, given=given)
 
     def due() -> bool:
-        seen = any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))
-        if seen:
-            time.sleep(0.3)  # some steps past the checkpoint
-        return seen
+        """Some steps past the checkpoint."""
+        return bool(saved_in(home)) and last_step(home) > max(saved_in(home))
 
     stderr = stop(home, due, number, "run", "training", DIGITS, *LONG, "--json")
-    saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
-    [journal] = tmp_path.glob("runs/*/metrics.jsonl")
-    assert max(saved) >= max(point.step for point in read(journal)), "what came after the last checkpoint is not saved"
-    with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
+    saved = saved_in(home)
+    assert max(saved) >= last_step(home), "what came after the last checkpoint is not saved"
+    with closing(sqlite3.connect(home.root / "prefect" / "prefect.db")) as history:
         (message,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
     words = f"stopped by {signal.Signals(number).name}; step {max(saved)} is saved"
     assert message == f"{words}; a new run with the same config continues from there"
     assert words in stderr
 
-    answer = home("run", "training", DIGITS, *LONG, "--json")
+    answer = CommandHome(home.root).here("run", "training", DIGITS, *LONG, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 2
-    assert home("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
+    assert home.here("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
 
 
 class Terminal:
     """A command on a terminal of its own, as behind ssh."""
 
-    def __init__(self, folder: Path, *words: str | Path) -> None:
+    def __init__(self, home: CommandHome, *words: str | Path) -> None:
         self.master, slave = os.openpty()
         self.process = subprocess.Popen(
             [str(word) for word in words],
-            cwd=folder,
-            env={**surroundings(), "MILLRACE_HOME": str(folder), "TERM": "xterm"},
+            cwd=home.root,
+            env={**home.variables("run"), "TERM": "xterm"},
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -93,22 +106,22 @@ class Terminal:
         return self.process.wait(120)
 
 
-def test_a_closed_terminal_saves_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    endless = ["--train.steps", "100000", "--train.checkpoint.every", "200"]
-    terminal = Terminal(tmp_path, MILLRACE, "run", "training", DIGITS, *endless)
-    code = terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")))
-    saved = {int(path.stem[5:]) for path in tmp_path.glob("store/.staging/model/*/checkpoints/*.npz")}
-    record = CommandHome(tmp_path).newest_run()
+def test_a_closed_terminal_saves_and_the_next_run_goes_on(prepared: Callable[[str], CommandHome]) -> None:
+    home = prepared("home")
+    endless = ["--train.steps", "100000", "--train.checkpoint.every", "20"]
+    terminal = Terminal(home, MILLRACE, "run", "training", DIGITS, *endless)
+    code = terminal.close_when(lambda: bool(saved_in(home)))
+    record = home.newest_run("training")
     assert (code, record["status"], record["exit_code"]) == (75, "stopped", 75), record
-    with closing(sqlite3.connect(tmp_path / "prefect" / "prefect.db")) as history:
-        (message,) = history.execute("SELECT message FROM flow_run_state ORDER BY timestamp DESC").fetchone()
-    assert message.startswith(f"stopped by SIGHUP; step {max(saved)} is saved")
+    flow_run = call("GET", f"{shared_server()}/flow_runs/{record['attempts'][-1]['prefect_flow_run_id']}")
+    assert flow_run["state"]["message"].startswith(f"stopped by SIGHUP; step {max(saved_in(home))} is saved")
 
 
 @pytest.mark.slow
-def test_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, "nohup", MILLRACE, "run", "training", DIGITS, *SMALL)
-    assert terminal.close_when(lambda: any(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))) == 0
+def test_nohup_outlives_its_terminal(prepared: Callable[[str], CommandHome]) -> None:
+    home = prepared("home")
+    terminal = Terminal(home, "nohup", MILLRACE, "run", "training", DIGITS, *SMALL)
+    assert terminal.close_when(lambda: bool(saved_in(home))) == 0
 
 
 def hash_a_huge_source(folder: Path) -> None:
@@ -141,7 +154,7 @@ def test_what_the_flows_own_process_does_is_left_at_once(
     before, request = signal.getsignal(number), RunRequest()
 
     def body() -> None:
-        threading.Timer(1, lambda: os.kill(os.getpid(), number)).start()
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), number)).start()
         busy(tmp_path / "source")
 
     with pytest.raises(Stopped) as stopped:
@@ -219,7 +232,7 @@ def test_a_run_whose_stages_all_come_from_the_store_is_stopped_too(finished: Com
         return record.get("run_id") != before and "snapshot" in record["stages"]
 
     stop(home, due, signal.SIGTERM, "run", "pipeline", DIGITS, *SMALL, "--json")
-    answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+    answer = home.here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 2
     assert home.artifacts() == finished.artifacts()

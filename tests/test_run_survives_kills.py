@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tasks.tracking.runs import connect
 from tests.support.homes import DIGITS, SMALL, CommandHome
-from tests.support.kills import Unbroken, disturbed_in_each_stage, killed_at_a_random_moment_of_each_stage
+from tests.support.kills import Unbroken, at_work, killed_in_each_stage
 
 
 @pytest.fixture
@@ -38,9 +37,18 @@ def test_a_database_whose_creation_was_killed_is_created_again(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_killed_in_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    disturbed_in_each_stage(unbroken, CommandHome(tmp_path, own_processes=True), itertools.repeat(signal.SIGKILL))
+def test_killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
+    killed_in_each_stage(unbroken, CommandHome(tmp_path, own_processes=True), seed=7)
 
 
-def test_killed_at_random_moments(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_at_a_random_moment_of_each_stage(unbroken, CommandHome(tmp_path), seed=7)
+def test_killed_in_training_it_goes_on_to_the_same_bytes(
+    prepared: Callable[[str], CommandHome], finished: CommandHome
+) -> None:
+    """Command and compute process at once."""
+    home, words = prepared("home"), ("run", "training", DIGITS, *SMALL)
+    assert home.kill_when(at_work(home, "train"), *words)
+    answer = home.here(*words, "--json")
+    assert answer.code == 0 and answer.json["attempt"] == 2, answer.stderr
+    assert home.here("show", answer.json["run_id"], "--json").json["ledger"]["wrong"] == []
+    made = home.artifacts()
+    assert any(name.startswith("report/") for name in made) and made.items() <= finished.artifacts().items()

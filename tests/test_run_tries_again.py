@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,36 +32,38 @@ from tests.support.stacks import wait
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
 
 
-def test_a_lost_process_is_started_again_and_nothing_is_lost(finished: CommandHome, tmp_path: Path) -> None:
-    home = CommandHome(tmp_path)
+def test_a_lost_process_is_started_again_and_nothing_is_lost(
+    finished: CommandHome, prepared: Callable[[str], CommandHome]
+) -> None:
+    home = prepared("home")
     process = home.start("run", "training", DIGITS, *SMALL, "--json")
     deadline = time.monotonic() + 200
     # the point of step 20; by then the checkpoint of step 10 is written
-    while not [point for path in tmp_path.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]:
+    while not [point for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.002)
-    for training in compute_processes(tmp_path):
+    for training in compute_processes(home.root):
         training.kill()
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 0, stderr
     assert re.search(
         r"its process was killed by signal 9; .*; starting again in 2 s \(1 of 3 without progress\)", stderr
     )
-    assert len(home.newest_run()["attempts"]) == 1
+    assert len(home.newest_run("training")["attempts"]) == 1
     expected = finished.artifacts()
     assert all(expected[name] == sha256 for name, sha256 in home.artifacts().items())
-    log = next(tmp_path.glob("runs/*/logs/train.log")).read_text()
+    log = next(home.root.glob("runs/*/logs/train.log")).read_text()
     assert "going on from its checkpoint" in log
 
 
 @pytest.mark.slow
-def test_a_stage_that_runs_past_its_time_saves_is_ended_and_named(tmp_path: Path) -> None:
-    home = CommandHome(tmp_path)
-    answer = home("run", "training", DIGITS, *STUCK, "--resources.timeouts.train", "60", "--json")
+def test_a_stage_that_runs_past_its_time_saves_is_ended_and_named(prepared: Callable[[str], CommandHome]) -> None:
+    home = prepared("home")
+    answer = home.here("run", "training", DIGITS, *STUCK, "--resources.timeouts.train", "15", "--json")
     assert answer.code == 1
     assert answer.json["error"]["field"] == "resources.timeouts.train"
     assert "trying again" not in answer.stderr
-    assert list(tmp_path.glob("store/.staging/model/*/checkpoints/*.npz"))
+    assert list(home.root.glob("store/.staging/model/*/checkpoints/*.npz"))
     assert load(DIGITS).resources.limit("train") == ("resources.timeout", 86_400)
 
 

@@ -30,13 +30,13 @@ def home(finished: CommandHome, tmp_path_factory: pytest.TempPathFactory) -> Com
 @pytest.mark.parametrize("stage", ["convert", "snapshot", "train", "evaluate", "compress", "export"])
 def test_why_foresees_the_very_digests_that_a_run_makes(finished: CommandHome, stage: str) -> None:
     made = {f"{row['kind']}/{row['digest']}" for row in finished.newest_run()["stages"][stage]}
-    answers = finished("why", stage, DIGITS, *SMALL, "--json").json["answers"]
+    answers = finished.here("why", stage, DIGITS, *SMALL, "--json").json["answers"]
     assert {answer["artifact"] for answer in answers} == made
     assert all(answer["in_store"] for answer in answers)
 
 
 def test_why_names_the_field_also_of_an_earlier_stage(finished: CommandHome) -> None:
-    answer = finished("why", "train", DIGITS, *SMALL, "--train.clip_norm", "0.5", "--snapshot.height", "9")
+    answer = finished.here("why", "train", DIGITS, *SMALL, "--train.clip_norm", "0.5", "--snapshot.height", "9")
     assert answer.code == 0
     assert "train would run" in answer.stdout
     assert "train.clip_norm: 1.0 → 0.5" in answer.stdout
@@ -54,7 +54,7 @@ def test_why_names_the_variants_of_methods_that_train(finished: CommandHome) -> 
         {"kind": "low_rank", "rank": 4, **tuned},
         {"kind": "prune_structured", "share": 0.5, **tuned},
     ]
-    answer = finished("why", "compress", DIGITS, *SMALL, "--compress.methods", json.dumps(methods))
+    answer = finished.here("why", "compress", DIGITS, *SMALL, "--compress.methods", json.dumps(methods))
     assert answer.code == 0, answer.stderr
     for name in ("prune", "qat", "distill_convnet-int8_dynamic", "low_rank", "prune_structured"):
         assert f"compress ({name}" in answer.stdout
@@ -62,32 +62,32 @@ def test_why_names_the_variants_of_methods_that_train(finished: CommandHome) -> 
 
 def test_why_refuses_what_a_run_refuses(finished: CommandHome) -> None:
     flags = ("--snapshot.kind", "tokens", "--model.kind", "transformer", "--model.task", "language_model")
-    refused, why = finished("run", "pipeline", DIGITS, *flags), finished("why", "train", DIGITS, *flags)
+    refused, why = finished.here("run", "pipeline", DIGITS, *flags), finished.here("why", "train", DIGITS, *flags)
     assert refused.code == why.code == 2
     assert refused.stderr == why.stderr and "snapshot.kind" in why.stderr
 
 
 def test_runs_and_models_are_listed_and_a_version_is_shown_by_number_and_alias(finished: CommandHome) -> None:
-    [run] = finished("list", "runs", "--json").json["runs"]
+    [run] = finished.here("list", "runs", "--json").json["runs"]
     assert (run["flow"], run["status"], run["alias"]) == ("pipeline", "completed", "champion")
     assert run["score"].startswith("test accuracy 0.9") and "(majority 0.1" in run["score"]
-    line = finished("list", "runs").stdout
+    line = finished.here("list", "runs").stdout
     assert run["run_id"] in line and run["score"] in line and " UTC  became champion" in line
-    [version] = finished("list", "models", "--json").json["models"]
+    [version] = finished.here("list", "models", "--json").json["models"]
     assert (version["name"], version["version"], version["aliases"]) == ("digits", "1", ["champion"])
     assert version["run"] == run["run_id"] and f"test accuracy {version['score']:.4f}" in run["score"] + line
-    assert finished("list", "models").stdout.startswith("digits@1         champion   test accuracy 0.9")
-    shown = finished("show", "digits@champion").stdout
-    assert shown == finished("show", "digits@1").stdout
+    assert finished.here("list", "models").stdout.startswith("digits@1         champion   test accuracy 0.9")
+    shown = finished.here("show", "digits@champion").stdout
+    assert shown == finished.here("show", "digits@1").stdout
     assert shown.startswith("digits version 1: champion\n") and f"\nexport/{version['export']}\n" in shown
-    assert "see `millrace list models`" in finished("show", "digits@2").stderr
+    assert "see `millrace list models`" in finished.here("show", "digits@2").stderr
 
 
 def test_a_failed_run_is_listed_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     with pytest.raises(Failed) as failed:
         attempt_run("dataset", load(DIGITS), fail, RunRequest(), None)
-    assert CommandHome(tmp_path)("list", "runs").stdout.endswith(f"  {failed.value}\n")
+    assert CommandHome(tmp_path).here("list", "runs").stdout.endswith(f"  {failed.value}\n")
 
 
 def fail() -> None:
@@ -97,16 +97,16 @@ def fail() -> None:
 def test_an_empty_list_names_the_home_and_of_an_empty_home_the_next_command(
     finished: CommandHome, tmp_path: Path
 ) -> None:
-    assert CommandHome(tmp_path)("list").stdout == (
+    assert CommandHome(tmp_path).here("list").stdout == (
         f"no artifact in {tmp_path}; next: millrace run pipeline flows/presets/digits.yaml\n"
     )
     (tmp_path / "runs/20260101-000000-digits-0000").mkdir(parents=True)
     (tmp_path / "runs/20260101-000000-digits-0000/run.json").write_text("{}")
-    assert CommandHome(tmp_path)("list", "export").stdout == f"no export in {tmp_path}\n"
+    assert CommandHome(tmp_path).here("list", "export").stdout == f"no export in {tmp_path}\n"
 
 
 def test_why_of_an_empty_store_says_so(tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path)("why", "convert", DIGITS)
+    answer = CommandHome(tmp_path).here("why", "convert", DIGITS)
     assert answer.stdout == "convert would run: the store has no records yet\n"
 
 
@@ -114,7 +114,7 @@ def test_why_of_an_empty_store_says_so(tmp_path: Path) -> None:
 def slow_learner(home: CommandHome) -> str:
     """A second run in that home, which differs by its seed and learns too little."""
     words = ("--seed", "3", "--train.learning_rate", "0.00005")
-    answer = home("run", "training", DIGITS, *SMALL, *words, "--json")
+    answer = home.here("run", "training", DIGITS, *SMALL, *words, "--json")
     assert answer.code == 0, answer.stderr
     return str(answer.json["run_id"])
 
@@ -123,12 +123,12 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
     home: CommandHome, slow_learner: str, tmp_path: Path
 ) -> None:
     first = str(find_runs(Home(home.root))[0].run_id)
-    answer = home("diff", first, slow_learner, "--html", tmp_path / "both.html")
+    answer = home.here("diff", first, slow_learner, "--html", tmp_path / "both.html")
     assert answer.code == 0, answer.stderr
     for words in ("  seed: 1 → 3", "  train.learning_rate: 0.002 → 5e-05", "data: the same", "environment: the same"):
         assert words in answer.stdout
     assert "b is worse than a by 0." in answer.stdout
-    answer_read = home("diff", first, slow_learner, "--json").json
+    answer_read = home.here("diff", first, slow_learner, "--json").json
     rows = {row["name"]: row for row in answer_read["results"]}
     assert list(rows)[:3] == ["test/accuracy", "test/loss", "test/calibration_error"]
     accuracy = rows["test/accuracy"]
@@ -150,34 +150,34 @@ def test_diff_shows_config_data_and_whether_the_results_differ_by_more_than_nois
 
 
 def test_diff_of_a_run_with_itself_finds_nothing(home: CommandHome, slow_learner: str) -> None:
-    answer = home("diff", slow_learner, slow_learner)
+    answer = home.here("diff", slow_learner, slow_learner)
     assert "b is as good as a in test accuracy: no example differs" in answer.stdout
     assert "more than noise" not in answer.stdout and "within noise" not in answer.stdout
 
 
 def test_diff_refuses_a_folder_as_its_page(home: CommandHome, slow_learner: str, tmp_path: Path) -> None:
-    answer = home("diff", slow_learner, slow_learner, "--html", tmp_path)
+    answer = home.here("diff", slow_learner, slow_learner, "--html", tmp_path)
     assert answer.code == 2
     assert "a folder is there" in answer.stderr
 
 
 def test_gc_keeps_what_runs_and_releases_need(home: CommandHome, slow_learner: str) -> None:
     """After the run of another seed, whose artifacts go when only a later run is kept; the champion's stay."""
-    before = {row["digest"] for row in home("list", "--json").json["artifacts"]}
-    assert home("gc", "--keep", "9", "--json").json["dropped"] == []
-    home("run", "dataset", DIGITS, *SMALL)
-    predicted = home("gc", "--keep", "1", "--dry-run", "--json").json["dropped"]
-    assert {row["digest"] for row in home("list", "--json").json["artifacts"]} == before
-    dropped = home("gc", "--keep", "1", "--json").json["dropped"]
+    before = {row["digest"] for row in home.here("list", "--json").json["artifacts"]}
+    assert home.here("gc", "--keep", "9", "--json").json["dropped"] == []
+    home.here("run", "dataset", DIGITS, *SMALL)
+    predicted = home.here("gc", "--keep", "1", "--dry-run", "--json").json["dropped"]
+    assert {row["digest"] for row in home.here("list", "--json").json["artifacts"]} == before
+    dropped = home.here("gc", "--keep", "1", "--json").json["dropped"]
     assert dropped == predicted
     assert sorted(row["what"].partition("/")[0] for row in dropped) == ["model", "report"]
-    shown = home("show", slow_learner, "--json")  # its model is gone
+    shown = home.here("show", slow_learner, "--json")  # its model is gone
     assert shown.code == 0 and shown.json["run"]["run_id"] == slow_learner and shown.json["ledger"] is None
-    assert home("verify", "--all").code == 0
+    assert home.here("verify", "--all").code == 0
 
 
 def test_doctor_finds_this_machine_fit(tmp_path: Path) -> None:
-    answer = CommandHome(tmp_path)("doctor", "--json")
+    answer = CommandHome(tmp_path).here("doctor", "--json")
     findings = {finding["what"]: finding for finding in answer.json["findings"]}
     assert findings["python"]["verdict"] == findings["packages"]["verdict"] == findings["home"]["verdict"] == "ok"
     assert answer.code == (1 if any(all_values["verdict"] == "fault" for all_values in findings.values()) else 0)
@@ -201,7 +201,7 @@ def test_doctor_asks_for_the_ports_of_this_stack(tmp_path: Path) -> None:
 
 
 def test_doctor_refuses_a_home_that_cannot_be_one() -> None:
-    answer = CommandHome(Path("/proc/home"))("doctor", "--json")
+    answer = CommandHome(Path("/proc/home")).here("doctor", "--json")
     assert answer.code == 1
     [place] = [finding for finding in answer.json["findings"] if finding["what"] == "home"]
     assert place["verdict"] == "fault" and "MILLRACE_HOME" in place["remedy"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,21 +46,22 @@ def test_an_attempt_that_ends_before_its_parameters_are_sent_leaves_them_to_the_
 
 
 @pytest.mark.slow
-def test_killed_and_run_again_it_is_one_mlflow_run_with_each_point_once(tmp_path: Path) -> None:
-    home = CommandHome(tmp_path)
+def test_killed_and_run_again_it_is_one_mlflow_run_with_each_point_once(prepared: Callable[[str], CommandHome]) -> None:
+    home = prepared("home")
     ids = []
     for step in (400, 700):  # what comes after the checkpoint before them is trained, and sent, twice
         assert home.kill_when(told_past(home, step), "run", "training", DIGITS, *FLAGS)
         ids.append(home.newest_run()["mlflow_run_id"])
-    [shipped] = tmp_path.glob("runs/*/shipped.json")
+    shipped = home.root / "runs" / home.newest_run("training")["run_id"] / "shipped.json"
     shipped.unlink()  # as if the kill had come after the sending and before its note
-    answer = home("run", "training", DIGITS, *FLAGS, "--json")
+    answer = home.here("run", "training", DIGITS, *FLAGS, "--json")
     assert answer.code == 0, answer.stderr
     assert answer.json["attempt"] == 3
     assert {*ids} == {answer.json["mlflow_run_id"]}
 
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    [run] = client.search_runs([experiments.experiment_id for experiments in client.search_experiments()])
+    client = MlflowClient(f"sqlite:///{home.root / 'mlflow.db'}")
+    found = client.search_runs([experiments.experiment_id for experiments in client.search_experiments()])
+    [run] = [each for each in found if each.data.tags["millrace.flow"] == "training"]
     assert run.info.run_id == ids[0] and run.data.tags["millrace.attempts"] == "3"
     steps = {name: [p.step for p in client.get_metric_history(ids[0], name)] for name in run.data.metrics}
     assert steps["train/loss"] == list(range(20, 1_501, 20))

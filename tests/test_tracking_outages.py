@@ -8,8 +8,9 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,14 +86,14 @@ def address() -> Iterator[str]:
 
 
 def test_the_training_continues_without_the_server_and_every_point_arrives(
-    tmp_path: Path, disk: Path, address: str
+    prepared: Callable[[str], CommandHome], disk: Path, address: str
 ) -> None:
     server = Server(disk, Between.port)
-    home = CommandHome(tmp_path, given={"MLFLOW_TRACKING_URI": address, "MILLRACE_TRACKING_LATE": str(LATE)})
+    home = replace(prepared("home"), given={"MLFLOW_TRACKING_URI": address, "MILLRACE_TRACKING_LATE": str(LATE)})
     process = home.start("run", "training", DIGITS, *FLAGS, "--json")
 
     def points() -> list[Point]:
-        return [point for path in tmp_path.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]
+        return [point for path in home.root.glob("runs/*/metrics.jsonl") for point in read(path) if point.step > 0]
 
     def grows(by: int) -> None:
         """Wait until the training has written so many points more."""
@@ -105,7 +106,7 @@ def test_the_training_continues_without_the_server_and_every_point_arrives(
     @contextmanager
     def paused() -> Iterator[None]:
         """The training waits, so that it does not end before the server is hurt in every way."""
-        [training] = [child for child in compute_processes(tmp_path) if child.name() == "millrace train"]
+        [training] = [child for child in compute_processes(home.root) if child.name() == "millrace train"]
         training.suspend()
         yield
         training.resume()
@@ -139,10 +140,10 @@ def test_the_training_continues_without_the_server_and_every_point_arrives(
         run = client.get_run(json.loads(stdout.splitlines()[-1])["mlflow_run_id"])
         assert int(run.data.tags["millrace.late_points"]) > 0
         written: dict[str, list[tuple[int, int, float]]] = {}
-        for path in tmp_path.glob("runs/*/metrics.jsonl"):
-            for point in read(path):
-                for name, value in point.metrics.items():
-                    written.setdefault(name, []).append((point.step, int(point.time * 1000), value))
+        journal = home.root / "runs" / home.newest_run("training")["run_id"] / "metrics.jsonl"
+        for point in read(journal):
+            for name, value in point.metrics.items():
+                written.setdefault(name, []).append((point.step, int(point.time * 1000), value))
         assert len(written["train/loss"]) == POINTS
         for name, expected in written.items():
             history = client.get_metric_history(run.info.run_id, name)
@@ -153,13 +154,16 @@ def test_the_training_continues_without_the_server_and_every_point_arrives(
         server.stop()
 
 
-def test_a_registry_that_dies_as_a_version_is_promoted_is_waited_for(tmp_path: Path, address: str) -> None:
+def test_a_registry_that_dies_as_a_version_is_promoted_is_waited_for(
+    finished: CommandHome, tmp_path: Path, address: str
+) -> None:
     (tmp_path / "server").mkdir()
     server = Server(tmp_path / "server", Between.port)
-    home = CommandHome(tmp_path / "home", given={"MLFLOW_TRACKING_URI": address})
-    process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
+    home = replace(finished.copied_to(tmp_path / "home"), given={"MLFLOW_TRACKING_URI": address})
+    before = home.newest_run()["run_id"]
+    process = home.start("run", "pipeline", DIGITS, *SMALL, "--export.golden", "8", "--json")  # connected by its end
     try:
-        while "export" not in home.newest_run()["stages"]:
+        while (run := home.newest_run())["run_id"] == before or "export" not in run["stages"]:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         Between.broken = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
@@ -13,38 +14,41 @@ import pytest
 from PIL import Image
 
 from tasks.display import terminal
-from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, shared_server, surroundings
+from tests.support.homes import DIGITS, ROOT, Answer, CommandHome, shared_server
 
 IMPATIENT = "from tasks.display import terminal; terminal.SILENCE = 0.01; from flows.__main__ import main; main()"
 """The command, which announces nearly every wait."""
 
 
-def announced(home: CommandHome, *words: str | Path, **given: str) -> list[str]:
-    """What a command waits for, one after the other."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", IMPATIENT, *map(str, words)],
-        cwd=ROOT,
-        env={**surroundings(), "MILLRACE_HOME": str(home.root), **given},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    waits = [line.removeprefix("  … ") for line in done.stderr.splitlines() if line.startswith("  … ")]
+def waits_of(answer: Answer) -> list[str]:
+    """What a command waited for, one after the other."""
+    assert answer.code == 0, answer.stderr
+    waits = [line.removeprefix("  … ") for line in answer.stderr.splitlines() if line.startswith("  … ")]
     return [text for text, _ in groupby(wait.rpartition(",")[0] for wait in waits)]
 
 
-def test_predict_names_the_registry_and_then_tensorflow(finished: CommandHome, tmp_path: Path) -> None:
+def test_predict_names_the_registry_and_then_tensorflow(
+    finished: CommandHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, picture = finished.copied_to(tmp_path / "home"), tmp_path / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)
-    waits = announced(home, "predict", "digits@champion", picture)
+    monkeypatch.setattr(terminal, "SILENCE", 0.01)
+    waits = waits_of(home.here("predict", "digits@champion", picture))
     registry = f"connecting to the registry at sqlite:///{home.root}/mlflow.db"
     assert waits[-2:] == [registry, "loading TensorFlow and the model"]
 
 
-def test_a_run_names_prefect_and_the_end_of_its_work(finished: CommandHome, tmp_path: Path) -> None:
-    home, address = finished.copied_to(tmp_path / "home"), shared_server()
-    waits = announced(home, "run", "pipeline", DIGITS, *SMALL, PREFECT_API_URL=address)
+def test_a_run_names_prefect_and_the_end_of_its_work(prepared: Callable[[str], CommandHome]) -> None:
+    home, address = prepared("home"), shared_server()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", IMPATIENT, "run", "dataset", DIGITS],
+        cwd=ROOT,
+        env=home.variables("run"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    waits = waits_of(Answer(done.returncode, done.stdout, done.stderr))
     assert waits[0] == f"connecting to Prefect at {address}"
     assert waits[-1] == "writing the run's page, sending the rest to MLflow"
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import gc
 import hashlib
+import io
 import json
+import logging
 import os
 import shutil
 import signal
@@ -14,8 +17,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,6 +31,7 @@ import psutil
 from infra.embedded import EmbeddedServer
 from tasks.processes.fork_server import SHARED, environment
 from tasks.processes.threads import available_threads
+from tasks.runs.home import Home
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
@@ -69,6 +75,54 @@ class Answer:
 def surroundings() -> dict[str, str]:
     """The environment without servers: MLflow's client, used in a test's own process, leaves its address there."""
     return {name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "PREFECT_API_URL")}
+
+
+@contextlib.contextmanager
+def in_this_process(variables: Mapping[str, str], folder: Path) -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Let this process look like one of a command: variables, folder, output; afterwards it is as it was."""
+    before, raising = dict(os.environ), logging.raiseExceptions
+    stdout, stderr = io.StringIO(), io.StringIO()
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+            warnings.catch_warnings(action="ignore"),
+        ):
+            yield stdout, stderr
+            gc.collect()  # what a command leaves open, its process would have closed
+    finally:
+        for thread in threading.enumerate():
+            if thread.name in ("shipping", "imports"):
+                thread.join(60)
+        os.environ.clear()
+        os.environ.update(before)
+        logging.raiseExceptions = raising
+        gc.enable()
+
+
+def run_app(words: list[str], home: Home) -> int:
+    """What `main` of `flows/__main__.py` does after it has prepared its process; the exit code."""
+    import typer
+
+    from flows.commands import app
+    from flows.reply import usage_error
+
+    with contextlib.ExitStack() as stack:
+        if words[:1] == ["run"]:
+            from prefect.context import use_profile
+            from prefect.settings import Profile
+
+            from flows.session import prepare
+
+            prepare(home)
+            stack.enter_context(use_profile(Profile(name="test", settings={}), include_current_context=False))
+        try:
+            return app(words, prog_name="millrace", standalone_mode=False) or 0
+        except typer.TyperException as error:
+            return usage_error(error, words)
 
 
 @cache
@@ -119,17 +173,33 @@ class CommandHome:
     """Whether a run starts Prefect's server and its fork server by itself; else all runs of a test process share them,
     except what `before` starts, whose limits and permissions a shared process does not have."""
 
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """The command in a process group of its own."""
+    def variables(self, command: str | Path) -> dict[str, str]:
+        """The environment of a command."""
         shared = {}
-        if words[:1] in (("run",), ("worker",)) and not self.own_processes:
+        if command in ("run", "worker") and not self.own_processes:
             shared["PREFECT_API_URL"] = shared_server()
             if not self.before:
                 shared[SHARED] = shared_fork_servers()
+        return {**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200", **shared, **self.given}
+
+    def here(self, *words: str | Path, folder: Path = ROOT) -> Answer:
+        """The command in this process, which has imported already what it needs; stages still have their own.
+
+        For what a command answers; how its process begins, is signalled and ends, only a process can tell.
+        """
+        assert not self.before, "a process would begin otherwise"
+        import prefect.main  # noqa: F401 - it ends the handlers of logging, with the streams that are not standard then
+
+        with in_this_process(self.variables(words[0] if words else ""), folder) as (stdout, stderr):
+            code = run_app([str(word) for word in words], Home(self.root))
+        return Answer(code, stdout.getvalue(), stderr.getvalue())
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """The command in a process group of its own."""
         return subprocess.Popen(
             [*self.before, str(MILLRACE), *map(str, words)],
             cwd=ROOT,
-            env={**surroundings(), "MILLRACE_HOME": str(self.root), "COLUMNS": "200", **shared, **self.given},
+            env=self.variables(words[0] if words else ""),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -236,6 +306,27 @@ def finished_home() -> CommandHome:
     return kept_home("finished", fill)
 
 
+ASKING = [
+    *("--export.golden", "16", "--promote.approval", "required"),
+    *("--compress.methods", "[[{kind: prune, fine_tune: {steps: 4}}, int8_dynamic]]"),
+    *("--promote.gates", "[{kind: champion, max_loss: 0.1}]"),
+]
+"""Flags with which the run of the finished home makes another export of the same model, and awaits approval."""
+
+
+def asked_home() -> CommandHome:
+    """The finished home with a second run, which awaits approval; what it answered is in `asked.json`."""
+
+    def fill(home: CommandHome) -> None:
+        copy = finished_home().copied_to(home.root)
+        (home.root / "whole").unlink()
+        answer = copy("run", "pipeline", DIGITS, *SMALL, *ASKING, "--json")
+        assert answer.code == 3, answer.stderr
+        (home.root / "asked.json").write_text(json.dumps({"stdout": answer.stdout, "stderr": answer.stderr}))
+
+    return kept_home("asked", fill)
+
+
 def prepared_home() -> CommandHome:
     """A home with the records and the snapshot of the digits preset; MLflow's database takes seconds to make, too."""
 
@@ -258,7 +349,5 @@ def compute_processes(home: Path) -> list[psutil.Process]:
 
 
 def init(path: Path, folder: Path, *flags: str) -> Answer:
-    done = subprocess.run(
-        [str(MILLRACE), "init", str(path), *flags], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    """`millrace init`, in a folder."""
+    return CommandHome(folder / "home").here("init", path, *flags, folder=folder)

@@ -38,7 +38,7 @@ class Server:
         deadline = time.monotonic() + 120
         while not self.service.works():
             assert self.process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     def signal(self, number: int) -> None:
         os.killpg(self.process.pid, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import sqlite3
@@ -16,7 +17,7 @@ from typing import Any
 from infra.ports import port_in_use
 from infra.services import call
 from infra.stack import Stack
-from tests.support.homes import CommandHome, kept_home
+from tests.support.homes import CommandHome, finished_home, kept_home
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -59,7 +60,7 @@ class Up(CommandHome):
             if run["state"]["type"] in (*states, *ENDED):
                 return run
             assert time.monotonic() < deadline, run["state"]
-            time.sleep(0.3)
+            time.sleep(0.05)
 
 
 def deployed_home() -> CommandHome:
@@ -76,13 +77,17 @@ def deployed_home() -> CommandHome:
 
 
 def copied_stack(root: Path) -> Up:
-    """A copy of that home without the runs that were planned and whose time is past."""
+    """A copy of that home on ports of its own, without the runs that were planned and whose time is past.
+
+    It has the artifacts of the finished home, so that a small pipeline computes nothing.
+    """
     deployed_home().copied_to(root)
+    shutil.copytree(finished_home().root / "store", root / "store", copy_function=os.link, dirs_exist_ok=True)
     shutil.rmtree(root / "logs")
     with contextlib.closing(sqlite3.connect(root / "prefect/prefect.db")) as history, history:
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
         history.execute("DELETE FROM flow_run WHERE state_type = 'SCHEDULED' AND expected_start_time < ?", (now,))
-    return Up(root)
+    return Up(root, given=dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True)))
 
 
 def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
@@ -90,7 +95,7 @@ def wait(due: Callable[[], Any], timeout: float = 180) -> Any:
     deadline = time.monotonic() + timeout
     while not (scheduled := due()):
         assert time.monotonic() < deadline, "never"
-        time.sleep(0.2)
+        time.sleep(0.05)
     return scheduled
 
 
