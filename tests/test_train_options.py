@@ -36,7 +36,9 @@ def files_of(bench: Workbench) -> list[np.ndarray]:
     return [np.array(variable) for variable in keras.models.load_model(bench.staging.root / "model.keras").weights]
 
 
-@pytest.mark.parametrize(("optimizer", "tolerance"), [(Sgd(), 3e-7), (Adam(), 2e-5)])
+@pytest.mark.parametrize(
+    ("optimizer", "tolerance"), [(Sgd(), 3e-7), pytest.param(Adam(), 2e-5, marks=pytest.mark.slow)]
+)
 def test_accumulated_micro_batches_equal_the_large_batch(
     trained: Callable[..., Workbench], optimizer: Any, tolerance: float
 ) -> None:
@@ -51,8 +53,8 @@ def test_accumulated_micro_batches_equal_the_large_batch(
     [
         (Sgd(), 3e-7, False, "float32"),
         (Adam(), 2e-5, True, "float32"),
-        (Sgd(), 1e-4, False, "float16"),
-        (Sgd(), 1e-3, False, "bfloat16"),
+        pytest.param(Sgd(), 1e-4, False, "float16", marks=pytest.mark.slow),
+        pytest.param(Sgd(), 1e-3, False, "bfloat16", marks=pytest.mark.slow),
     ],
 )
 def test_mirrored_devices_equal_one_device(
@@ -73,10 +75,8 @@ def test_options_resume_to_the_same_bytes(
 ) -> None:
     """All of them in one training: what each does is asserted by itself elsewhere, and none has a state of its own that
     another would hide."""
-    options: dict[str, Any] = {
-        **{"precision": "bfloat16", "accumulate": 2, "jit": True, "select": "best", "evaluate_every": 2},
-        **{"label_smoothing": 0.1, "class_weights": "balanced"},
-    }
+    options: dict[str, Any] = {"precision": "bfloat16", "accumulate": 2, "jit": True, "evaluate_every": 2}
+    options |= {"select": "best", "label_smoothing": 0.1, "class_weights": "balanced"}
     unbroken = trained("unbroken", MODEL, **options)
     config = CONFIG.model_copy(update=options)
     bench = benches("broken")
