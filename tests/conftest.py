@@ -259,7 +259,7 @@ def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -
     def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
         bench = benches(name)
         seen = [0]
-        with Crew(tmp_path, 2).gang("train") as gang:
+        with Crew(tmp_path, 1).gang("train") as gang:
             gang.call(
                 "tasks.training.fit:fit",
                 bench.staging,

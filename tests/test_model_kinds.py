@@ -74,8 +74,7 @@ USUAL: dict[str, tuple[Any, dict[str, Any]]] = {
     "mlp": (MlpModel(), TABLE),
     "convnet1d": (Convnet1dModel(), SOUND),
     "encoder": (EncoderModel(layers=1), TEXT),
-    "transformer": (TransformerModel(layers=1, kv_heads=2), TOKENS),
-    "experts": (TransformerModel(layers=1, hidden=256, experts=4, experts_per_token=1), TOKENS),
+    "experts": (TransformerModel(layers=1, kv_heads=2, hidden=256, experts=4, experts_per_token=1), TOKENS),
 }
 """Layers as wide as they usually are, and as few as suffice. The stock convnet is that of the digits, which learns, is
 exported and is quantised by all tests of compression; several experts for a token are in `test_export_generation`."""

@@ -87,9 +87,9 @@ def test_it_continues_what_one_device_began_and_the_reverse(
     assert distance(whole, apart("parts", **options)) < 3e-7
 
 
-def in_process(folder: Path, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of this module in a compute process with two threads."""
-    with Crew(folder, 2).gang("test") as gang:
+def in_process(folder: Path, function: Callable[..., Any], *arguments: Any, threads: int = 1) -> Any:
+    """Call a function of this module in a compute process."""
+    with Crew(folder, threads).gang("test") as gang:
         work = f"{__name__}:{function.__name__}"
         return gang.call(work, None, folder / "journal", arguments, limits=Limits(), on_report=lambda *_: None)
 
@@ -218,7 +218,12 @@ def test_variables_slots_and_what_is_computed_of_them_are_on_the_device_of_their
     for layer, device in stages.items():
         for kind in ("kernel", "bias"):
             assert {slots[f"{layer}_{kind}_momentum"], slots[f"{layer}_{kind}_velocity"]} == {device}
-    assert found["threads"] == (1, 2)
+    assert found["threads"] == (1, 2), "one for each operation, and an operation of each device at once"
+
+
+@pytest.mark.slow
+def test_devices_share_the_threads_of_the_process(tmp_path: Path) -> None:
+    assert in_process(tmp_path, places, threads=4)["threads"] == (2, 2)
 
 
 def dependencies(bench: Workbench) -> dict[str, bool]:
