@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import Model, Outcome, Snapshot
 from tasks.config import EncoderModel, TrainConfig, identity
-from tasks.config.optimizer import Sgd
 from tasks.config.strategy import Mirrored, Tpu
 from tasks.data import length_order, open_snapshot
 from tasks.data.batches import BatchReader
@@ -80,14 +79,6 @@ def trained(snapshot: Snapshot, benches: Callable[[str], Workbench]) -> Callable
         return bench
 
     return train
-
-
-@pytest.fixture(scope="module")
-def plain(snapshot: Snapshot, tmp_path_factory: pytest.TempPathFactory, workbench_at: Callable) -> Workbench:
-    """A training without dropout by one device."""
-    bench = workbench_at(tmp_path_factory.mktemp("plain") / "model")
-    fit(bench, snapshot, PLAIN, BY_LENGTH, seed=5)
-    return bench
 
 
 @pytest.fixture(scope="module")
@@ -182,24 +173,28 @@ def test_columns_of_padding_alone_are_cut_off() -> None:
     np.testing.assert_array_equal(without_padding(tokens), tokens)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"accumulate": 2}, pytest.param({"jit": True, "steps": 3}, marks=pytest.mark.slow)],
+    ids=lambda each: min(each),
+)
 def test_without_padding_the_weights_are_the_same_but_for_rounding(
-    plain: Workbench, trained: Callable[..., Workbench], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], trained: Callable[..., Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled = BY_LENGTH.model_copy(update={"accumulate": 2, "jit": True, "steps": 3, "optimizer": Sgd()})
-    cut = trained("cut", PLAIN, compiled)
+    config = BY_LENGTH.model_copy(update=options)
+    cut = trained("cut", PLAIN, config)
     monkeypatch.setattr(engine, "trimmed", lambda order, features: ())
-    assert distance(plain, trained("whole", PLAIN)) < 2e-5
-    assert distance(cut, trained("whole compiled", PLAIN, compiled)) < 2e-5
+    assert distance(cut, trained("whole", PLAIN, config)) < 2e-5
 
 
 @pytest.mark.parametrize("strategy", [Mirrored(devices=2), pytest.param(TWO, marks=pytest.mark.slow)])
 def test_replicas_that_cut_off_other_columns_sum_to_one_device(
-    strategy: Any, snapshot: Snapshot, plain: Workbench, benches: Callable[[str], Workbench]
+    strategy: Any, snapshot: Snapshot, trained: Callable[..., Workbench], benches: Callable[[str], Workbench]
 ) -> None:
-    two = benches("two")
+    one, two = trained("one", PLAIN), benches("two")
     Training(snapshot, two, two.staging.root.parent)(PLAIN, order="lengths", strategy=strategy)
-    assert distance(plain, two) < 2e-5
-    assert files(plain)[LEDGER] == files(two)[LEDGER]
+    assert distance(one, two) < 2e-5
+    assert files(one)[LEDGER] == files(two)[LEDGER]
 
 
 def test_stopped_the_bytes_are_those_of_an_unbroken_run(

@@ -59,7 +59,7 @@ def given(rows: int) -> np.ndarray:
 def shares(model: keras.Model) -> np.ndarray:
     """The share of the tokens that each expert of each block gets, [blocks, experts]."""
     routers = [layer.output for layer in model.layers if layer.name.endswith("_router")]
-    logits = keras.Model(model.inputs[0], routers)(given(64))
+    logits = keras.tree.flatten(keras.Model(model.inputs[0], routers)(given(64)))
     return np.array([np.asarray(chosen(each, 1)).mean(axis=(0, 1)) for each in logits])
 
 

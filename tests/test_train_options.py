@@ -76,7 +76,7 @@ def test_options_resume_to_the_same_bytes(
     """All of them in one training: what each does is asserted by itself elsewhere, and none has a state of its own that
     another would hide."""
     options: dict[str, Any] = {"precision": "bfloat16", "accumulate": 2, "jit": True, "evaluate_every": 2}
-    options |= {"select": "best", "label_smoothing": 0.1, "class_weights": "balanced"}
+    options |= {"select": "best", "label_smoothing": 0.1, "class_weights": "balanced", "optimizer": Sgd(momentum=0.9)}
     unbroken = trained("unbroken", MODEL, **options)
     config = CONFIG.model_copy(update=options)
     bench = benches("broken")

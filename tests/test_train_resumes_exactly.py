@@ -70,14 +70,19 @@ def test_stopped_it_has_the_bytes_and_the_curves_of_an_unbroken_run(
     assert (STEPS, "validation/accuracy") in curves(unbroken)
 
 
-def test_actions_at_other_steps_change_no_byte(
+def test_several_steps_to_a_call_change_no_byte(
     snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
 ) -> None:
-    """The calls are cut at other places."""
-    config = CONFIG.model_copy(update={"log_every": 1, "evaluate_every": 5, "checkpoint": CheckpointConfig(every=2)})
-    bench = benches("cut")
-    fit(bench, snapshot, MODEL, config, seed=5)
-    assert files(bench) == files(unbroken)
+    """Each has the rate of its own; where an action is due a call ends."""
+    rare = {"log_every": STEPS, "evaluate_every": STEPS, "checkpoint": CheckpointConfig(every=STEPS)}
+    bench, calls = benches("cut"), []
+
+    def stopping() -> int:
+        calls.append(1)
+        return 0
+
+    fit(replace(bench, stopping=stopping), snapshot, MODEL, CONFIG.model_copy(update=rare), seed=5)
+    assert files(bench) == files(unbroken) and len(calls) < STEPS
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(
