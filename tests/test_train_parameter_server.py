@@ -12,6 +12,7 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config import Config, identity
+from tasks.config.fine_tune import FileInit
 from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
@@ -48,8 +49,13 @@ ALONE = ParameterServer(workers=1, servers=2, min_shard_bytes=64)
 def test_with_one_worker_it_equals_one_device(
     options: dict[str, Any], tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
 ) -> None:
-    """Pieces of variables on two servers; the state has the same names and shapes, and the ledger the same bytes."""
-    one, served = benches("one"), training("served")
+    """Pieces of variables on two servers; the state has the same names and shapes, and the ledger the same bytes.
+
+    It begins with the weights of another model, a layer of which stays as it is.
+    """
+    base, one, served = benches("base"), benches("one"), training("served")
+    fit(base, tiny, PLAIN, CONFIG, seed=1)
+    options = {**options, "init": FileInit(path=str(base.staging.root / "model.keras")), "freeze": ("dense0",)}
     fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     served(**options, strategy=ALONE)
     assert distance(one, served.bench) < 1e-6
