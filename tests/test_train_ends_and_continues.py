@@ -171,3 +171,11 @@ def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
     seen = [best.update({"loss": loss, "accuracy": 0.5}, weights, ("accuracy", True)) for loss in losses]
     assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
+
+
+def test_a_score_that_stays_the_same_is_not_better() -> None:
+    taken = iter(range(9))
+    best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=2)}))
+    scores = {"loss": 2.0, "accuracy": 0.5}
+    seen = [best.update(scores, lambda: {"w": np.array(next(taken))}, ("accuracy", True)) for _ in range(3)]
+    assert seen == [False, False, True] and best.best()["w"] == 0, "of equal losses the first"
