@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tasks.artifacts import Model, Records, Snapshot
+from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
 from tasks.processes import threads
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
-from tests.support.benches import Digits, Kind, RowsSource, published, workbench
+from tests.support.benches import Kind, RowsSource, published, workbench
+from tests.support.digits import Digits, kept_digits
 from tests.support.homes import Answer, CommandHome, asked_home, finished_home, prepared_home
 from tests.support.registries import RegistryHome
 from tests.support.stacks import Up, copied_stack, free_ports
@@ -151,34 +152,9 @@ def rows_source() -> type[RowsSource]:
 
 
 @pytest.fixture(scope="session")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+def digits() -> Digits:
     """The first stages on scikit-learn's digits, once for all tests that judge, compress and export."""
-    import keras
-
-    from tasks.config import ConvnetModel, ImageSnapshot, RecordsConfig, SklearnSource
-    from tasks.data import open_snapshot, records, snapshots
-    from tasks.models import build
-    from tasks.models.keras_file import save
-
-    root = tmp_path_factory.mktemp("digits")
-    bench = workbench(root / "records")
-    splits = {"train": 0.6, "validation": 0.1, "test": 0.3}
-    converted = published(Records, bench, records.build(bench, SklearnSource(), RecordsConfig(splits=splits)))
-    bench = workbench(root / "snapshot")
-    layout = ImageSnapshot(height=8, width=8, channels=1, shards=2)
-    snapshot = published(Snapshot, bench, snapshots.build(bench, converted, layout))
-
-    config = ConvnetModel(dropout=0.0)
-    features = snapshot.manifest["features"]
-    model = build(config, features, seed=0)
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    arrays = open_snapshot(snapshot.path).arrays("train")
-    model.fit(arrays["image"][:], arrays["label"][:], batch_size=32, epochs=8, shuffle=False, verbose=0)
-    fitted = build(config, features, seed=0)
-    fitted.set_weights(model.get_weights())
-    bench = workbench(root / "model")
-    statistics = save(fitted, bench.staging, config, features, seed=0)
-    return Digits(converted, snapshot, published(Model, bench, Outcome(counts={}, statistics=statistics)))
+    return kept_digits()
 
 
 @pytest.fixture(scope="session")
@@ -328,7 +304,7 @@ def apart(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -
     def train(name: str, model: MlpModel = PLAIN, stop_after: int | None = None, **options: Any) -> Workbench:
         bench = benches(name)
         seen = [0]
-        with Crew(tmp_path, 2).gang("train") as gang:
+        with Crew(tmp_path, 1).gang("train") as gang:
             gang.call(
                 "tasks.training.fit:fit",
                 bench.staging,

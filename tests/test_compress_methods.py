@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tasks.artifacts import Export, Model, Report, Variant
+from tasks.artifacts import Model, Report, Variant
 from tasks.compression import cluster, int4_dynamic, int8_selective, prune
 from tasks.compression.changed import build as changed_build
 from tasks.compression.forms import FLOAT, Form
@@ -37,8 +37,8 @@ from tasks.exporting.litert import LiteRT
 from tasks.models.features import input_arrays
 from tasks.models.keras_file import load
 from tasks.stage.judgements import kept
-from tests.support.benches import Digits
 from tests.support.damage import without_largest_weights
+from tests.support.digits import Digits
 from tests.support.forms import of
 from tests.support.homes import ROOT
 
@@ -278,8 +278,8 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     assert gzip[0] < 0.9 * gzip[1], "what the model's method saves is saved in the int8 file, too"
 
 
-def test_an_export_compares_a_variant_with_the_model_that_methods_made(
-    make: Callable[[Form], Variant],
+def test_an_export_compares_a_variant_with_its_own_model_and_keeps_out_what_was_damaged(
+    make: Callable[..., Variant],
     changed: Callable[[Any, str], Model],
     float_of: Callable[[Any, str], Variant],
     digits: Digits,
@@ -288,52 +288,38 @@ def test_an_export_compares_a_variant_with_the_model_that_methods_made(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Of each method that does not train the largest weights of its file are lost after it was judged; another file
+    answers as the model before its method. A fresh process answers something else."""
     entry, name = {"kind": "cluster", "clusters": 4}, "cluster_4"
     model, variant, common = changed(entry, name), float_of(entry, name), (digits.snapshot, digits.records)
+    models = {each: changed(entry, each) for each, (entry, _) in MODELS.items()} | {name: model, "other": model}
+    bench = workbench_at(tmp_path / "export")
 
-    def exported(folder: str, *variants: Variant) -> Path:
-        bench = workbench_at(tmp_path / folder)
-        given = (digits.model, *common, [make(Form("saved_model")), *variants], ExportConfig(golden=8))
-        publish(Export, bench, export(bench, *given, None, {name: model}))
-        return bench.staging.root
+    def with_file(variant: Variant, name: str, content: bytes) -> Variant:
+        path = shutil.copytree(variant.path, tmp_path / name)
+        described = {**json.loads((path / "variant.json").read_bytes()), "name": name}
+        (path / "variant.json").write_text(json.dumps(described))
+        (path / "model.tflite").write_bytes(content)
+        return replace(variant, path=path, name=name)
 
-    whole = exported("whole", variant)
-    with np.load(whole / "golden.npz") as golden:
+    whole = [make(of(entry)) for entry, *_ in METHODS.values()]
+    whole += [float_of(entry, each) for each, (entry, _) in MODELS.items()]
+    damaged = [
+        with_file(each, each.name, without_largest_weights((each.path / "model.tflite").read_bytes())) for each in whole
+    ]
+    other = with_file(variant, "other", (make(FLOAT).path / "model.tflite").read_bytes())
+    given = [make(Form("saved_model")), variant, other, *damaged]
+    export(bench, digits.model, *common, given, ExportConfig(golden=8), None, models)
+    root = bench.staging.root
+    with np.load(root / "golden.npz") as golden:
         outputs, own = golden["outputs"], golden[f"outputs/{name}"]
     differ = np.abs(outputs - own).max() > 10 * CONFIG.max_difference * np.abs(outputs).max()
     assert differ, "otherwise this proves nothing"
-    assert f'golden["outputs/{name}"]' in (whole / "README.md").read_text()
-    assert (whole / name / "model.tflite").exists()
-    (variant.path / "model.tflite").write_bytes((make(FLOAT).path / "model.tflite").read_bytes())
-    assert not (exported("other", variant) / name).exists(), "it answers as the model before"
-    assert f"variant {name} is not exported" in caplog.text
-
-
-def test_an_export_keeps_out_what_was_damaged_after_it_was_judged(
-    make: Callable[..., Variant],
-    changed: Callable[[Any, str], Model],
-    float_of: Callable[[Any, str], Variant],
-    digits: Digits,
-    workbench_at: Callable,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Of each method that does not train: the largest weights of its file are lost, and a fresh process answers
-    something else."""
-    models = {name: changed(entry, name) for name, (entry, _) in MODELS.items()}
-    variants = [make(of(entry)) for entry, *_ in METHODS.values()]
-    variants += [float_of(entry, name) for name, (entry, _) in MODELS.items()]
-    damaged = []
-    for variant in variants:
-        path = shutil.copytree(variant.path, tmp_path / variant.name)
-        (path / "model.tflite").write_bytes(without_largest_weights((path / "model.tflite").read_bytes()))
-        damaged.append(replace(variant, path=path))
-    bench = workbench_at(tmp_path / "export")
-    given = (digits.model, digits.snapshot, digits.records, [make(Form("saved_model")), *damaged])
-    export(bench, *given, ExportConfig(golden=8), None, models)
-    assert [name for name in (*METHODS, *MODELS) if (bench.staging.root / name / "model.tflite").exists()] == []
-    for name in (*METHODS, *MODELS):
-        assert f"variant {name} is not exported: outputs differ from Keras' by at most " in caplog.text
+    assert f'golden["outputs/{name}"]' in (root / "README.md").read_text()
+    assert (root / name / "model.tflite").exists()
+    assert [each for each in (*METHODS, *MODELS, "other") if (root / each / "model.tflite").exists()] == []
+    for each in (*METHODS, *MODELS, "other"):
+        assert f"variant {each} is not exported: outputs differ from Keras' by at most " in caplog.text
 
 
 def test_weights_are_what_the_method_says(changed: Any, digits: Digits) -> None:

@@ -27,7 +27,7 @@ from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.litert import LiteRT
 from tasks.stage import identities, searches
-from tests.support.benches import Digits
+from tests.support.digits import Digits
 
 CONFIG, EVALUATE = CompressConfig(), EvaluateConfig(resamples=100)
 TASK = "classification"

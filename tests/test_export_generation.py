@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,10 @@ from tasks.models.forward import inference_function
 
 VOCABULARY, BOS = 300, 299
 FEATURES = {"tokens": {"shape": [16], "dtype": "int32", "vocabulary": VOCABULARY, "bos": BOS}}
-CONFIGS = {
-    "documents, shared heads": TransformerModel(
-        task="language_model", width=16, layers=2, heads=4, kv_heads=2, hidden=16, document_mask=True
-    ),
-    "experts": TransformerModel(task="language_model", width=16, layers=1, heads=2, hidden=8, experts=3),
-}
+LAYERS: dict[str, int] = {"width": 16, "heads": 4, "kv_heads": 2, "hidden": 16}
+CONFIG = TransformerModel(**LAYERS, task="language_model", layers=2, experts=3, document_mask=True)
+"""Documents, heads that share keys and values, and experts."""
+PLAIN = TransformerModel(**LAYERS, task="language_model", layers=1)
 
 
 def model_of(config: TransformerModel) -> Any:
@@ -43,8 +42,8 @@ def model_of(config: TransformerModel) -> Any:
 class Written:
     """A model, and its files in both formats with a cache."""
 
-    def __init__(self, folder: Path, config: TransformerModel) -> None:
-        self.network = model_of(config)
+    def __init__(self, folder: Path, config: TransformerModel, network: Any = None) -> None:
+        self.network = network or model_of(config)
         self.keras = inference_function(self.network)
         given = functions(config, FEATURES, self.network)
         self.paths: dict[str, Path] = {}
@@ -54,14 +53,21 @@ class Written:
             self.paths[name] = folder / name / form.FILE
             form.write(self.network, None, self.paths.get(form.PARENT or ""), self.paths[name], given)
 
+    @cached_property
+    def plain(self) -> Path:
+        """Its LiteRT file without a cache."""
+        path = self.paths["litert"].with_name("plain.tflite")
+        format_of("litert").write(self.network, None, self.paths["saved_model"], path)
+        return path
+
     def load(self, name: str) -> Any:
         format_of(name).check(self.paths[name])
         return format_of(name).load(self.paths[name], 1)[0]
 
 
-@pytest.fixture(scope="module", params=CONFIGS)
-def written(tf: Any, request: Any, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return Written(tmp_path_factory.mktemp("generation"), CONFIGS[request.param])
+@pytest.fixture(scope="module")
+def written(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return Written(tmp_path_factory.mktemp("generation"), CONFIG)
 
 
 def generated(call: Any, prompt: list[int], count: int, noise: float) -> list[int]:
@@ -110,9 +116,7 @@ def test_the_weights_are_in_the_files_once(written: Written) -> None:
     weights = sum(np.asarray(weight).nbytes for weight in written.network.weights)
     [data] = written.paths["saved_model"].rglob("variables.data*")
     assert data.stat().st_size < 1.2 * weights
-    plain = written.paths["litert"].with_name("plain.tflite")
-    format_of("litert").write(written.network, None, written.paths["saved_model"], plain)
-    graph = 3 * (plain.stat().st_size - weights)  # three signatures
+    graph = 3 * (written.plain.stat().st_size - weights)  # three signatures
     assert written.paths["litert"].stat().st_size < weights + 1.5 * graph
 
 
@@ -126,8 +130,7 @@ def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Wr
     with_it, without = decoded(model, tokens), model({"tokens": tokens})
     assert np.abs(with_it - without).max() < 0.05 * np.abs(without).max()
     plain = small.with_name("plain_int8.tflite")
-    format_of("litert").write(written.network, None, written.paths["saved_model"], plain)
-    plain.write_bytes(int8_dynamic.int8(plain.read_bytes()))
+    plain.write_bytes(int8_dynamic.int8(written.plain.read_bytes()))
     assert tables(small) == tables(plain) >= 1
 
 
@@ -144,19 +147,14 @@ def test_float16_has_a_cache_as_well(written: Written) -> None:
 
 
 def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
-    config = CONFIGS["documents, shared heads"]
-    network, method = model_of(config), LowRank(rank=3, fine_tune=FineTune(steps=1))
-    described, weights = low_rank.prepare(method, config, network)
+    network, method = model_of(PLAIN), LowRank(rank=3, fine_tune=FineTune(steps=1))
+    described, weights = low_rank.prepare(method, PLAIN, network)
     network = with_weights(build(described, FEATURES, 1), weights)  # type: ignore[arg-type]
-    given = functions(described, FEATURES, network)  # type: ignore[arg-type]
-    paths = {"saved_model": tmp_path / "saved_model", "litert": tmp_path / "model.tflite"}
-    format_of("saved_model").write(network, None, None, paths["saved_model"], given)
-    format_of("litert").write(network, None, paths["saved_model"], paths["litert"], given)
+    made = Written(tmp_path, described, network)  # type: ignore[arg-type]
     tokens = np.random.default_rng(1).integers(0, BOS, (2, 9)).astype(np.int32)
-    expected = inference_function(network)({"tokens": tokens})
-    model, interface = format_of("litert").load(paths["litert"], 1)
+    model, interface = format_of("litert").load(made.paths["litert"], 1)
     assert {PREFILL, DECODE} <= set(interface["signatures"])
-    np.testing.assert_allclose(decoded(model, tokens), expected, atol=1e-4)
+    np.testing.assert_allclose(decoded(model, tokens), made.keras({"tokens": tokens}), atol=1e-4)
 
 
 def tables(path: Path, width: int = 1) -> int:
@@ -173,10 +171,9 @@ def test_a_model_without_a_cache_is_used_as_it_is() -> None:
 
 
 def test_a_graph_with_other_variables_than_the_model_is_refused() -> None:
-    made = functions(CONFIGS["experts"], FEATURES, model_of(CONFIGS["experts"]))
+    network = model_of(PLAIN)
+    made = functions(PLAIN, FEATURES, network)
     assert {tensor.name for tensor in made[1].inputs} == {"tokens", POSITION, KEYS, "values"}
-    of_documents = functions(CONFIGS["documents, shared heads"], FEATURES, model_of(CONFIGS["documents, shared heads"]))
-    assert DOCUMENTS in {tensor.name for tensor in of_documents[1].inputs}
-    network = model_of(CONFIGS["experts"])
+    assert DOCUMENTS in {tensor.name for tensor in functions(CONFIG, FEATURES, model_of(CONFIG))[1].inputs}
     with pytest.raises(ValueError, match="other has other variables than the model"):
         function_of("other", network.inputs, {LOGITS: network.layers[1].output}, network)

@@ -4,7 +4,6 @@ reader for every kind of transform, and in the SavedModel's graph where it can b
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 import site
@@ -19,6 +18,8 @@ import pytest
 
 from tasks.config import transform as t
 from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
+from tasks.processes.crew import Crew, Limits
+from tasks.processes.workbench import Workbench
 from tests.support import kinds
 from tests.support.tables import arrays, feature, from_rows, snapshot, write_model
 
@@ -103,13 +104,11 @@ assert not {{"tasks", "flows", "infra"}} & set(sys.modules)
 pickle.dump(answers, open("answers.pickle", "wb"))
 """
 
-AGAIN = """
-import json, sys
-from pathlib import Path
-from tests.support.tables import write_model
-write_model(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
-"""
-"""Writes a SavedModel once more, in a process that hashes texts differently."""
+
+def again(bench: Workbench, snapshot: Path, target: Path, features: dict[str, Any]) -> int:
+    """Write a SavedModel once more, in a process that hashes texts differently, and return its hash of one."""
+    write_model(snapshot, target, features)
+    return hash("text")
 
 
 def raw_row(number: int) -> dict[str, Any]:
@@ -255,16 +254,15 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
     }
     (folder / "requests.pickle").write_bytes(pickle.dumps(requests))
     packages = [path for path in site.getsitepackages() if Path(path).is_dir()]
-    graph = [str(folder / name) for name in ("graph snapshot", "again")] + [
-        (folder / "graph/features.json").read_text()
-    ]
-    seeds = {**os.environ, "PYTHONHASHSEED": "7", "CUDA_VISIBLE_DEVICES": "-1"}
-    again = subprocess.Popen([sys.executable, "-c", AGAIN, *graph], env=seeds, stderr=subprocess.PIPE)
     command = [sys.executable, "-I", "-S", "-c", SCRIPT.format(packages=packages)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    _, words = again.communicate()
-    assert again.returncode == 0, words[-4000:]
+    features = json.loads((folder / "graph/features.json").read_text())
+    with Crew(folder / "logs", 1).gang("again") as gang:
+        graph = (folder / "graph snapshot", folder / "again", features)
+        work, journal = f"{__name__}:{again.__name__}", folder / "journal"
+        hashed = gang.call(work, None, journal, graph, limits=Limits(), on_report=lambda *_: None)
+    assert hashed != hash("text")
     return Answered(folder, described, stored, pickle.loads((folder / "answers.pickle").read_bytes()))
 
 

@@ -148,15 +148,16 @@ def test_a_brought_model_is_exact_and_is_loaded_without_the_users_folder(
     tiny: Snapshot,
     benches: Callable[[str], Workbench],
 ) -> None:
-    """Its layers have no names and no seeds."""
-    whole, broken = benches("whole"), benches("broken")
+    """Its layers have no names and no seeds; the training of one of them is stopped."""
+    whole, again = benches("whole"), benches("again")
     config = CONFIG.model_copy(update={"precision": precision})
     fit(whole, tiny, net(function), config, seed=5)
-    with pytest.raises(Stopped):
-        fit(replace(broken, stopping=stopping_after(2)), tiny, net(function), config, seed=5)
+    if function == "subclassed":
+        with pytest.raises(Stopped):
+            fit(replace(again, stopping=stopping_after(2)), tiny, net(function), config, seed=5)
     keras.layers.Dense(3), keras.layers.Dropout(0.1)
-    fit(broken, tiny, net(function), config, seed=5)
-    assert made(broken) == made(whole)
+    fit(again, tiny, net(function), config, seed=5)
+    assert made(again) == made(whole)
     assert ("model.keras" in made(whole)) == (function != "subclassed"), "whose class has no get_config"
 
     plan = json.loads((whole.staging.root / "architecture.json").read_bytes())

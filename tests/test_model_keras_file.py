@@ -89,9 +89,10 @@ def test_a_file_of_keras_is_trained_exactly(
     model = KerasFileModel(path=str(saved / "plain.keras"), weights=weights)
     config = CONFIG.model_copy(update={"learning_rate": 1e-12, "precision": "bfloat16"})
     one, other = benches("one"), benches("other")
-    for bench in (one, other):
-        fit(bench, tiny, model, config, seed=5)
-    assert files(one) == files(other)
+    fit(one, tiny, model, config, seed=5)
+    if weights:
+        fit(other, tiny, model, config, seed=5)
+        assert files(one) == files(other)
     theirs = keras.saving.load_model(saved / "plain.keras").get_weights()[0]
     ours = keras_file.load(one.staging.root).get_weights()[0]
     assert np.allclose(ours, theirs, atol=1e-9) == weights
@@ -105,7 +106,7 @@ def test_a_whole_model_with_optimizer_and_nested_layers_is_read(tmp_path: Path) 
     x = layers.MultiHeadAttention(2, 4)(inner(given), inner(given))
     x = layers.Bidirectional(layers.LSTM(3))(x)
     model = keras.Model(given, layers.SpectralNormalization(layers.Dense(2))(layers.Dropout(0.5)(x)))
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=True)
     model.fit(np.ones((4, 6, 4)), np.ones((4, 2)), verbose=0)
     model.save(tmp_path / "whole.keras")
     read = from_file.load(tmp_path / "whole.keras", "model.path")

@@ -18,7 +18,6 @@ from tasks.compression import int8_dynamic
 from tasks.config import (
     CompressConfig,
     Convnet1dModel,
-    ConvnetModel,
     DlrmModel,
     EncoderModel,
     MlpModel,
@@ -37,7 +36,6 @@ from tasks.evaluation import gates
 from tasks.evaluation.intervals import loss_bounds
 from tasks.exporting import FORMATS, format_of, litert, saved_model, stablehlo
 from tasks.exporting.litert import LiteRT
-from tasks.exporting.saved_model import SavedModel
 from tasks.models import build, forward, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.training.fit import fit
@@ -70,17 +68,16 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "switch": (TransformerModel(width=16, layers=1, heads=2, hidden=12, experts=3, experts_per_token=1), TOKENS),
 }
 USUAL: dict[str, tuple[Any, dict[str, Any]]] = {
-    "convnet": (ConvnetModel(), IMAGE),
     "resnet": (ResNetModel(blocks=(1, 1)), IMAGE),
     "vit": (ViTModel(layers=1), IMAGE),
     "dlrm": (DlrmModel(), {**TABLE, "categories": {"dtype": "int32", "shape": [2], "sizes": [5000, 9000]}}),
     "mlp": (MlpModel(), TABLE),
     "convnet1d": (Convnet1dModel(), SOUND),
     "encoder": (EncoderModel(layers=1), TEXT),
-    "transformer": (TransformerModel(layers=1, kv_heads=2), TOKENS),
-    "experts": (TransformerModel(layers=1, hidden=256, experts=4), TOKENS),
+    "experts": (TransformerModel(layers=1, kv_heads=2, hidden=256, experts=4, experts_per_token=1), TOKENS),
 }
-"""Layers as wide as they usually are, and as few as suffice."""
+"""Layers as wide as they usually are, and as few as suffice. The stock convnet is that of the digits, which learns, is
+exported and is quantised by all tests of compression; several experts for a token are in `test_export_generation`."""
 
 
 def arrays(features: dict[str, Any], rows: int, seed: int) -> dict[str, np.ndarray]:
@@ -164,12 +161,14 @@ def test_a_kind_learns_is_exported_and_quantised_within_the_gates(
     litert.write(model, None, folder, file)
     small.write_bytes(int8_dynamic.int8(file.read_bytes()))
     given, one = inputs(features, ROWS_JUDGED), inputs(features, 1)
+    if "tokens" in one:
+        one["tokens"] = one["tokens"][:, :7]
     expected = forward.predict(model, forward.Batch(given))
     largest = float(np.abs(expected).max())
-    for run in (SavedModel(folder), LiteRT(file, 1)):
-        difference = float(np.abs(run(given) - expected).max())
-        assert gates.parity(difference, largest, compressing.max_difference).passed, type(run).__name__
-        np.testing.assert_allclose(run(one), forward.predict(model, forward.Batch(one)), atol=1e-3)
+    run = LiteRT(file, 1)
+    difference = float(np.abs(run(given) - expected).max())
+    assert gates.parity(difference, largest, compressing.max_difference).passed
+    np.testing.assert_allclose(run(one), forward.predict(model, forward.Batch(one)), atol=1e-3)
     assert small.stat().st_size <= Int8Dynamic.size_ratio * file.stat().st_size
     losses = lost(model_config.task, features, expected, LiteRT(small, 1)(given))
     assert loss_bounds(losses, 1000)[1] <= TASKS[model_config.task].default_quality_loss
@@ -185,7 +184,7 @@ def close(run: Any, model: Any, given: dict[str, Any]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_answers_alike_in_every_format(kind: str, tmp_path: Path) -> None:
-    """LiteRT's file is that of the test above, StableHLO's that of the one below."""
+    """LiteRT's file is that of the test above, which comes from the SavedModel; StableHLO's that of the one below."""
     model_config, features = KINDS[kind]
     model, given, paths = build(model_config, features, seed=1), inputs(features, 5), dict[str, Path]()
     for name in FORMATS.keys() - {"litert", "stablehlo"}:

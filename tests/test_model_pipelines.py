@@ -93,6 +93,7 @@ def test_a_backbone_of_kerashub(folder: Path, prepared: Callable[[str], CommandH
         snapshot=tokens,
         model={"kind": "import", "target": "nets:bert"},
         train={"steps": 60, "batch_size": 32, "learning_rate": 0.01},
+        compress={"methods": []},
     )
     answer = prepared("home")("run", "pipeline", written, "--json").json
     assert answer["status"] == "completed" and answer["metrics"]["test/accuracy"] > 0.9
@@ -121,6 +122,7 @@ def test_a_class_of_the_users_under_two_workers(folder: Path, prepared: Callable
         snapshot={"kind": "image", "height": 8, "width": 8, "channels": 1},
         model={"kind": "import", "target": "nets:net", "arguments": {"units": 48}},
         train={"steps": 120, "batch_size": 64, "learning_rate": 0.005, "precision": "bfloat16"},
+        compress={"methods": []},
     )
     two = ["--train.strategy", "{kind: multi_worker, workers: 2}"]
     answer = prepared("home")("run", "pipeline", written, *two, "--json").json

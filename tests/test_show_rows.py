@@ -14,7 +14,7 @@ from tasks.data import records, snapshots
 from tasks.display.examples import examples
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-from tests.support.benches import Digits
+from tests.support.digits import Digits
 
 ROWS = "\n".join(
     f"p{n},{n}.5,{['Rome', ''][n % 2]},2024-01-0{n % 9 + 1},word{n} and more,{'ab'[n % 2]}" for n in range(60)

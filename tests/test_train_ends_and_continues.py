@@ -83,14 +83,15 @@ def test_the_checkpoint_with_the_best_validation_loss_is_kept(
 @pytest.mark.parametrize(
     ("first", "whole", "options"),
     [
-        ({}, {"steps": 12}, {}),
-        ({"steps": None, "epochs": 2}, {"steps": None, "epochs": 4}, {"batch_size": 5}),
         ({"steps": None, "epochs": 2}, {"steps": 11}, {"batch_size": 5}),
         ({"steps": 3}, {"steps": None, "epochs": 3}, {}),
-        ({"steps": 6}, {"steps": 12}, {"select": "best", "evaluate_every": 2, "learning_rate": 0.05}),
-        ({"steps": 6}, {"steps": 12}, {"early_stopping": EarlyStopping(patience=4), "evaluate_every": 2}),
+        (
+            {"steps": 6},
+            {"steps": 12},
+            {"select": "best", "evaluate_every": 2, "learning_rate": 0.05, "early_stopping": EarlyStopping(patience=6)},
+        ),
     ],
-    ids=["steps", "epochs", "epochs-steps", "steps-epochs", "best", "early-stopping"],
+    ids=["epochs-steps", "steps-epochs", "best-early-stopping"],
 )
 def test_a_continued_model_is_one_that_was_trained_longer(
     first: dict, whole: dict, options: dict, trained: Callable[..., Workbench], tiny: Snapshot
@@ -170,3 +171,11 @@ def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
     seen = [best.update({"loss": loss, "accuracy": 0.5}, weights, ("accuracy", True)) for loss in losses]
     assert (best.losses, best.watched, best.best()["w"]) == ([2.0], [2.0], 1)
     assert seen == [False, False, False, False, True]
+
+
+def test_a_score_that_stays_the_same_is_not_better() -> None:
+    taken = iter(range(9))
+    best = BestWeights(CONFIG.model_copy(update={"select": "best", "early_stopping": EarlyStopping(patience=2)}))
+    scores = {"loss": 2.0, "accuracy": 0.5}
+    seen = [best.update(scores, lambda: {"w": np.array(next(taken))}, ("accuracy", True)) for _ in range(3)]
+    assert seen == [False, False, True] and best.best()["w"] == 0, "of equal losses the first"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +24,11 @@ from tasks.processes.workbench import Workbench
 from tasks.stage.restarts import Restarts
 from tasks.training.checkpoints import StagedCheckpoints, kept
 from tasks.training.ledger import prove
+from tasks.training.meter import StepSums
 from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
 from tests.support.tiny import stopping_after
-from tests.support.toys import CONFIG, EXAMPLES, STEPS, files, fit_line
+from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line
 
 TOYS = "tests.support.toys"
 WORK = f"{TOYS}:fit_line"
@@ -84,18 +84,34 @@ def test_its_ledger_is_proven_by_the_order_alone(bench: Workbench, tmp_path: Pat
 
 
 def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Workbench, tmp_path: Path) -> None:
-    """A step of 5 seconds, longer than the two seconds that a call may last."""
-    begun = time.monotonic()
+    """It comes in the second step, which is longer than the two seconds that a call may last."""
+    reached = [0]
 
-    def stop() -> int:
-        return 15 if time.monotonic() - begun > 7 else 0  # in the second step
+    def on_report(kind: str, *values: Any) -> None:
+        if kind == "progress":
+            reached[0] = values[0]
 
     with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
         gang.call(
-            WORK, bench.staging, tmp_path / "journal", (5.0,), limits=Limits(), on_report=lambda *_: None, stop=stop
+            WORK,
+            bench.staging,
+            tmp_path / "journal",
+            (2.2,),
+            limits=Limits(),
+            on_report=on_report,
+            stop=lambda: 15 if reached[0] else 0,
         )
     saved = {path.stem for path in (bench.staging.root / "checkpoints").glob("*.npz")}
     assert stopped.value.saved == "step 2" and saved == {"step-000000000002"}
+
+
+def test_a_frozen_process_of_a_gang_is_named(bench: Workbench, tmp_path: Path) -> None:
+    limits, journal = Limits(silence=4), tmp_path / "journal"
+    with (
+        pytest.raises(Lost, match="rank 1 on .* has not answered for 4 s"),
+        Crew(tmp_path / "logs", 1).gang("train", (CHIEF, WORKER)) as gang,
+    ):
+        gang.call(f"{TOYS}:freeze", bench.staging, journal, (1,), limits=limits, on_report=print)
 
 
 def test_a_call_takes_about_a_second() -> None:
@@ -136,21 +152,22 @@ def test_the_training_goes_on_while_a_checkpoint_is_written(
     unbroken: list[bytes], bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first checkpoint, at step 3, is not written before the training has passed it."""
-    progress, seen = threading.Event(), []
-    write = StagedCheckpoints._write
+    passed, write, step = threading.Event(), StagedCheckpoints._write, ToyEngine.step
 
     def slowly(self: StagedCheckpoints, entries: Any, **note: Any) -> None:
-        assert progress.wait(60)
+        assert passed.wait(60)
         write(self, entries, **note)
 
-    def on_progress(step: int, *rest: object, **figures: object) -> None:
-        seen.append(step)
-        if step > 3:
-            progress.set()
+    def stepping(self: ToyEngine, n: int) -> StepSums:
+        sums = step(self, n)
+        if self.position > 3:
+            passed.set()
+        return sums
 
     monkeypatch.setattr(StagedCheckpoints, "_write", slowly)
-    fit_line(replace(bench, progress=on_progress), seconds=0.15)
-    assert max(seen) == STEPS and files(bench) == unbroken
+    monkeypatch.setattr(ToyEngine, "step", stepping)
+    fit_line(bench)
+    assert files(bench) == unbroken
 
 
 def test_a_checkpoint_that_cannot_be_written_ends_the_training_at_the_next_one(

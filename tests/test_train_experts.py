@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 from tasks.artifacts import Outcome, Snapshot
-from tasks.compression import int8_dynamic
 from tasks.config import ImportedModel, TransformerModel
 from tasks.config.fine_tune import FileInit
 from tasks.config.load import load
@@ -21,10 +20,7 @@ from tasks.config.optimizer import Adam, Sgd
 from tasks.config.schedule import Constant
 from tasks.config.strategy import Mirrored, Pipeline
 from tasks.errors import Failed, Refused
-from tasks.exporting import litert, saved_model
-from tasks.exporting.litert import LiteRT
-from tasks.exporting.saved_model import SavedModel
-from tasks.models import added_loss, build, forward, keras_file
+from tasks.models import added_loss, build, keras_file
 from tasks.models.experts import chosen
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
@@ -35,6 +31,7 @@ from tests.support.tiny import CONFIG
 
 FEATURES = {"tokens": {"dtype": "uint16", "shape": [17], "vocabulary": 20, "bos": 19}}
 MODEL = TransformerModel(width=16, layers=2, heads=2, hidden=8, experts=4, experts_per_token=1)
+ONE_BLOCK = MODEL.model_copy(update={"layers": 1})
 PLAIN = CONFIG.model_copy(update={"schedule": Constant(), "optimizer": Adam(), "clip_norm": None})
 
 
@@ -62,7 +59,7 @@ def given(rows: int) -> np.ndarray:
 def shares(model: keras.Model) -> np.ndarray:
     """The share of the tokens that each expert of each block gets, [blocks, experts]."""
     routers = [layer.output for layer in model.layers if layer.name.endswith("_router")]
-    logits = keras.Model(model.inputs[0], routers)(given(64))
+    logits = keras.tree.flatten(keras.Model(model.inputs[0], routers)(given(64)))
     return np.array([np.asarray(chosen(each, 1)).mean(axis=(0, 1)) for each in logits])
 
 
@@ -114,26 +111,6 @@ def test_an_expert_that_is_not_chosen_changes_nothing() -> None:
     np.testing.assert_array_equal(np.asarray(model(tokens)), before)
 
 
-def test_one_expert_for_each_token_is_exported_with_the_same_numbers(tmp_path: Path) -> None:
-    """As after some training; several for each are among the kinds of test_model_kinds."""
-    model = build(MODEL, FEATURES, seed=3)
-    random = np.random.default_rng(0)
-    for variable in model.weights:
-        variable.assign(variable + random.normal(0, 0.1, variable.shape).astype("float32"))
-    folder, file, small = tmp_path / "saved_model", tmp_path / "model.tflite", tmp_path / "int8.tflite"
-    folder.mkdir()
-    saved_model.write(model, None, None, folder)
-    litert.write(model, None, folder, file)
-    small.write_bytes(int8_dynamic.int8(file.read_bytes()))
-    model.save(tmp_path / "model.keras")
-    alone = keras.saving.load_model(tmp_path / "model.keras")
-    for tokens in (given(5), given(1)[:, :7]):
-        expected = forward.predict(model, forward.Batch({"tokens": tokens}))
-        np.testing.assert_array_equal(alone(tokens), model(tokens))
-        for run, limit in ((SavedModel(folder), 1e-5), (LiteRT(file, 1), 1e-5), (LiteRT(small, 1), 0.3)):
-            assert np.abs(run({"tokens": tokens}) - expected).max() < limit, type(run).__name__
-
-
 def test_the_added_loss_is_that_of_the_paper_for_each_sequence() -> None:
     model = build(MODEL, FEATURES, seed=3)
     added = added_loss(MODEL, model)
@@ -152,7 +129,7 @@ def test_the_added_loss_is_that_of_the_paper_for_each_sequence() -> None:
 
 def collapsed(path: Path) -> FileInit:
     """Initial weights with which nearly all tokens choose the expert 2: tokens have much in common, which it reads."""
-    model = build(MODEL, FEATURES, seed=3)
+    model = build(ONE_BLOCK, FEATURES, seed=3)
     for variable in model.weights:
         if variable.path == "embedding/embeddings":
             variable.assign(variable + 0.02)
@@ -171,18 +148,24 @@ def test_the_added_loss_spreads_the_tokens_over_the_experts(
     for weight in (0.0, 3.0):
         bench = benches(f"weight{weight}")
         options = {"steps": 15, "learning_rate": 0.01, "log_every": 5, "evaluate_every": 15, "init": start}
-        fit(bench, texts, MODEL.model_copy(update={"balance_weight": weight}), PLAIN.model_copy(update=options), seed=5)
+        fit(
+            bench,
+            texts,
+            ONE_BLOCK.model_copy(update={"balance_weight": weight}),
+            PLAIN.model_copy(update=options),
+            seed=5,
+        )
         most[weight] = shares(keras_file.load(bench.staging.root)).max(axis=1)
         points: list[tuple[int, dict[str, float]]] = bench.journal.points  # type: ignore[attr-defined]
         added[weight] = [values["train/added_loss"] for _, values in points if "train/added_loss" in values]
     assert (most[3.0] < 0.4).all() and (most[3.0] < most[0.0] - 0.1).all(), most
     assert added[0.0] == [] and len(added[3.0]) == 3
-    assert 3.0 * 2 <= added[3.0][-1] < added[3.0][0], "two blocks, each 1 at least"
+    assert 3.0 <= added[3.0][-1] < added[3.0][0], "1 at least"
 
 
 def test_micro_batches_and_their_division_change_nothing(texts: Snapshot, benches: Callable[[str], Workbench]) -> None:
     """With rows of weight 0 in the last batch, which count nowhere."""
-    model = MODEL.model_copy(update={"balance_weight": 1.0})
+    model = ONE_BLOCK.model_copy(update={"balance_weight": 1.0})
     base = {"steps": None, "epochs": 1, "optimizer": Sgd(), "learning_rate": 0.1}
     made = []
     for accumulate in (1, 2):
@@ -194,7 +177,7 @@ def test_micro_batches_and_their_division_change_nothing(texts: Snapshot, benche
 
 @pytest.mark.slow
 def test_two_devices_balance_as_one(texts: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> None:
-    model = MODEL.model_copy(update={"balance_weight": 1.0})
+    model = ONE_BLOCK.model_copy(update={"balance_weight": 1.0})
     config = PLAIN.model_copy(update={"optimizer": Sgd(), "learning_rate": 0.1})
     one, two = benches("one"), benches("two")
     fit(one, texts, model, config, seed=5)

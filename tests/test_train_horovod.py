@@ -147,14 +147,13 @@ def test_two_processes_equal_one_device(
 @pytest.mark.slow
 def test_killed_and_stopped_three_processes_end_with_the_same_bytes(training: Callable[[str], Training]) -> None:
     """float16, with dropout. Of three numbers the sum depends on their order."""
-    options = {**LONG, "steps": 600, "precision": "float16", "batch_size": 6, "strategy": Horovod(workers=3)}
+    options = {**LONG, "steps": 400, "precision": "float16", "batch_size": 6, "strategy": Horovod(workers=3)}
     unbroken, broken = training("unbroken"), training("broken")
     unbroken(MODEL, **options)
-    for rank, step in ((0, 100), (2, 250)):
-        with pytest.raises(Lost, match=f"rank {rank} on .* was killed by signal 9"):
-            broken(MODEL, at=send(signal.SIGKILL, rank, step), **options)
+    with pytest.raises(Lost, match="rank 2 on .* was killed by signal 9"):
+        broken(MODEL, at=send(signal.SIGKILL, 2, 60), **options)
     with pytest.raises(Stopped, match="step "):
-        broken(MODEL, at=send(signal.SIGTERM, 1, 400), **options)
+        broken(MODEL, at=send(signal.SIGTERM, 1, 150), **options)
     broken(MODEL, **options)
     assert files(broken.bench) == files(unbroken.bench)
 
@@ -163,7 +162,7 @@ def test_killed_and_stopped_three_processes_end_with_the_same_bytes(training: Ca
 def test_a_frozen_process_is_named(training: Callable[[str], Training]) -> None:
     options = {**LONG, "steps": 1_000_000, "strategy": Horovod(), "checkpoint": CheckpointConfig(every=100_000)}
     with pytest.raises(Lost, match="rank 1 on .* has not answered for"):
-        training("frozen")(PLAIN, at=send(signal.SIGSTOP, 1, 20), silence=10, **options)
+        training("frozen")(PLAIN, at=send(signal.SIGSTOP, 1, 20), silence=5, **options)
 
 
 @pytest.mark.slow

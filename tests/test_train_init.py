@@ -315,17 +315,16 @@ def test_an_adaptation_is_not_scored_beside_the_training_and_a_frozen_layer_has_
         engines.build(config, MODEL, snapshot, make_plan(config, 10, (7,)), 5, Cluster())
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_an_adaptation_with_averages_and_dropout_resumes_exactly(
-    precision: str, trained: Model, tiny: Snapshot, benches: Callable[[str], Workbench]
+    trained: Model, tiny: Snapshot, benches: Callable[[str], Workbench]
 ) -> None:
-    options = {"init": ModelInit(model="0" * 64), "lora": LORA, "ema": 0.9, "precision": precision}
+    """Under float16, which has the most state."""
+    options = {"init": ModelInit(model="0" * 64), "lora": LORA, "ema": 0.9, "precision": "float16"}
     config = CONFIG.model_copy(update=options)
     whole, broken = benches("whole"), benches("broken")
     fit(whole, tiny, MODEL, config, seed=5, start=trained)
-    for calls in (1, 2):
-        with pytest.raises(Stopped):
-            fit(replace(broken, stopping=stopping_after(calls)), tiny, MODEL, config, seed=5, start=trained)
+    with pytest.raises(Stopped):
+        fit(replace(broken, stopping=stopping_after(2)), tiny, MODEL, config, seed=5, start=trained)
     fit(broken, tiny, MODEL, config, seed=5, start=trained)
     assert files(broken) == files(whole)
 

@@ -33,14 +33,14 @@ from tasks.training.plan import make_plan
 from tests.support.tiny import CONFIG, files, stopping_after
 from tests.support.training import raise_conflict
 
-DEEP = ResNetModel(blocks=(1, 1), filters=8, groups=2, dropout=0.3)
+DEEP = ResNetModel(blocks=(1,), filters=8, groups=2, dropout=0.3)
 DROPS = MlpModel(units=(8, 8, 8), dropout=0.5)
 
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [(DROPS, {}), (DEEP, {"precision": "bfloat16", "accumulate": 2}), (DROPS, {"precision": "float16", "ema": 0.9})],
-    ids=["float32", "bfloat16", "float16"],
+    [(DEEP, {"precision": "bfloat16", "accumulate": 2}), (DROPS, {"precision": "float16", "ema": 0.9})],
+    ids=["bfloat16", "float16"],
 )
 def test_activations_that_are_computed_again_give_the_same_bytes(
     model: Any, options: dict[str, Any], tiny: Snapshot, benches: Callable[[str], Workbench]
@@ -108,7 +108,7 @@ from keras import ops
 def make():
     inputs = keras.Input((4, 4, 1), dtype="uint8", name="image")
     x = keras.layers.Flatten()(keras.layers.Rescaling(0.1)(inputs))
-    x = ops.max(ops.tile(ops.expand_dims(x, -1), (1, 1, 65536)), axis=-1)
+    x = ops.sum(ops.tile(ops.expand_dims(x, -1), (1, 1, 65536)), axis=-1)
     return keras.Model(inputs, keras.layers.Dense(2)(x))
 """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 
 from tasks.artifacts import Snapshot
 from tasks.config import Config, identity
+from tasks.config.fine_tune import FileInit
 from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
@@ -26,12 +26,6 @@ from tasks.training.fit import fit
 from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.tiny import CONFIG, MODEL
 from tests.support.training import PLAIN, Training, distance, send
-
-
-@pytest.fixture
-def training(tiny: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path) -> Callable[[str], Training]:
-    """`training(name)`: a training on a workbench of its own."""
-    return lambda name: Training(tiny, benches(name), tmp_path / f"{name}-logs")
 
 
 def test_variables_are_cut_and_balanced_by_their_bytes() -> None:
@@ -55,8 +49,13 @@ ALONE = ParameterServer(workers=1, servers=2, min_shard_bytes=64)
 def test_with_one_worker_it_equals_one_device(
     options: dict[str, Any], tiny: Snapshot, training: Callable[[str], Training], benches: Callable[[str], Workbench]
 ) -> None:
-    """Pieces of variables on two servers; the state has the same names and shapes, and the ledger the same bytes."""
-    one, served = benches("one"), training("served")
+    """Pieces of variables on two servers; the state has the same names and shapes, and the ledger the same bytes.
+
+    It begins with the weights of another model, a layer of which stays as it is.
+    """
+    base, one, served = benches("base"), benches("one"), training("served")
+    fit(base, tiny, PLAIN, CONFIG, seed=1)
+    options = {**options, "init": FileInit(path=str(base.staging.root / "model.keras")), "freeze": ("dense0",)}
     fit(one, tiny, PLAIN, CONFIG.model_copy(update=options), seed=5)
     served(**options, strategy=ALONE)
     assert distance(one, served.bench) < 1e-6
@@ -65,37 +64,58 @@ def test_with_one_worker_it_equals_one_device(
 
 
 LONG = {
-    "steps": 400,
+    "steps": 300,
     "optimizer": AdamW(),
     "strategy": ParameterServer(workers=2, servers=2, min_shard_bytes=64),
     "checkpoint": CheckpointConfig(every=20),
     "log_every": 20,
-    "evaluate_every": 200,
+    "evaluate_every": 300,
 }
 
 
-def test_a_lost_worker_is_replaced_and_a_lost_server_resumes_from_the_checkpoint(
-    training: Callable[[str], Training],
-) -> None:
+def test_lost_and_frozen_workers_are_replaced_and_no_step_is_lost(training: Callable[[str], Training]) -> None:
+    """One is killed; the other one stands still, when that one's place is taken."""
     trained = training("trained")
-    trained(MODEL, at=send(signal.SIGKILL, 1, 100), **{**LONG, "steps": 300})
-    gone_on = "was killed by signal 9; starting another, the training goes on"
-    assert trained.said == [f"rank 1 on {trained.host} {gone_on}"]
+    kill, freeze = send(signal.SIGKILL, 1, 150), send(signal.SIGSTOP, 2, 250)
+
+    def at(step: int, processes: list[int]) -> None:
+        kill(step, processes)
+        freeze(step, processes)
+
+    trained(MODEL, at=at, silence=5, **LONG)
+    goes_on = "starting another, the training goes on"
+    assert trained.said == [
+        f"rank 1 on {trained.host} was killed by signal 9; {goes_on}",
+        f"rank 2 on {trained.host} has not answered for 5 s; {goes_on}",
+    ]
     *_, point = (one for one in read(trained.crew.logs / "journal.jsonl") if "train/loss" in one.metrics)
     last = point.metrics
     assert point.step == 300 and 0 <= last["train/staleness"] <= last["train/staleness_max"] < 50
-    assert last["train/repeated_updates"] in (0, 1), "the step that the worker was computing"
+    assert last["train/repeated_updates"] in (0, 1, 2), "the steps that the workers were computing"
     state = unpack((trained.bench.staging.root / STATE).read_bytes())[2]
     assert state["optimizer/00000"] == 300 + last["train/repeated_updates"], "Keras' own counter loses updates"
     lines = [json.loads(line) for line in (trained.bench.staging.root / "state/ledger.jsonl").read_text().splitlines()]
     assert sum(line["count"] for line in lines) == 300 * CONFIG.batch_size
 
+
+def test_a_lost_server_resumes_from_the_checkpoint_and_a_signal_to_one_stops_all_at_a_saved_step(
+    training: Callable[[str], Training],
+) -> None:
+    options = {**LONG, "steps": 100_000, "evaluate_every": 100_000, "strategy": ALONE}
     resumed = training("resumed")
-    with pytest.raises(Lost, match=f"rank 4 on {resumed.host} was killed by signal 9"):
-        resumed(MODEL, at=send(signal.SIGKILL, 4, 100), **LONG)
+    with pytest.raises(Lost, match=f"rank 3 on {resumed.host} was killed by signal 9"):
+        resumed(MODEL, at=send(signal.SIGKILL, 3, 45), **options)
     steps: list[int] = []
-    outcome = resumed(MODEL, at=lambda step, _: steps.append(step), **LONG)
-    assert outcome.counts["steps"] == 400 and min(steps[1:]) >= 80
+    terminate = send(signal.SIGTERM, 2, 60)
+
+    def at(step: int, processes: list[int]) -> None:
+        steps.append(step)
+        terminate(step, processes)
+
+    with pytest.raises(Stopped) as stopped:
+        resumed(MODEL, at=at, **options)
+    assert min(steps[1:]) >= 40, "from its checkpoint"
+    assert stopped.value.saved is not None and int(stopped.value.saved.split()[1]) >= 60
 
 
 def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:
@@ -117,19 +137,6 @@ def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:
         assert all(np.array_equal(constants[i], found[0][i]) for constants in found)
 
 
-def test_a_frozen_worker_is_replaced(training: Callable[[str], Training]) -> None:
-    frozen = training("frozen")
-    frozen(MODEL, at=send(signal.SIGSTOP, 2, 40), silence=6, **{**LONG, "steps": 100})
-    assert frozen.said == [f"rank 2 on {frozen.host} has not answered for 6 s; starting another, the training goes on"]
-
-
-def test_a_signal_to_a_server_stops_all_at_a_saved_step(training: Callable[[str], Training]) -> None:
-    stopped = training("stopped")
-    with pytest.raises(Stopped) as stop:
-        stopped(MODEL, at=send(signal.SIGTERM, 3, 60), **{**LONG, "steps": 100_000})
-    assert stop.value.saved is not None and int(stop.value.saved.split()[1]) >= 60
-
-
 def test_its_strategy_is_part_of_the_identity_and_settings_that_it_cannot_keep_are_refused() -> None:
     config = CONFIG.model_copy(update={"strategy": ParameterServer(workers=3, servers=2)})
     assert identity(config)["strategy"] == {"kind": "parameter_server", "workers": 3}
@@ -147,8 +154,8 @@ def test_its_strategy_is_part_of_the_identity_and_settings_that_it_cannot_keep_a
 
 
 @pytest.mark.slow
-def test_the_command_and_the_page_say_that_it_is_not_exact(tmp_path: Path) -> None:
-    home = CommandHome(tmp_path / "home")
+def test_the_command_and_the_page_say_that_it_is_not_exact(prepared: Callable[[str], CommandHome]) -> None:
+    home = prepared("home")
     answer = home("run", "training", DIGITS, *SMALL, "--train.strategy.kind", "parameter_server", "--json")
     assert answer.code == 0, answer.stderr
     assert "parameter_server is asynchronous: it can be resumed, and its result is not repeatable" in answer.stderr

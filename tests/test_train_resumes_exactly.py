@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,33 +42,21 @@ def unbroken(snapshot: Snapshot, tmp_path_factory: pytest.TempPathFactory, workb
     return bench
 
 
-def test_stopped_at_every_step_the_bytes_are_those_of_an_unbroken_run(
+def test_stopped_it_has_the_bytes_and_the_curves_of_an_unbroken_run(
     snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
 ) -> None:
-    """With dropout, AdamW, clipping and a schedule; the calls are cut at another place each time."""
-    from dataclasses import replace
+    """With dropout, AdamW, clipping and a schedule; stopped within an epoch, and where a log and a checkpoint are due.
 
-    config = CONFIG.model_copy(update={"log_every": 1, "evaluate_every": 5, "checkpoint": CheckpointConfig(every=2)})
+    At every step: `test_train_engine_door`.
+    """
     bench = benches("broken")
-    for stop in range(1, STEPS):
-        with pytest.raises(Stopped):
-            fit(replace(bench, stopping=stopping_after(1)), snapshot, MODEL, config, seed=5)
-        newest = max((bench.staging.root / "checkpoints").glob("*.npz"))
-        assert unpack(newest.read_bytes())[0] == stop
-    fit(bench, snapshot, MODEL, config, seed=5)
-    assert files(bench) == files(unbroken)
-
-
-def test_the_curves_of_a_broken_run_are_those_of_an_unbroken_one(
-    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
-) -> None:
-    from dataclasses import replace
-
-    bench = benches("broken")
-    for calls in (1, 2):
+    for calls, stop in ((1, 1), (2, 3)):
         with pytest.raises(Stopped):
             fit(replace(bench, stopping=stopping_after(calls)), snapshot, MODEL, CONFIG, seed=5)
+        newest = max((bench.staging.root / "checkpoints").glob("*.npz"))
+        assert unpack(newest.read_bytes())[0] == stop
     fit(bench, snapshot, MODEL, CONFIG, seed=5)
+    assert files(bench) == files(unbroken)
 
     def curves(of: Workbench) -> dict:
         return {
@@ -81,11 +70,24 @@ def test_the_curves_of_a_broken_run_are_those_of_an_unbroken_one(
     assert (STEPS, "validation/accuracy") in curves(unbroken)
 
 
+def test_several_steps_to_a_call_change_no_byte(
+    snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench]
+) -> None:
+    """Each has the rate of its own; where an action is due a call ends."""
+    rare = {"log_every": STEPS, "evaluate_every": STEPS, "checkpoint": CheckpointConfig(every=STEPS)}
+    bench, calls = benches("cut"), []
+
+    def stopping() -> int:
+        calls.append(1)
+        return 0
+
+    fit(replace(bench, stopping=stopping), snapshot, MODEL, CONFIG.model_copy(update=rare), seed=5)
+    assert files(bench) == files(unbroken) and len(calls) < STEPS
+
+
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     snapshot: Snapshot, unbroken: Workbench, benches: Callable[[str], Workbench], caplog: pytest.LogCaptureFixture
 ) -> None:
-    from dataclasses import replace
-
     bench = benches("broken")
     with pytest.raises(Stopped):
         fit(replace(bench, stopping=stopping_after(4)), snapshot, MODEL, CONFIG, seed=5)

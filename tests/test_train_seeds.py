@@ -40,7 +40,7 @@ from tasks.training.fit import fit, fit_named
 from tasks.training.samples import FILE as SAMPLES
 from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
-from tests.support.benches import Digits
+from tests.support.digits import Digits
 from tests.support.golden import GOLDEN, digests
 from tests.support.homes import DIGITS, SMALL, CommandHome, shared_server
 from tests.support.kills import Unbroken

@@ -20,16 +20,31 @@ from tasks.training.engines.tensorflow.strategies import replicated
 from tests.support.homes import DIGITS
 from tests.support.training import verdict
 
+PRECISIONS = ("float32", "bfloat16", "float16")
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+
+def in_turn(bench: Workbench, strategy: Any, precisions: Any) -> dict[str, dict[str, float]]:
+    """By precision what is found in one process; a worker of several has one cluster, and so one precision."""
+    return {precision: self_test.run(bench, strategy, precision) for precision in precisions}
+
+
 @pytest.mark.parametrize(
-    "strategy", [OneDevice(), Mirrored(), MultiWorker(), Pipeline()], ids=lambda strategy: strategy.kind
+    ("strategy", "precisions"),
+    [
+        *((strategy, PRECISIONS) for strategy in (OneDevice(), Mirrored(), Pipeline())),
+        *((MultiWorker(), (precision,)) for precision in ("float32", "float16")),
+        pytest.param(MultiWorker(), ("bfloat16",), marks=pytest.mark.slow),
+    ],
+    ids=lambda each: "-".join(each) if isinstance(each, tuple) else each.kind,
 )
-def test_every_strategy_passes(strategy: Any, precision: str, tmp_path: Path) -> None:
-    found = verdict(tmp_path, strategy, precision)
-    assert found["weights"] < self_test.TOLERANCE[precision]
-    assert found.get("different_masks", 1) == strategy.replicas
-    assert found.get("loss_scale", 2.0**14) == 2.0**14
+def test_every_strategy_passes(strategy: Any, precisions: Any, tmp_path: Path) -> None:
+    every: Any = verdict(tmp_path, strategy, precisions, work=f"{__name__}:{in_turn.__name__}")
+    assert set(every) == set(precisions)
+    for precision, found in every.items():
+        assert found["weights"] < self_test.TOLERANCE[precision]
+        assert found.get("different_masks", 1) == strategy.replicas
+        assert found.get("loss_scale", 2.0**14) == 2.0**14
+        assert ("loss_scale" in found) is (precision == "float16")
 
 
 def clipped_before_the_reduce(bench: Workbench, strategy: Any, precision: Any) -> dict[str, float]:

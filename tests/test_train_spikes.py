@@ -72,19 +72,16 @@ def test_without_the_setting_the_weights_stay_ruined(tiny: Snapshot, benches: Ca
     assert largest(variables) > 5
 
 
-def test_stopped_after_any_call_the_bytes_are_the_same(
+def test_stopped_before_and_behind_a_rollback_the_bytes_are_the_same(
     tiny: Snapshot, rolled_back: Workbench, benches: Callable[[str], Workbench]
 ) -> None:
-    """Stops save states between the checkpoints, to which no rollback may go."""
-    config = SPIKING.model_copy(update={"log_every": 1})
-    for calls in (14, 16):
-        bench = benches(f"stopped{calls}")
+    """The first stop saves a state between the checkpoints, to which no rollback may go."""
+    config, bench = SPIKING.model_copy(update={"log_every": 1}), benches("stopped")
+    for calls in (13, 4):
         with pytest.raises(Stopped):
             fit(replace(bench, stopping=stopping_after(calls)), tiny, MODEL, config, seed=5)
-        with pytest.raises(Stopped):
-            fit(replace(bench, stopping=stopping_after(1)), tiny, MODEL, config, seed=5)
-        fit(bench, tiny, MODEL, config, seed=5)
-        assert files(bench) == files(rolled_back), calls
+    fit(bench, tiny, MODEL, config, seed=5)
+    assert files(bench) == files(rolled_back)
 
 
 def test_killed_behind_a_rollback_it_comes_to_the_same_spike_again(

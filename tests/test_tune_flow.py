@@ -96,9 +96,8 @@ def test_a_tuning_that_is_killed_has_the_trials_the_winner_and_the_bytes_of_an_u
     home = prepared("home")
     killed(home, lambda: any((home.root / "store/.staging/model").glob("*/.pieces/checkpoints/*.json")))
     killed(home, lambda: len(models(home)) >= 2)
-    killed(home, lambda: len(table(home)["trials"]) >= 3)
     killed(home, lambda: "train" in home.newest_run()["stages"])
-    assert len(home.newest_run()["attempts"]) == 4
+    assert len(home.newest_run()["attempts"]) == 3
     assert table(home) == table(tuned)
     assert models(home) == models(tuned)
     records = [json.loads(path.read_bytes()) for path in sorted(home.root.glob("runs/*/trials/*/run.json"))]

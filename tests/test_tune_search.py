@@ -270,11 +270,11 @@ def test_a_study_that_is_interrupted_after_every_step_has_the_trials_of_an_unbro
 ) -> None:
     config = config_of(sampler=sampler)
     with opened(tmp_path / "whole.db", config) as study:
-        for number in range(9):
+        for number in range(6):
             study.complete(number, worth(study.ask().values))
         whole = study.trials()
-    assert len({str(trial.values) for trial in whole}) == 9
-    for _ in range(9):
+    assert len({str(trial.values) for trial in whole}) == 6
+    for _ in range(6):
         with opened(tmp_path / "broken.db", config) as study:
             study.ask()
         with opened(tmp_path / "broken.db", config) as study:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from tasks.artifacts import Artifact, Model, Records, Snapshot
+from tasks.artifacts import Artifact
 from tasks.data.features import Feature
 from tasks.data.sources import Bad, Piece, Rows, Source
 from tasks.processes.workbench import Outcome, Workbench
@@ -117,15 +117,6 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
     }
     (root / "manifest.json").write_bytes(pretty(manifest))
     return kind("0" * 64, root, kind.kind)
-
-
-@dataclass(frozen=True)
-class Digits:
-    """Real digits on their way: records, snapshot and a small model fitted to them for a few seconds."""
-
-    records: Records
-    snapshot: Snapshot
-    model: Model
 
 
 Kind = TypeVar("Kind", bound=Artifact)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 CHAIN = """
-import json, pickle, shutil, sys
+import pickle, sys
 from dataclasses import replace
 from pathlib import Path
 from tasks.artifacts import Export, Report, Variant
 from tasks.compression.forms import FLOAT, Form, compressed
 from tasks.compression.variants import build as compress
 from tasks.config import CompressConfig, EvaluateConfig, ExportConfig
-from tasks.errors import Failed
 from tasks.evaluation.report import build as evaluate
 from tasks.exporting.export import build as export
 from tasks.models.keras_file import architecture, load, save
@@ -51,13 +50,4 @@ network = load(model.path)
 from pydantic import TypeAdapter
 from tasks.config import ModelConfig
 save(network, bench.staging, TypeAdapter(ModelConfig).validate_python(plan["model"]), plan["features"], plan["seed"])
-if sys.argv[2:] == ["strict"]:
-    strict = shutil.copytree(root / "saved_model", root / "strict_model")
-    described = json.loads((strict / "variant.json").read_bytes())
-    (strict / "variant.json").write_bytes(pretty({**described, "tolerance": 1e-12}))
-    try:
-        strict_variants = [Variant("0" * 64, strict, "saved_model")]
-        export(workbench("strict"), model, snapshot, records, strict_variants, ExportConfig())
-    except Failed as error:
-        (root / "error").write_text(str(error))
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -137,6 +138,13 @@ def fall(bench: Workbench, rank: int) -> None:
     """The process of this rank dies, the others would work for ever."""
     if bench.rank == rank:
         os.kill(os.getpid(), 9)
+    time.sleep(600)
+
+
+def freeze(bench: Workbench, rank: int) -> None:
+    """The process of this rank stands still, the others would work for ever."""
+    if bench.rank == rank:
+        os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(600)
 
 

@@ -114,7 +114,7 @@ LONG = {
 WORK = "tasks.training.engines.tensorflow.self_test:run"
 
 
-def verdict(folder: Path, strategy: Any, precision: str, work: str = WORK) -> dict[str, float]:
+def verdict(folder: Path, strategy: Any, precision: Any, work: str = WORK) -> dict[str, float]:
     roles = strategy.roles
     with Crew(folder, 1).gang("test", roles) as gang:
         found: dict[str, float] = gang.call(
