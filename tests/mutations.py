@@ -25,7 +25,7 @@ FIRST = [
         "flows/maintenance.py",
         "    before = datetime.now(UTC) - timedelta(days=days)\n",
         "    before = datetime.now(UTC) - timedelta(hours=days)\n",
-        ("test_gc_counts_days.py test_gc_drops_old_history.py test_platform_housekeeping.py test_store_questions.py"),
+        "test_gc_counts_days.py",
         (
             "`millrace gc --days 90` and the nightly flow delete the history in MLflow and Prefect that is "
             "older than 90 hours."
@@ -35,7 +35,7 @@ FIRST = [
         "flows/reply.py",
         '    saw = re.sub(r"://\\S+", "://…", error.format_message()) or "no command"\n',
         '    saw = error.format_message() or "no command"\n',
-        "test_command_replies.py test_command_line.py",
+        "test_command_replies.py",
         (
             "A mistyped command line with an address in it prints the address, with its password, in the "
             "error and in the JSON."
@@ -45,7 +45,7 @@ FIRST = [
         "flows/session.py",
         ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
         "    with registry.user_errors(home.mlflow_uri):\n",
-        ("test_promote_one_at_a_time.py test_promote_approval.py test_promote_killed.py test_promote_awaits.py"),
+        "test_promote_one_at_a_time.py",
         ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
     ),
     Mutation(
@@ -59,7 +59,7 @@ FIRST = [
         "flows/commands/status.py",
         '    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0\n',
         '    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0\n',
-        "test_platform_stack.py test_platform_alerts.py test_platform_refuses_early.py",
+        "test_platform_alerts.py",
         "`millrace status` ends with 0 although a scheduled run is late, so that a monitor sees nothing.",
     ),
     Mutation(
@@ -96,7 +96,7 @@ FIRST = [
             "            if host not in self.hosts and (origin is not None and urlsplit(origin).netloc not "
             "in self.hosts):\n"
         ),
-        ("test_platform_guard.py test_platform_access.py test_platform_refuses_early.py test_platform_stack.py"),
+        "test_platform_guard.py",
         (
             "A foreign page can start flows on a developer's machine: a request with a foreign Origin (or a "
             "foreign Host without one) is passed on."
@@ -106,7 +106,7 @@ FIRST = [
         "infra/stack.py",
         "            if abs(process.create_time() - self.created) < 1 and is_alive(process):\n",
         "            if is_alive(process):\n",
-        "test_platform_layout.py test_platform_stack.py test_platform_refuses_early.py",
+        "test_platform_layout.py",
         (
             "After a reboot `millrace down` stops a foreign process that has the id of a service, and `up` "
             "takes it for the running service."
@@ -116,14 +116,14 @@ FIRST = [
         "infra/slurm/train.sbatch",
         '{ [ "$code" -eq 137 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; }',
         '[ "$code" -eq 137 ]',
-        "test_platform_guard.py test_platform_slurm.py test_platform_docs.py",
+        "test_platform_guard.py",
         ("A training that is killed for want of memory is queued again for ever and uses up the account's hours."),
     ),
     Mutation(
         "tasks/compress.py",
         "(list(made.values()), examples)",
         "(variants, examples)",
-        "test_compress_gates.py",
+        "test_run_verbs.py",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "
             "gate or compress.want.latency has nothing to decide on."
@@ -133,7 +133,7 @@ FIRST = [
         "tasks/convert.py",
         "        check=lambda: check_age(source, config.oldest()),\n",
         "",
-        "test_convert_refuses_old_data.py",
+        "test_run_verbs.py",
         (
             "A scheduled (deployed) run, which has no preflight, converts data older than records.max_age "
             "instead of refusing it."
@@ -143,7 +143,7 @@ FIRST = [
         "tasks/train.py",
         "train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))",
         "train_one(examples, model, config.alone, seed, name_of(number))",
-        "test_train_seeds.py test_golden_digests.py",
+        "test_run_verbs.py",
         (
             "train.seeds: 5 is one training five times (the same digest): the interval over seeds has no "
             "width and nothing is chosen."
@@ -153,7 +153,7 @@ FIRST = [
         "tasks/compression/cluster.py",
         "        values, count = weights[placed], config.clusters - (not placed.all())\n",
         "        values, count = weights[placed], config.clusters\n",
-        "test_compress_methods.py",
+        "test_compress_verdicts.py",
         (
             "A layer that was pruned before has one value more than `clusters` (the zero), so that indices "
             "need another bit."
@@ -170,7 +170,7 @@ FIRST = [
         "tasks/compression/judging.py",
         '(undecided == "keep_if_few" and all(verdict.few for verdict in open_ones))',
         '(undecided == "keep_if_few" and any(verdict.few for verdict in open_ones))',
-        "test_compress_gates.py",
+        "test_compress_verdicts.py",
         (
             "With compress.undecided: keep_if_few a variant is kept of which one gate had too few examples "
             "and another, with enough, could not show that it passes."
@@ -180,7 +180,7 @@ FIRST = [
         "tasks/compression/slowest.py",
         'if row["threads"] == 1 and name in row["variants"]]\n',
         'if name in row["variants"]]\n',
-        "test_compress_gates.py test_compress_front.py test_compress_variants.py",
+        "test_compress_verdicts.py",
         (
             "A latency gate or compress.want.latency decides by the ratio on two threads, where that is "
             "larger, instead of on one."
@@ -190,7 +190,7 @@ FIRST = [
         "tasks/config/records.py",
         '        if handling == "group" and isinstance(self.splits, str):\n',
         '        if handling == "group" and self.splits == "official":\n',
-        "test_config_refusals.py test_convert_near_duplicates.py",
+        "test_config_combinations.py",
         (
             "near_duplicates.handling: group with splits: time is not refused, and moves examples over the "
             "border of time, from test into train."
@@ -200,21 +200,21 @@ FIRST = [
         "tasks/config/schedule.py",
         "        return self.after(step - max(self.warmup - 1, 0), steps - 1 - max(self.warmup - 1, 0))\n",
         "        return self.after(step - self.warmup, steps - 1 - max(self.warmup - 1, 0))\n",
-        "test_train_options.py test_train_optimizers.py test_train_losses.py test_config_refusals.py",
+        "test_config_combinations.py",
         "With a warm-up the decay begins a step late and the last step does not come to `schedule.end`.",
     ),
     Mutation(
         "tasks/config/sizes.py",
         '"MB": 10**6,',
         '"MB": 2**20,',
-        "test_compress_gates.py test_compress_front.py test_config_refusals.py test_compress_settings.py",
+        "test_compress_verdicts.py",
         "A limit of `2MB` (gate or compress.want) accepts files of up to 2.1 MB.",
     ),
     Mutation(
         "tasks/config/train.py",
         '            return self.select == "best" or self.early_stopping is not None\n',
         '            return self.select == "best"\n',
-        "test_config_reaches.py test_train_ends_and_continues.py test_golden_digests.py",
+        "test_train_decides.py",
         (
             "With early stopping another train.evaluate_every has the same digest: the model of the earlier "
             "setting comes from the store."
@@ -224,7 +224,7 @@ FIRST = [
         "tasks/config/models/transformer.py",
         "        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):\n",
         "        if self.experts and self.balance_weight and not strategy.adds_losses:\n",
-        "test_train_experts.py test_config_refusals.py test_train_memory.py",
+        "test_train_experts.py test_config_refusals.py",
         (
             "Experts with train.remat are not refused although that step adds no balance loss: the router "
             "is trained without it."
@@ -244,7 +244,7 @@ FIRST = [
         "tasks/data/assignment.py",
         '        named = np.array([word not in (b"", b"nan") for word in words], bool)\n',
         '        named = np.array([word != b"" for word in words], bool)\n',
-        "test_convert_split.py test_convert_columns.py",
+        "test_convert_split.py",
         (
             "With a numeric source.group, all rows whose group is missing (NaN) count as one group and land "
             "in one split together."
@@ -254,7 +254,7 @@ FIRST = [
         "tasks/data/batches.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
-        "test_snapshot_reading.py test_train_losses.py",
+        "test_snapshot_reading.py",
         (
             "With a weight column and train.epochs, the rows past the last epoch in the final batch count "
             "with their weight instead of 0, so some examples are trained on once too often."
@@ -271,7 +271,7 @@ FIRST = [
         "tasks/data/records.py",
         "    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})\n",
         "    copies = duplicates.find(runs, features, config.duplicates, {})\n",
-        "test_convert_near_duplicates.py test_convert_duplicates.py test_convert_columns.py",
+        "test_convert_near_duplicates.py",
         (
             "With duplicates drop and near_duplicates drop together, rows that both drop are counted twice: "
             "`filtered` is too high and `examples` in the manifest lower than what was written."
@@ -281,7 +281,7 @@ FIRST = [
         "tasks/data/rules.py",
         "        return rows[holds.fill_null(False).to_numpy()]\n",
         "        return rows[holds.fill_null(True).to_numpy()]\n",
-        "test_convert_columns.py test_convert_split.py",
+        "test_convert_columns.py",
         (
             "Rows whose value in the condition of records.filter is missing (null, neither true nor false) "
             "are kept instead of left out."
@@ -291,7 +291,7 @@ FIRST = [
         "tasks/data/sorting.py",
         "            values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))\n",
         "            values = np.maximum(digests(values_of(payload))[:, 0], 1)\n",
-        "test_convert_duplicates.py test_convert_near_duplicates.py test_convert_columns.py",
+        "test_convert_duplicates.py test_convert_near_duplicates.py",
         (
             "With several inputs, rows whose text or image is missing count as having the same one: they "
             "are reported as shared by train and test, and near_duplicates groups or drops all of them."
@@ -301,7 +301,7 @@ FIRST = [
         "tasks/data/tfrecord.py",
         "        if len(payload) < size or masked(google_crc32c.value(payload)) != footer:\n",
         "        if len(payload) < size and masked(google_crc32c.value(payload)) != footer:\n",
-        "test_source_tfrecord.py test_convert_tfrecord.py test_source_webdataset.py",
+        "test_convert_tfrecord.py",
         (
             "A record of a source TFRecord file (compressed, or read by range) whose payload was damaged "
             "without a change of length is read as if it were whole: wrong values instead of an error."
@@ -344,7 +344,7 @@ FIRST = [
             "{USUAL_NAMES.get(v) for v in values}:\n"
         ),
         '        if SPLITS.fullmatch(_last(name)) and "train" in {USUAL_NAMES.get(v) for v in values}:\n',
-        "test_init_tables.py test_init_presets.py test_init_sources.py",
+        "test_init_reads_heads.py",
         (
             "init takes a column `split` that is empty in some rows as the splits, and convert then "
             "quarantines all these rows or fails."
@@ -354,7 +354,7 @@ FIRST = [
         "tasks/data/guess/forms.py",
         "    if all(_is_number(name) for name in names):\n",
         "    if any(_is_number(name) for name in names):\n",
-        "test_init_tables.py test_init_sources.py test_source_csv.py",
+        "test_init_reads_heads.py",
         (
             "init takes a CSV file with a header in which one column is called by a number (2020) for one "
             "without header: columns lose their names and the header becomes a row."
@@ -364,7 +364,7 @@ FIRST = [
         "tasks/data/guess/samples.py",
         "        complete &= whole\n",
         "",
-        "test_init_tables.py test_init_sources.py test_init_presets.py",
+        "test_init_reads_heads.py",
         (
             "Of a small file of more than about 10,000 rows, init takes the sample for all of it: the "
             "number of rows is wrong, and source.classes lists only the classes seen, so that rows of "
@@ -375,7 +375,7 @@ FIRST = [
         "tasks/data/kinds/label.py",
         "            values = pc.if_else(known, values, OTHER)\n",
         "            values, bad = pc.if_else(known, values, OTHER), {}\n",
-        "test_convert_columns.py test_convert_faults.py test_config_refusals.py",
+        "test_convert_columns.py",
         (
             "With source.unknown_class bucket, rows without a label become examples of the class (other) "
             "instead of being quarantined as missing."
@@ -385,7 +385,7 @@ FIRST = [
         "tasks/data/kinds/number.py",
         "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
         "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
-        "test_convert_columns.py test_convert_faults.py test_convert_statistics.py",
+        "test_convert_columns.py",
         (
             "A row with the weight 0 is accepted, while only weights above 0 are allowed and the row should "
             "be quarantined."
@@ -395,7 +395,7 @@ FIRST = [
         "tasks/data/kinds/time.py",
         "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
         "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
-        "test_convert_columns.py test_transform_casts.py test_convert_split.py test_source_csv.py",
+        "test_transform_casts.py test_convert_columns.py",
         (
             "The offset of a time text such as 2024-05-31T18:30:00+02:00 (in a column or in "
             "records.split_times) is ignored, so it is hours off, and differs from what predict makes of it."
@@ -405,7 +405,7 @@ FIRST = [
         "tasks/data/near/__init__.py",
         "    if similarity is not None and similarity < lowest:\n",
         "    if similarity is not None and similarity <= lowest:\n",
-        "test_config_refusals.py test_convert_near_duplicates.py",
+        "test_convert_near_duplicates.py",
         (
             "near_duplicates.similarity 0.5 for texts (0.8 for images) is refused with the rule that at "
             "least this value can be looked for."
@@ -438,7 +438,7 @@ FIRST = [
         "tasks/data/reader/bucketize.py",
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
-        "test_transform_fitting.py test_transform_reader.py test_transform_casts.py",
+        "test_transform_fitting.py",
         (
             "A number that equals a boundary gets the bucket below it, in contradiction to the "
             "documentation and to the exported graph."
@@ -448,10 +448,7 @@ FIRST = [
         "tasks/data/reader/function.py",
         '            for other in [other for other in sys.modules if other.partition(".")[0] == top]:\n',
         "            for other in [other for other in sys.modules if other == top]:\n",
-        (
-            "test_transform_reader.py test_transform_casts.py test_export_hostile.py "
-            "test_predict_reads_tables.py test_export_raw.py"
-        ),
+        "test_transform_edges.py",
         (
             "A process that opens two exports whose function is of the same package.module uses the first "
             "one's module for both."
@@ -464,7 +461,7 @@ FIRST = [
             "scale))), bilinear)\n"
         ),
         "    inner = image.resize((round(image.width * scale), round(image.height * scale)), bilinear)\n",
-        "test_transform_images.py test_snapshot_photos.py test_transform_reader.py",
+        "test_transform_images.py",
         (
             "With fit pad, one very long or very flat image, which would become less than half a pixel "
             "high, ends the snapshot or the request with an error."
@@ -474,17 +471,14 @@ FIRST = [
         "tasks/data/snapshots/image.py",
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit")}\n',
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels")}\n',
-        (
-            "test_snapshot_digits.py test_snapshot_photos.py test_convert_image_folder.py "
-            "test_transform_images.py test_config_reaches.py"
-        ),
+        ("test_snapshot_digits.py test_transform_images.py test_config_reaches.py test_convert_image_folder.py"),
         "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
     ),
     Mutation(
         "tasks/data/snapshots/packing.py",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-(lengths - 1) // block), 1)\n",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-lengths // block), 1)\n",
-        "test_snapshot_packing.py test_snapshot_tokens.py",
+        "test_transform_edges.py",
         (
             "With packing best_fit, a document that exactly fills its rows gets one more piece of no "
             "tokens: pieces of length 0 and rows that are padding alone."
@@ -494,7 +488,7 @@ FIRST = [
         "tasks/data/snapshots/table.py",
         "    files = [_counts_of(part), *(part.file(name) for name in _stored(layout))]\n",
         "    files = [part.file(name) for name in _stored(layout)]\n",
-        "test_snapshot_table.py test_snapshot_repeats.py",
+        "test_snapshot_table.py",
         (
             "A snapshot killed between the last array of a shard and its counts can never be resumed: the "
             "shard counts as finished and its file of counts is missing in every later attempt."
@@ -504,7 +498,7 @@ FIRST = [
         "tasks/data/sources/csv.py",
         "            yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)\n",
         "            yield Opened(stream, self._names(path, head), len(head), 1 + lines)\n",
-        "test_source_csv.py",
+        "test_source_edges.py",
         (
             "Of a CSV file with a byte order mark and a header (Excel), the ranges begin three bytes too "
             "early: the header's end is read as a row, and the last row loses its last bytes."
@@ -514,7 +508,7 @@ FIRST = [
         "tasks/data/sources/files.py",
         "            if row is not None and row[:4] == stat_key:\n",
         "            if row is not None and row[:2] == stat_key[:2]:\n",
-        ("test_convert_source_changes.py test_store_commits.py test_convert_faults.py test_store_damage.py"),
+        "test_source_hashes.py",
         (
             "A source file that was replaced by another of the same size and modification time (cp -p, "
             "rsync -t, touch -r) keeps its old hash: the run takes the old records from the store."
@@ -524,7 +518,7 @@ FIRST = [
         "tasks/data/sources/jsonl.py",
         "        bad |= {present[row]: reason for row, reason in misread.items()}\n",
         "        bad |= misread\n",
-        "test_source_jsonl.py",
+        "test_source_edges.py",
         (
             "In a JSON lines file with a line that is no JSON before one with a bad field, another line "
             "than the bad one is left out and named, and the bad one is kept."
@@ -534,10 +528,7 @@ FIRST = [
         "tasks/data/sources/payloads.py",
         '        if not real.startswith(self._real.rstrip("/") + "/"):\n',
         "        if not real.startswith(self._real):\n",
-        (
-            "test_source_csv.py test_convert_image_folder.py test_source_archives.py test_source_jsonl.py "
-            "test_source_parquet.py"
-        ),
+        "test_source_edges.py",
         (
             "A link below the source `data` that leads to `data-private/x.png` beside it is followed: files "
             "outside of the source enter the records."
@@ -547,7 +538,7 @@ FIRST = [
         "tasks/data/sources/python.py",
         "        array = np.array(value)\n",
         "        array = np.asarray(value)\n",
-        "test_source_python.py",
+        "test_source_edges.py",
         (
             "A source function that fills and yields the same array again gives records that all have the "
             "values of the batch's last example."
@@ -573,7 +564,7 @@ FIRST = [
         "tasks/data/transforms/blake2b.py",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
-        "test_transform_reader.py test_transform_fitting.py test_transform_casts.py test_export_raw.py",
+        "test_transform_edges.py",
         (
             "An exported model with a hash column gives categories of exactly 128 (256, ...) bytes another "
             "bucket than the one that the model was trained with."
@@ -583,7 +574,7 @@ FIRST = [
         "tasks/data/transforms/hash_words.py",
         '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
         '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
-        "test_transform_fitting.py test_transform_reader.py test_snapshot_table.py",
+        "test_transform_fitting.py",
         (
             "With hash_words, output ids and exactly 65,536 buckets, the words of the last bucket overflow "
             "uint16 and become padding."
@@ -593,7 +584,7 @@ FIRST = [
         "tasks/data/transforms/numbers.py",
         "            moments = self._after.filled(self._change(fill), missing)\n",
         "            moments = self._after.filled(fill, missing)\n",
-        ("test_transform_fitting.py test_transform_logarithm.py test_snapshot_table.py test_transform_reader.py"),
+        "test_transform_edges.py",
         (
             "With transform log on a column with missing values, mean and variance are computed with the "
             "raw fill among logarithms, so the model standardises the column wrongly."
@@ -603,7 +594,7 @@ FIRST = [
         "tasks/data/transforms/vocabulary.py",
         "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
         "        counts = Counter(self._counts)\n",
-        "test_transform_fitting.py test_snapshot_table.py test_transform_reader.py",
+        "test_transform_edges.py",
         (
             "In a category column with missing values the missing value takes a place in the vocabulary and "
             "an id of its own, which the exported graph does not give it (id 0)."
@@ -613,7 +604,7 @@ FIRST = [
         "tasks/display/examples.py",
         '            return " ".join(["?", *state["values"]][number] for number in ids)\n',
         '            return " ".join(state["values"][number] for number in ids)\n',
-        "test_show_rows.py test_evaluate_tagging.py test_page_samples.py",
+        "test_display_words.py",
         (
             "Words of a tagger's snapshot are shown as their neighbours in the vocabulary (`show --rows`, "
             "samples on the page), unknown ones as a known word."
@@ -623,14 +614,14 @@ FIRST = [
         "tasks/display/numbers.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
-        ("test_compress_front.py test_compress_variants.py test_page_says_what_is_sure.py test_compress_gates.py"),
+        "test_display_words.py",
         "The summary says that a variant gains where it loses quality, and the other way round.",
     ),
     Mutation(
         "tasks/display/words.py",
         "    return None if low is None or high is None or low == high else (low, high)\n",
         "    return None if low is None or high is None else (low, high)\n",
-        "test_page_says_what_is_sure.py test_diff_compares_runs.py",
+        "test_display_words.py",
         (
             "With one test example an interval without width is shown, and `millrace diff` calls any "
             "difference of two such runs more than noise."
@@ -640,7 +631,7 @@ FIRST = [
         "tasks/environment/database_templates.py",
         "        fcntl.flock(file, fcntl.LOCK_EX)\n",
         "        fcntl.flock(file, fcntl.LOCK_SH)\n",
-        "test_prefect_server.py test_run_meets_trouble.py test_run_survives_kills.py",
+        "test_environment.py",
         (
             "Two first commands in a new home create Prefect's database at once, and one replaces the file "
             "to which the other has written."
@@ -650,7 +641,7 @@ FIRST = [
         "tasks/environment/memory.py",
         "    for level in [folder, *folder.parents]:\n",
         "    for level in [folder]:\n",
-        "test_train_memory.py test_threads.py",
+        "test_environment.py",
         (
             "In a container whose memory limit is at a group above that of the process the limit is not "
             "seen, and a step that is too large is killed."
@@ -660,7 +651,7 @@ FIRST = [
         "tasks/environment/secrets.py",
         "            secret = Path(name).expanduser().read_text().strip()\n",
         "            secret = Path(name).expanduser().read_text()\n",
-        "test_run_notifies.py test_command_line.py test_source_sql.py test_config_refusals.py",
+        "test_environment.py",
         (
             "A secret in a file that ends with a newline (`file:PATH`) is used with it: the login fails, "
             "and a file with only a newline is not missing."
@@ -670,7 +661,7 @@ FIRST = [
         "tasks/evaluation/entities.py",
         "        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))\n",
         "        starts = (kinds >= 0) & (kinds != before)\n",
-        "test_evaluate_tagging.py test_evaluate_metrics.py",
+        "test_evaluate_edges.py",
         (
             "Two entities of one type side by side (B-PER B-PER) count as one, so that entity F1, precision "
             "and recall of a tagger are wrong."
@@ -680,14 +671,14 @@ FIRST = [
         "tasks/evaluation/judging.py",
         ("    if given is not None:\n        return given\n"),
         ("    if given:\n        return given\n"),
-        "test_compress_gates.py test_compress_variants.py test_evaluate_report.py",
+        "test_compress_verdicts.py",
         "A quality gate with max_loss: 0 accepts the default loss (2 points) instead of none.",
     ),
     Mutation(
         "tasks/evaluation/noninferiority.py",
         "    p_value = found.p_value if enough else 1.0\n",
         "    p_value = found.p_value\n",
-        ("test_compress_gates.py test_evaluate_coverage.py test_promote_gates.py test_evaluate_labels_and_numbers.py"),
+        "test_compress_verdicts.py",
         (
             "A gate on a metric that counts no examples (RMSE, F1) passes with fewer than 20 test examples, "
             "where it must be undecided."
@@ -697,7 +688,7 @@ FIRST = [
         "tasks/evaluation/ranking.py",
         "        judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)\n",
         "        judged = np.bincount(of_row, self.truth[:, 0]) > 0\n",
-        "test_evaluate_ranking.py test_evaluate_metrics.py",
+        "test_evaluate_edges.py",
         (
             "Queries with a single (relevant) document count as perfectly ranked, which raises ndcg and mrr "
             "of a ranking."
@@ -707,7 +698,7 @@ FIRST = [
         "tasks/evaluation/robustness.py",
         "            draws = draws_of(self._place, number, np.arange(len(self))[rows])\n",
         "            draws = draws_of(self._place, number, np.arange(len(batch[name])))\n",
-        "test_evaluate_probes.py test_evaluate_everything.py test_evaluate_batches.py",
+        "test_evaluate_probes.py",
         (
             "With more test examples than one batch the same draws repeat in each batch, so that the "
             "measured drop depends on the batch size."
@@ -717,7 +708,7 @@ FIRST = [
         "tasks/evaluation/gating/__init__.py",
         "        return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1\n",
         "        return name, metrics_of(self.task)[name], 1 if task.primary[1] else -1\n",
-        "test_compress_gates.py test_promote_gates.py",
+        "test_compress_verdicts.py",
         (
             "A gate on `loss` of a classifier takes a higher loss for a gain: a worse variant passes and a "
             "better one is rejected."
@@ -727,14 +718,14 @@ FIRST = [
         "tasks/evaluation/gating/by_slice.py",
         "        if mask.sum() >= gate.least\n",
         "        if mask.sum() > gate.least\n",
-        "test_compress_gates.py test_evaluate_slices.py",
+        "test_compress_verdicts.py",
         ("A slice of exactly `least` examples is not judged, so that a variant that breaks on it passes the gate."),
     ),
     Mutation(
         "tasks/evaluation/gating/deciding.py",
         "    if p_value <= ERROR:\n",
         "    if test.p_value <= ERROR:\n",
-        "test_compress_gates.py test_evaluate_coverage.py",
+        "test_compress_verdicts.py",
         (
             "With several variants or gates Holm's correction decides nothing: a variant passes by chance "
             "more often than in 5 % of the runs."
@@ -744,7 +735,7 @@ FIRST = [
         "tasks/evaluation/probes/contrast.py",
         "    means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)\n",
         "    means = values.mean(axis=(1, 2), keepdims=True, dtype=np.float64)\n",
-        "test_evaluate_probes.py",
+        "test_evaluate_edges.py",
         (
             "The contrast probe of colour images moves each channel towards its own mean, so that the drop "
             "that the report names is that of another change."
@@ -754,7 +745,7 @@ FIRST = [
         "tasks/exporting/energy.py",
         ("        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))\n"),
         "        used = (b - a for a, b, largest in zip(before, after, ranges, strict=True))\n",
-        "test_compress_variants.py test_export_works.py test_compress_front.py",
+        "test_environment.py",
         (
             "When a processor's energy counter begins again at 0 during a measurement the energy of a call "
             "is negative or far too small."
@@ -764,7 +755,7 @@ FIRST = [
         "tasks/exporting/generation.py",
         "            self._cache = padded(self._cache, capacity_for(position + 1))\n",
         "            self._cache = padded(self._cache, capacity_for(position))\n",
-        "test_export_generation.py",
+        "test_export_answers.py",
         (
             "At a text of exactly 64 (128, ...) tokens the cache has no room for the next one, and the "
             "continuation goes on from wrong logits."
@@ -784,10 +775,7 @@ FIRST = [
         "tasks/exporting/prediction.py",
         'np.exp(-np.logaddexp(0.0, -outputs / transform.get("temperature", 1.0)))',
         "np.exp(-np.logaddexp(0.0, -outputs))",
-        (
-            "test_evaluate_labels_and_numbers.py test_evaluate_decisions.py test_evaluate_everything.py "
-            "test_evaluate_anomaly.py"
-        ),
+        "test_export_answers.py",
         (
             "Predictions of a multilabel or anomaly model ignore the fitted temperature, while the "
             "thresholds were chosen for calibrated probabilities."
@@ -801,7 +789,7 @@ FIRST = [
             '            files["weights"] = file_digest(file, "sha256").hexdigest()\n'
         ),
         "",
-        "test_model_keras_file.py test_golden_digests.py",
+        "test_export_answers.py",
         (
             "With model.kind: keras_file and weights: true other weights of the same architecture give the "
             "same digest: the old model comes from the store."
@@ -811,7 +799,7 @@ FIRST = [
         "tasks/models/keras_archive.py",
         "                if item.external or item.is_virtual:\n",
         "                if item.external:\n",
-        "test_model_keras_file.py test_export_hostile.py",
+        "test_model_keras_file.py",
         (
             "A weights file from anywhere with a virtual data set, whose values are in another file of the "
             "machine, is read."
@@ -821,7 +809,7 @@ FIRST = [
         "tasks/models/layers.py",
         ("        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n"),
         "        if layer.name == LOGITS:\n",
-        "test_train_optimizers.py test_model_kinds.py test_train_transformer.py test_train_options.py",
+        "test_export_answers.py",
         (
             "model.initializer also begins the kernels anew that must be 0 (the ends of attention and "
             "feed-forward blocks): a transformer trains otherwise."
@@ -831,14 +819,14 @@ FIRST = [
         "tasks/pages/curves.py",
         "        shown = [*points[:: math.ceil(len(points) / MOST)], points[-1]]\n",
         "        shown = points[:: math.ceil(len(points) / MOST)]\n",
-        "test_run_page.py test_page_samples.py test_page_says_what_is_sure.py test_train_figures.py",
+        "test_page_shows_all.py",
         "The curve of a long training (over 400 points) ends before its last value.",
     ),
     Mutation(
         "tasks/pages/facts.py",
         'startswith(("rejected", "not judged"))',
         'startswith("rejected")',
-        "test_compress_search.py test_page_says_what_is_sure.py test_run_page.py",
+        "test_page_shows_all.py test_run_page.py",
         (
             "With compress.search the page and the registry name a variant that the search only tried, "
             "which no gate judged, as the smallest accepted form."
@@ -852,7 +840,7 @@ FIRST = [
             "    )\n"
         ),
         "    return keys[0] == keys[1]\n",
-        "test_diff_compares_runs.py test_page_says_what_is_sure.py",
+        "test_page_shows_all.py",
         (
             "`millrace diff` compares two runs pair by pair although the test files of the same names have "
             "other contents."
@@ -862,7 +850,7 @@ FIRST = [
         "tasks/processes/fork_server.py",
         ("    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}\n"),
         "    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.match(name)}\n",
-        "test_run_tries_again.py test_train_hosts.py",
+        "test_run_processes.py",
         (
             "Secrets in variables whose names begin like a permitted one (LANGCHAIN_API_KEY, USER_TOKEN) "
             "reach compute processes and the user's code in them."
@@ -872,7 +860,7 @@ FIRST = [
         "tasks/processes/gang.py",
         "                process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)\n",
         "                process.send_signal(number)\n",
-        "test_run_stops.py test_run_tries_again.py test_train_hosts.py",
+        "test_run_processes.py",
         (
             "When the terminal is closed (SIGHUP), the training process, which ignores that signal, does "
             "not save: it is killed after resources.grace and the steps since the last checkpoint are lost."
@@ -889,7 +877,7 @@ FIRST = [
         "tasks/processes/meeting.py",
         '            if (value := values["expects"].get(name)) != expected:\n',
         '            if (value := values["expects"].get(name, expected)) != expected:\n',
-        "test_train_hosts.py test_train_workers.py",
+        "test_run_processes.py",
         (
             "A host with an older Millrace that does not know a setting or a library of the chief's is "
             "taken into a training on several hosts instead of being refused."
@@ -899,7 +887,7 @@ FIRST = [
         "tasks/processes/threads.py",
         "    return max(1, int(min(limits))) if limits else None\n",
         "    return max(1, int(limits[0])) if limits else None\n",
-        "test_threads.py",
+        "test_run_processes.py",
         (
             "Where a group above the process's own has the smaller CPU quota (a pod around a container), "
             "more threads are used than are allowed."
@@ -909,7 +897,7 @@ FIRST = [
         "tasks/registry/approval.py",
         "        if champion.scored_on != registered.scored_on:\n",
         "        if champion.records != registered.records:\n",
-        "test_promote_approval.py test_promote_asks_the_registry.py",
+        "test_promote_approval.py",
         (
             "An approval after the champion of a ranking model was replaced compares scores up to different "
             "ranks (evaluate.at 5 and 10) instead of refusing."
@@ -929,7 +917,7 @@ FIRST = [
             "    except MlflowException:\n"
             "        return None\n"
         ),
-        "test_promote_asks_the_registry.py test_promote_approval.py test_tracking_outages.py",
+        "test_promote_asks_the_registry.py",
         (
             "An error of the MLflow server while the champion is looked up counts as no champion: the new "
             "version is promoted without a comparison."
@@ -949,7 +937,7 @@ FIRST = [
         "tasks/registry/rollback.py",
         "        earlier = int(each.version) < int(present.version)\n",
         "        earlier = each.version < present.version\n",
-        "test_promote_approval.py test_promote_awaits.py",
+        "test_tracking_sends_again.py",
         (
             "Without an audit log, rollback from version 10 does not find version 9 (or, from 9, goes to "
             "10), as versions are compared as texts."
@@ -959,7 +947,7 @@ FIRST = [
         "tasks/runs/audit.py",
         '            if row["model"] != model or row["alias"] != "champion" or before == after:\n',
         '            if row["model"] != model or before == after:\n',
-        "test_promote_approval.py test_store_audit.py test_promote_awaits.py",
+        "test_run_bookkeeping.py",
         (
             "Versions that only ever were candidates (held back, awaiting approval) count as champions: "
             "rollback can make such a version champion."
@@ -983,7 +971,7 @@ FIRST = [
         "tasks/runs/home.py",
         "        for folder in (self.root, *folders):\n",
         "        for folder in folders:\n",
-        ("test_run_refuses_early.py test_run_meets_trouble.py test_command_line.py test_platform_refuses_early.py"),
+        "test_run_refuses_early.py test_command_line.py",
         (
             "A home whose own folder cannot be written (its subfolders can) is not refused at once: the run "
             "fails later, at mlflow.db, audit log or registry lock."
@@ -999,7 +987,7 @@ FIRST = [
             '        if record["identity"] == identity and record["exit_code"] not in FINISHED:\n'
             "            return path.parent\n"
         ),
-        "test_run_refuses_early.py test_store_questions.py test_run_contract.py",
+        "test_run_bookkeeping.py",
         (
             "After a failed run was followed by a finished one (--new) of the same config, the next run "
             "continues the old failed one instead of beginning a new one."
@@ -1012,10 +1000,7 @@ FIRST = [
             '{"teacher": teacher})}\n'
         ),
         '    parents = {"prepared": prepared, "snapshot": examples}\n',
-        (
-            "test_golden_digests.py test_compress_trains.py test_compress_settings.py "
-            "test_config_reaches.py test_run_refuses_early.py"
-        ),
+        "test_compress_trains.py test_golden_digests.py test_compress_settings.py",
         (
             "After another teacher was named for distillation, the model that the former teacher trained "
             "comes from the store."
@@ -1025,7 +1010,7 @@ FIRST = [
         "tasks/stage/restarts.py",
         "        self.number = 1 if done > self._furthest else self.number + 1\n",
         "        self.number = 1 if done else self.number + 1\n",
-        "test_run_tries_again.py test_tracking_of_attempts.py test_run_meets_trouble.py",
+        "test_run_bookkeeping.py",
         (
             "A training whose process is killed at the same step again and again is restarted for ever, as "
             "train.restarts never counts beyond 1."
@@ -1035,7 +1020,7 @@ FIRST = [
         "tasks/stage/searches.py",
         "        if type(unfit) is not Failed or of_the_machine(unfit) is not None:\n",
         "        if type(unfit) is not Failed:\n",
-        "test_compress_search.py",
+        "test_run_bookkeeping.py",
         (
             "A full disk during compress.search becomes a trial without a result, which is stored and never "
             "tried again, and the search goes on as if the method did not fit."
@@ -1045,7 +1030,7 @@ FIRST = [
         "tasks/stage/tuning.py",
         "        return self.before + time.monotonic() - self.started\n",
         "        return time.monotonic() - self.started\n",
-        "test_tune_search.py test_tune_flow.py",
+        "test_run_bookkeeping.py",
         (
             "tune.minutes begins anew with every attempt: a tuning that was stopped and resumed runs longer "
             "than its budget."
@@ -1096,7 +1081,7 @@ FIRST = [
         "tasks/store/staging.py",
         "            self.check()\n",
         "",
-        "test_store_commits.py test_store_lock.py",
+        "test_store_commits.py",
         (
             "A superseded attempt that continues late commits its pieces (shards, checkpoints) over those "
             "of the newer attempt that has the lock."
@@ -1109,7 +1094,7 @@ FIRST = [
             '("bytes", "crc32c", "sha256")}:\n'
         ),
         '            if (self.root / name).stat().st_size == sidecar["bytes"]:\n',
-        "test_store_commits.py test_convert_killed.py test_convert_faults.py test_snapshot_repeats.py",
+        "test_store_commits.py",
         (
             "A finished shard or checkpoint that was damaged in the staging without a change of size is "
             "adopted by the next attempt and becomes part of the artifact."
@@ -1119,7 +1104,7 @@ FIRST = [
         "tasks/store/store.py",
         "        return checks.fault(self.root, path.parent.name, path.name, path, rehash=True)\n",
         "        return checks.fault(self.root, path.parent.name, path.name, path)\n",
-        "test_store_damage.py test_store_commits.py test_run_meets_damage.py",
+        "test_store_damage.py",
         (
             "`millrace verify` calls an artifact intact whose bytes rotted on the disk without a change of "
             "stat, as it trusts the kept verdict instead of hashing again."
@@ -1129,7 +1114,7 @@ FIRST = [
         "tasks/tracking/notifications.py",
         '        if not secure and (connection.has_extn("starttls") or server.password):\n',
         '        if not secure and connection.has_extn("starttls"):\n',
-        "test_run_notifies.py",
+        "test_tracking_sends_again.py",
         (
             "The mail password is sent unencrypted to a server that does not offer TLS, or from whose "
             "answer somebody removed the offer."
@@ -1149,7 +1134,7 @@ FIRST = [
         "tasks/tracking/shipping.py",
         ("            self._unsent(self.client, self.mlflow_id)\n            self._unsent = None\n"),
         ("            send, self._unsent = self._unsent, None\n            send(self.client, self.mlflow_id)\n"),
-        "test_tracking_outages.py test_tracking_journal.py",
+        "test_tracking_sends_again.py",
         (
             "What was being sent when the MLflow server failed (a stage's lineage, tags, the run's end and "
             "page) is lost instead of sent again."
@@ -1159,7 +1144,7 @@ FIRST = [
         "tasks/training/best_weights.py",
         "value < best[0] - delta)",
         "value <= best[0] - delta)",
-        "test_train_ends_and_continues.py",
+        "test_train_decides.py",
         (
             "With delta 0 a score that stays the same counts as better: early stopping waits for ever on a "
             "plateau, and of equal losses the last weights are chosen."
@@ -1169,7 +1154,7 @@ FIRST = [
         "tasks/training/checkpoints.py",
         ("        if error is not None:\n            raise error\n"),
         "",
-        "test_train_resumes_exactly.py test_train_engine_door.py test_run_meets_trouble.py",
+        "test_train_decides.py",
         (
             "A checkpoint that could not be written (full disk) is not noticed: the training goes on, says "
             "that its state is saved, and loses the work."
@@ -1179,7 +1164,7 @@ FIRST = [
         "tasks/training/continuing.py",
         '    for section in ("model", "seed", "train"):\n',
         '    for section in ("model", "train"):\n',
-        "test_train_ends_and_continues.py",
+        "test_train_decides.py",
         (
             "train.continue_from with another seed is accepted: the model is not that of one longer "
             "training, and its order repeats and leaves out examples."
@@ -1189,7 +1174,7 @@ FIRST = [
         "tasks/training/feeding.py",
         ("        self.close()\n        self._rest = None\n"),
         "        self.close()\n",
-        "test_train_spikes.py",
+        "test_train_decides.py",
         (
             "After a rollback (train.on_spike) that comes in the middle of a prefetched part, the examples "
             "of skipped steps are fed as those of the next ones."
@@ -1199,10 +1184,7 @@ FIRST = [
         "tasks/training/ledger.py",
         '        if f"{total:016x}" != line["hash"] or number != line["count"]:\n',
         '        if f"{total:016x}" != line["hash"] and number != line["count"]:\n',
-        (
-            "test_store_questions.py test_train_engine_door.py test_order_lengths.py test_order_blocks.py "
-            "test_run_contract.py"
-        ),
+        "test_order_blocks.py",
         (
             "`millrace show RUN` calls a training proven that was fed other rows than the order says, as "
             "long as their number is right."
@@ -1219,7 +1201,7 @@ FIRST = [
         "tasks/training/own_files.py",
         ('    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()] + packages\n'),
         '    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()]\n',
-        "test_train_own_loss.py",
+        "test_train_decides.py",
         (
             "Another version of a package that an own loss imports does not change the digest: the model of "
             "the old version comes from the store."
@@ -1253,7 +1235,7 @@ FIRST = [
             "    def split"
         ),
         ("\n    def split"),
-        "test_train_parameter_server.py test_train_init.py",
+        "test_train_parameter_server.py",
         (
             "After a resume, or with train.init, workers compute with the frozen layers and statistics of "
             "the new model instead of the loaded ones."
@@ -1263,7 +1245,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/scoring.py",
         "            return plain(batch, outputs).sums(), first(outputs)\n",
         "            return objective(batch, outputs).sums(), first(outputs)\n",
-        "test_train_options.py test_train_losses.py test_train_ends_and_continues.py",
+        "test_train_options.py test_train_losses.py",
         (
             "With label smoothing or class weights the validation loss has them too, so that select: best "
             "and early stopping choose by another loss."
@@ -1273,7 +1255,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/seeds.py",
         "            for number, copy in enumerate(replica_copies, first_replica):\n",
         "            for number, copy in enumerate(replica_copies):\n",
-        "test_train_workers.py test_train_options.py",
+        "test_train_workers.py",
         (
             "On several processes every process draws the same dropout masks, so that its slice of the "
             "batch is dropped as that of the others."
@@ -1293,7 +1275,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/weights.py",
         "        a, b = (values(self._average_of.get(id(each), each)) for each in factors)\n",
         "        a, b = (values(each) for each in factors)\n",
-        "test_train_init.py test_train_optimizers.py",
+        "test_train_init.py",
         ("With train.lora and train.ema the model has the last matrices and not the averages that were evaluated."),
     ),
     Mutation(
@@ -1307,7 +1289,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/objectives/language_model.py",
         "batch[SCORED][:, 1:] > 0",
         "batch[SCORED][:, :-1] > 0",
-        "test_snapshot_packing.py test_train_losses.py test_evaluate_language_model.py",
+        "test_snapshot_packing.py test_train_losses.py",
         (
             "With snapshot.prompt the loss counts shifted by one token: the first token of an answer is not "
             "learned, and what follows its end is."
@@ -1338,7 +1320,7 @@ FIRST = [
         "tasks/training/engines/tensorflow/strategies/one_device.py",
         "                step.optimizer.learning_rate.assign(rates[k])\n",
         "                step.optimizer.learning_rate.assign(rates[0])\n",
-        "test_train_options.py test_train_resumes_exactly.py test_train_optimizers.py",
+        "test_train_options.py test_train_optimizers.py",
         (
             "All steps of a call have the learning rate of the first, so that weights depend on how fast "
             "the machine is (on the length of calls)."
@@ -1348,7 +1330,7 @@ FIRST = [
         "tasks/tuning/judging.py",
         '        if self.config.select == "last" or self.score is None or loss < self.loss:\n',
         "        if self.score is None or loss < self.loss:\n",
-        "test_tune_search.py test_tune_flow.py",
+        "test_tune_choices.py",
         (
             "With select: last a trial gets the score of its best evaluation and not of the weights that it "
             "keeps, so that the wrong trial wins."
@@ -1358,14 +1340,14 @@ FIRST = [
         "tasks/tuning/table.py",
         "(sign * pair[0], pair[1].number))",
         "(sign * pair[0], -pair[1].number))",
-        "test_tune_search.py test_tune_flow.py",
+        "test_tune_choices.py",
         "Of trials with equal scores the last one wins instead of the first.",
     ),
     Mutation(
         "tasks/tuning/pruners/median.py",
         ("    return optuna.pruners.MedianPruner(n_startup_trials=config.startup, n_warmup_steps=config.warmup)\n"),
         "    return optuna.pruners.MedianPruner(n_warmup_steps=config.warmup)\n",
-        "test_tune_search.py",
+        "test_tune_choices.py",
         (
             "tune.pruner.startup other than 5 (the library's default) is ignored: trials are ended earlier "
             "or later than set."
@@ -1375,7 +1357,7 @@ FIRST = [
         "tasks/tuning/samplers/tpe.py",
         "            constant_liar=True,\n",
         "",
-        "test_tune_search.py",
+        "test_tune_choices.py",
         ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
     ),
 ]

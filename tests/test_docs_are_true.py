@@ -37,6 +37,11 @@ def test_the_reference_page_is_what_the_config_classes_say() -> None:
     assert (ROOT / "docs/reference.md").read_text() == page(), "run `make docs`"
 
 
+def test_what_each_slow_file_proves_is_said() -> None:
+    said = set(re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "docs/exactness.md").read_text(), re.M))
+    assert said == {path.name for path in (ROOT / "tests").glob("test_*.py") if "mark.slow" in path.read_text()}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for source in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", source.read_text()):
