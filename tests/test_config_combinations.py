@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.config import RecordsConfig
+from tasks.config import RecordsConfig, TransformerModel
 from tasks.config.base import Conflict
 from tasks.config.schedule import Cosine, Linear
+from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline
 from tests.support.training import raise_conflict
 
 TIME = {"splits": "time", "split_times": {"validation": "2024-01-01", "test": "2024-02-01"}}
@@ -64,3 +65,23 @@ def test_the_rate_rises_to_1_in_the_warm_up_and_ends_at_the_last_step(kind: Any,
     assert rates[-1] == pytest.approx(0.1)
     decay = rates[max(warmup - 1, 0) :]
     assert all(one > other for one, other in pairwise(decay))
+
+
+@pytest.mark.parametrize("strategy", [OneDevice(), Mirrored(devices=2), Pipeline(devices=2), ParameterServer()])
+@pytest.mark.parametrize("remat", [False, True])
+@pytest.mark.parametrize(("experts", "weight"), [(0, 0.01), (4, 0.0), (4, 0.01)])
+def test_experts_are_balanced_or_refused(strategy: Any, remat: bool, experts: int, weight: float) -> None:
+    """Where a step computes no loss but that of the outputs, the router would be trained without its own."""
+    model = TransformerModel(experts=experts, balance_weight=weight)
+    if experts and weight and (remat or not strategy.adds_losses):
+        with pytest.raises(Conflict) as conflict:
+            model.fit_training(strategy, remat)
+        assert conflict.value.field == "balance_weight"
+        assert ("train.remat" if remat else strategy.kind) in conflict.value.rule
+    else:
+        model.fit_training(strategy, remat)
+
+
+def test_strategies_that_add_no_losses() -> None:
+    assert [each.adds_losses for each in (OneDevice, Mirrored, MultiWorker)] == [True, True, True]
+    assert [each.adds_losses for each in (Pipeline, ParameterServer)] == [False, False]
