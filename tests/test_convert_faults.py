@@ -48,7 +48,7 @@ def test_interrupted_at_any_piece_it_goes_on(
     benches: Callable[[str], Workbench], rows_source: Callable[..., Any]
 ) -> None:
     rows = rows_source(many(60))
-    goes_on_from_any_piece(lambda bench: convert(bench, "rows", rows, CONFIG), benches, least=12)
+    goes_on_from_any_piece(lambda bench: convert(bench, "rows", rows, CONFIG), benches, least=5)
 
 
 def test_a_killed_convert_goes_on_with_what_was_whole(bench: Workbench) -> None:

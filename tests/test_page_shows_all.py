@@ -14,7 +14,7 @@ from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
 from tasks.runs.judgement import words
 
 
-@pytest.mark.parametrize("count", [2, MOST, MOST + 1, 3 * MOST + 1, 1000])
+@pytest.mark.parametrize("count", [2, MOST, MOST + 1, MOST + 2, 3 * MOST + 1, 1001])
 def test_a_curve_ends_with_its_last_point(count: int) -> None:
     """However many of the others are left out."""
     points = [(step, 0.5 + step / count / 10) for step in range(1, count)] + [(count, 9.0)]

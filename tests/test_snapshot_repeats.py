@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tasks.artifacts import Records
@@ -47,6 +49,19 @@ def test_bytes_are_those_of_this_code_version(parent: Records, bench: Workbench)
     snapshots.build(bench, parent, LAYOUT)
     made = contents(parent.path) | contents(bench.staging.root)
     assert {name: made[name] for name in GOLDEN} == GOLDEN
+
+
+def test_images_are_fitted_as_the_settings_say(parent: Records, benches: Callable[[str], Workbench]) -> None:
+    """Square digits to a size of twice the width: `pad` has black at both sides, `stretch` and `crop` have not."""
+    sides = {}
+    for fit in ("stretch", "crop", "pad"):
+        bench = benches(fit)
+        snapshots.build(bench, parent, ImageSnapshot(height=8, width=16, channels=1, fit=fit))
+        images = np.load(bench.staging.root / "test/image-00000-of-00001.npy")
+        sides[fit] = bool(images[:, :, :4].any() or images[:, :, 12:].any())
+        described = json.loads((bench.staging.root / "transform/transform.json").read_text())
+        assert described["transforms"]["image"]["fit"] == fit
+    assert sides == {"stretch": True, "crop": True, "pad": False}
 
 
 def test_a_killed_snapshot_goes_on_with_what_was_whole(parent: Records, bench: Workbench) -> None:

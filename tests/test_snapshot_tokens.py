@@ -28,7 +28,6 @@ from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tests.support.benches import contents
 from tests.support.homes import CommandHome
-from tests.support.interruptions import goes_on_from_any_piece
 from tests.support.raw_data import ODD
 
 SPLITS = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25}, shards=2)
@@ -291,10 +290,6 @@ def test_a_killed_snapshot_goes_on_with_what_was_whole(parent: Records, bench: W
     kept = {name for name in before if name.endswith(".npy") and not name.startswith("checkpoints/")} - lost - {damaged}
     assert all((root / name).stat().st_ino == born[name] for name in kept)
     assert not any("checkpoints" in row["path"] for row in bench.staging.seal())
-
-
-def test_interrupted_at_any_piece_it_goes_on(parent: Records, benches: Callable[[str], Workbench]) -> None:
-    goes_on_from_any_piece(lambda bench: snapshots.build(bench, parent, LAYOUT), benches, least=12, every=20)
 
 
 def test_bytes_repeat_in_another_process_with_one_thread(parent: Records, bench: Workbench, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""One check for every stage: interrupted at any of its pieces and run again, it makes the bytes of an unbroken run."""
+"""One check for every stage: interrupted at a piece of any kind and run again, it makes the same bytes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from tasks.processes.workbench import Workbench
 from tasks.store import staging
+from tasks.store.staging import SIDECARS
 from tests.support.benches import contents
 
 
@@ -18,35 +19,35 @@ class Interrupted(BaseException):
     """The end of an attempt."""
 
 
-def goes_on_from_any_piece(
-    build: Callable[[Workbench], Any], bench_of: Callable[[str], Workbench], least: int, every: int = 1
-) -> None:
-    """Interrupt `build(bench)` after 0, `every`, 2 `every`, ... pieces, each time on a new workbench, and run it again.
+def goes_on_from_any_piece(build: Callable[[Workbench], Any], bench_of: Callable[[str], Workbench], least: int) -> None:
+    """Interrupt `build(bench)` at the first piece of each kind, each time on a new workbench, and run it again.
 
-    A piece is complete with its sidecar. The attempt ends between the file of the next one and its sidecar, as a kill
-    may: that file must be written again. `least`: how many pieces there are at least, or this shows little.
+    A piece is complete with its sidecar. The attempt ends between the file of a piece and its sidecar, as a kill may:
+    that file must be written again. A kind is a name without numbers and splits; there are `least` at least, or this
+    shows little.
     """
-    whole = bench_of("whole")
-    expected = build(whole)
-    bytes_of_all, real = contents(whole.staging.root), staging.write
-    for allowed in count(0, every):
-        bench, done = bench_of(f"interrupted-{allowed}"), 0
+    whole, names = bench_of("whole"), list[str]()
+    expected = _until(lambda name: names.append(name) or False, build, whole)
+    bytes_of_all = contents(whole.staging.root)
+    kinds = {re.sub(r"\d+|train|validation|test", "", name): name for name in reversed(names)}
+    assert len(kinds) >= least
+    for number, first in enumerate(kinds.values()):
+        bench = bench_of(f"interrupted-{number}")
+        with pytest.raises(Interrupted):
+            _until(first.__eq__, build, bench)
+        assert build(bench) == expected, f"at {first}"
+        assert contents(bench.staging.root) == bytes_of_all, f"at {first}"
 
-        def write(path: Path, content: bytes, allowed: int = allowed) -> None:
-            nonlocal done
-            if done == allowed:
-                raise Interrupted
-            done += 1
-            real(path, content)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(staging, "write", write)
-            try:
-                build(bench)
-            except Interrupted:
-                pass
-            else:
-                assert allowed >= least
-                return
-        assert build(bench) == expected, f"after {allowed} pieces"
-        assert contents(bench.staging.root) == bytes_of_all, f"after {allowed} pieces"
+def _until(ends: Callable[[str], Any], build: Callable[[Workbench], Any], bench: Workbench) -> Any:
+    """Build until the sidecar of a piece whose name `ends` it."""
+    real, sidecars = staging.write, bench.staging.root / SIDECARS
+
+    def write(path: Path, content: bytes) -> None:
+        if ends(path.relative_to(sidecars).as_posix().removesuffix(".json")):
+            raise Interrupted
+        real(path, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "write", write)
+        return build(bench)
