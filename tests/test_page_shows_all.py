@@ -11,6 +11,7 @@ import pytest
 
 from tasks.pages import results
 from tasks.pages.curves import HEIGHT, LEFT, MOST, RIGHT, WIDTH, Curve, draw
+from tasks.pages.facts import Facts
 from tasks.runs.judgement import words
 
 
@@ -55,3 +56,28 @@ def test_a_variant_that_a_search_only_tried_is_not_judged() -> None:
     said = [words(judgement, name) for name in "abcd"]
     assert said == ["", "rejected by its gate", "undecided, too few test examples", "not judged"]
     assert words({}, "a") == ""
+
+
+@pytest.mark.parametrize(
+    ("standing", "named"),
+    [
+        ({"large": "accepted", "middle": "accepted", "small": "accepted"}, "small"),
+        ({"large": "accepted", "middle": "accepted", "small": "rejected"}, "middle"),
+        ({"large": "accepted", "middle": "undecided"}, "middle"),  # what only a search tried was not judged
+        ({"large": "rejected", "middle": "rejected"}, None),
+    ],
+)
+def test_the_smallest_form_that_is_named_was_judged_and_accepted(standing: dict[str, str], named: str | None) -> None:
+    sizes = {"large": 3000, "middle": 2000, "small": 1000}
+    facts: Any = SimpleNamespace(
+        config=SimpleNamespace(source=SimpleNamespace(name="digits")),
+        one=lambda kind: None,
+        report=None,
+        judgement={"standing": standing, "chosen": None},
+        variants=[SimpleNamespace(name=name, manifest={"statistics": {"bytes": size}}) for name, size in sizes.items()],
+        release=None,
+        record={"status": "completed"},
+    )
+    said = Facts.summary.fget(facts)  # type: ignore[attr-defined]
+    assert ("Its smallest accepted form" in said) is (named is not None)
+    assert named is None or f"form, {named}, takes" in said
