@@ -25,7 +25,7 @@ FIRST = [
         "flows/maintenance.py",
         "    before = datetime.now(UTC) - timedelta(days=days)\n",
         "    before = datetime.now(UTC) - timedelta(hours=days)\n",
-        "test_gc_counts_days.py",
+        "test_gc_counts_days.py::test_files_in_mlflow_go_after_so_many_days",
         (
             "`millrace gc --days 90` and the nightly flow delete the history in MLflow and Prefect that is "
             "older than 90 hours."
@@ -35,7 +35,7 @@ FIRST = [
         "flows/reply.py",
         '    saw = re.sub(r"://\\S+", "://…", error.format_message()) or "no command"\n',
         '    saw = error.format_message() or "no command"\n',
-        "test_command_replies.py",
+        "test_command_replies.py::test_a_mistyped_command_shows_no_address",
         (
             "A mistyped command line with an address in it prints the address, with its password, in the "
             "error and in the JSON."
@@ -45,14 +45,14 @@ FIRST = [
         "flows/session.py",
         ('    with locked(home.root / ".registry.lock", terminal.say), registry.user_errors(home.mlflow_uri):\n'),
         "    with registry.user_errors(home.mlflow_uri):\n",
-        "test_promote_one_at_a_time.py",
+        "test_promote_one_at_a_time.py::test_a_second_decision_waits_for_the_first",
         ("An approval and a rollback at the same time both move the alias champion, each by what it read before."),
     ),
     Mutation(
         "flows/commands/backfill.py",
         "    if not 1 <= count <= MOST or begin + count * length != end:\n",
         "    if not 1 <= count <= MOST:\n",
-        "test_backfill_spans.py",
+        "test_backfill_spans.py::test_a_wrong_span_is_refused_by_name",
         ("A backfill whose last span is not whole leaves that part out without a word instead of refusing."),
     ),
     Mutation(
@@ -66,21 +66,21 @@ FIRST = [
         "flows/commands/up.py",
         "    if not loopback(layout.host) and not layout.auth:\n",
         '    if layout.host == "0.0.0.0" and not layout.auth:\n',
-        "test_platform_layout.py",
+        "test_platform_layout.py::test_a_host_that_others_reach_needs_logins",
         "`millrace up --host 192.168.0.7` without --auth opens both servers to the network.",
     ),
     Mutation(
         "infra/backup.py",
         "    of_home = [backup for backup in backups_in(into) if home_of(backup) == str(home)]\n",
         "    of_home = backups_in(into)\n",
-        "test_backup_restores.py",
+        "test_backup_restores.py::test_the_newest_backups_of_this_home_stay_and_all_of_others",
         ("`millrace backup DIR --keep 3` into a folder with backups of several homes deletes those of the others."),
     ),
     Mutation(
         "infra/databases.py",
         "    if not named and (trailing or parts.password):\n",
         "    if not named and parts.password:\n",
-        "test_platform_refuses_early.py",
+        "test_platform_refuses_early.py::test_a_password_written_out_is_refused_and_not_repeated",
         (
             "`up --database-url 'postgresql://host/db?password=secret'` is refused with an error that "
             "prints the password."
@@ -96,7 +96,7 @@ FIRST = [
             "            if host not in self.hosts and (origin is not None and urlsplit(origin).netloc not "
             "in self.hosts):\n"
         ),
-        "test_platform_guard.py",
+        "test_platform_guard.py::test_only_our_own_hosts_and_pages_are_passed_on",
         (
             "A foreign page can start flows on a developer's machine: a request with a foreign Origin (or a "
             "foreign Host without one) is passed on."
@@ -106,7 +106,7 @@ FIRST = [
         "infra/stack.py",
         "            if abs(process.create_time() - self.created) < 1 and is_alive(process):\n",
         "            if is_alive(process):\n",
-        "test_platform_layout.py",
+        ("test_platform_layout.py::test_a_process_that_has_a_services_number_and_began_at_another_time_is_foreign"),
         (
             "After a reboot `millrace down` stops a foreign process that has the id of a service, and `up` "
             "takes it for the running service."
@@ -116,14 +116,14 @@ FIRST = [
         "infra/slurm/train.sbatch",
         '{ [ "$code" -eq 137 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; }',
         '[ "$code" -eq 137 ]',
-        "test_platform_guard.py",
+        ("test_platform_guard.py::test_a_job_is_queued_again_after_it_saved_or_was_killed_but_not_for_ever"),
         ("A training that is killed for want of memory is queued again for ever and uses up the account's hours."),
     ),
     Mutation(
         "tasks/compress.py",
         "(list(made.values()), examples)",
         "(variants, examples)",
-        "test_run_verbs.py",
+        "test_run_verbs.py::test_the_float_file_is_measured_although_it_is_not_exported",
         (
             "Where export.formats does not list litert, latency is not measured at all, so that a latency "
             "gate or compress.want.latency has nothing to decide on."
@@ -133,7 +133,7 @@ FIRST = [
         "tasks/convert.py",
         "        check=lambda: check_age(source, config.oldest()),\n",
         "",
-        "test_run_verbs.py",
+        "test_run_verbs.py::test_a_run_without_the_commands_preflight_refuses_old_data",
         (
             "A scheduled (deployed) run, which has no preflight, converts data older than records.max_age "
             "instead of refusing it."
@@ -143,7 +143,7 @@ FIRST = [
         "tasks/train.py",
         "train_one(examples, model, config.alone, seed_of(seed, number), name_of(number))",
         "train_one(examples, model, config.alone, seed, name_of(number))",
-        "test_run_verbs.py",
+        "test_run_verbs.py::test_each_of_several_trainings_has_a_seed_of_its_own",
         (
             "train.seeds: 5 is one training five times (the same digest): the interval over seeds has no "
             "width and nothing is chosen."
@@ -153,7 +153,7 @@ FIRST = [
         "tasks/compression/cluster.py",
         "        values, count = weights[placed], config.clusters - (not placed.all())\n",
         "        values, count = weights[placed], config.clusters\n",
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_a_layer_has_no_more_values_than_are_asked_for_zero_included",
         (
             "A layer that was pruned before has one value more than `clusters` (the zero), so that indices "
             "need another bit."
@@ -163,14 +163,14 @@ FIRST = [
         "tasks/compression/front.py",
         "    return other.accepted and other.dominates(point)\n",
         "    return other.dominates(point)\n",
-        "test_compress_front.py",
+        "test_compress_front.py::test_the_front_is_what_nothing_dominates_and_dominates_all_else",
         "A variant that its gate rejected pushes accepted ones off the front.",
     ),
     Mutation(
         "tasks/compression/judging.py",
         '(undecided == "keep_if_few" and all(verdict.few for verdict in open_ones))',
         '(undecided == "keep_if_few" and any(verdict.few for verdict in open_ones))',
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_one_gate_that_has_enough_examples_and_shows_nothing_is_not_few",
         (
             "With compress.undecided: keep_if_few a variant is kept of which one gate had too few examples "
             "and another, with enough, could not show that it passes."
@@ -180,7 +180,7 @@ FIRST = [
         "tasks/compression/slowest.py",
         'if row["threads"] == 1 and name in row["variants"]]\n',
         'if name in row["variants"]]\n',
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_the_latency_that_decides_is_the_largest_on_one_thread",
         (
             "A latency gate or compress.want.latency decides by the ratio on two threads, where that is "
             "larger, instead of on one."
@@ -190,7 +190,7 @@ FIRST = [
         "tasks/config/records.py",
         '        if handling == "group" and isinstance(self.splits, str):\n',
         '        if handling == "group" and self.splits == "official":\n',
-        "test_config_combinations.py",
+        "test_config_combinations.py::test_near_duplicates_move_no_example_out_of_a_given_split",
         (
             "near_duplicates.handling: group with splits: time is not refused, and moves examples over the "
             "border of time, from test into train."
@@ -200,21 +200,21 @@ FIRST = [
         "tasks/config/schedule.py",
         "        return self.after(step - max(self.warmup - 1, 0), steps - 1 - max(self.warmup - 1, 0))\n",
         "        return self.after(step - self.warmup, steps - 1 - max(self.warmup - 1, 0))\n",
-        "test_config_combinations.py",
+        "test_config_combinations.py::test_the_rate_rises_to_1_in_the_warm_up_and_ends_at_the_last_step",
         "With a warm-up the decay begins a step late and the last step does not come to `schedule.end`.",
     ),
     Mutation(
         "tasks/config/sizes.py",
         '"MB": 10**6,',
         '"MB": 2**20,',
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_units_of_ten_and_of_two_are_two",
         "A limit of `2MB` (gate or compress.want) accepts files of up to 2.1 MB.",
     ),
     Mutation(
         "tasks/config/train.py",
         '            return self.select == "best" or self.early_stopping is not None\n',
         '            return self.select == "best"\n',
-        "test_train_decides.py",
+        ("test_train_decides.py::test_the_interval_of_evaluations_is_in_the_digest_where_they_select_or_end"),
         (
             "With early stopping another train.evaluate_every has the same digest: the model of the earlier "
             "setting comes from the store."
@@ -234,7 +234,7 @@ FIRST = [
         "tasks/config/sources/tables.py",
         '(=|%3D)", re.IGNORECASE)\n',
         '(=|%3D)")\n',
-        "test_config_refusals.py test_source_sql.py",
+        "test_source_sql.py::test_what_is_refused",
         (
             "A literal password in an ODBC URL (`...;PWD=secret`, as drivers write it) is accepted and is "
             "then in run.json, MLflow and the page."
@@ -244,7 +244,7 @@ FIRST = [
         "tasks/data/assignment.py",
         '        named = np.array([word not in (b"", b"nan") for word in words], bool)\n',
         '        named = np.array([word != b"" for word in words], bool)\n',
-        "test_convert_split.py",
+        "test_convert_split.py::test_rows_whose_number_of_a_group_is_missing_are_no_group",
         (
             "With a numeric source.group, all rows whose group is missing (NaN) count as one group and land "
             "in one split together."
@@ -254,7 +254,7 @@ FIRST = [
         "tasks/data/batches.py",
         "            weights = weights * features[WEIGHT]\n",
         "            weights = features[WEIGHT]\n",
-        "test_snapshot_reading.py",
+        "test_snapshot_reading.py::test_rows_past_the_last_epoch_have_no_weight_whatever_their_own",
         (
             "With a weight column and train.epochs, the rows past the last epoch in the final batch count "
             "with their weight instead of 0, so some examples are trained on once too often."
@@ -264,14 +264,14 @@ FIRST = [
         "tasks/data/block_order.py",
         "return int(some[found[0]])",
         "return int(found[0])",
-        "test_order_blocks.py",
+        "test_order_blocks.py::test_an_epoch_of_more_blocks_than_are_searched_at_once_is_a_bijection",
         "With more than 65,536 blocks an epoch has a row that does not exist, and lacks another.",
     ),
     Mutation(
         "tasks/data/records.py",
         "    copies = duplicates.find(runs, features, config.duplicates, near.dropped if near else {})\n",
         "    copies = duplicates.find(runs, features, config.duplicates, {})\n",
-        "test_convert_near_duplicates.py",
+        "test_convert_near_duplicates.py::test_dropped_near_duplicates_leave_the_first_by_key",
         (
             "With duplicates drop and near_duplicates drop together, rows that both drop are counted twice: "
             "`filtered` is too high and `examples` in the manifest lower than what was written."
@@ -281,7 +281,7 @@ FIRST = [
         "tasks/data/rules.py",
         "        return rows[holds.fill_null(False).to_numpy()]\n",
         "        return rows[holds.fill_null(True).to_numpy()]\n",
-        "test_convert_columns.py",
+        "test_convert_columns.py::test_a_filter_keeps_rows_and_counts_the_others",
         (
             "Rows whose value in the condition of records.filter is missing (null, neither true nor false) "
             "are kept instead of left out."
@@ -291,7 +291,7 @@ FIRST = [
         "tasks/data/sorting.py",
         "            values = np.where(missing, 0, np.maximum(digests(values_of(payload))[:, 0], 1))\n",
         "            values = np.maximum(digests(values_of(payload))[:, 0], 1)\n",
-        "test_convert_duplicates.py test_convert_near_duplicates.py",
+        "test_convert_near_duplicates.py::test_texts_of_several_examples_are_grouped",
         (
             "With several inputs, rows whose text or image is missing count as having the same one: they "
             "are reported as shared by train and test, and near_duplicates groups or drops all of them."
@@ -301,7 +301,7 @@ FIRST = [
         "tasks/data/tfrecord.py",
         "        if len(payload) < size or masked(google_crc32c.value(payload)) != footer:\n",
         "        if len(payload) < size and masked(google_crc32c.value(payload)) != footer:\n",
-        "test_convert_tfrecord.py",
+        "test_convert_tfrecord.py::test_any_changed_byte_of_a_stream_is_found",
         (
             "A record of a source TFRecord file (compressed, or read by range) whose payload was damaged "
             "without a change of length is read as if it were whole: wrong values instead of an error."
@@ -311,7 +311,7 @@ FIRST = [
         "tasks/data/augment/__init__.py",
         "        others = self._changed(others, partners, epochs)\n",
         "        others = self._changed(others, rows, epochs)\n",
-        "test_augment.py",
+        "test_augment.py::test_mixup_is_the_weighted_mean_of_two_changed_examples",
         (
             "With mixup or cutmix after other augmentations, the partner is changed by the random numbers "
             "of the example itself: both get the same flip and crop."
@@ -321,7 +321,7 @@ FIRST = [
         "tasks/data/augment/cutmix.py",
         "        return mixed, (heights * widths / (height * width)).astype(np.float32)\n",
         "        return mixed, (side * side).astype(np.float32)\n",
-        "test_augment.py",
+        "test_augment.py::test_targets_are_mixed_as_numbers",
         (
             "The share of the other label in cutmix is the drawn one and not the area that was really "
             "pasted, which on small images differs (a share above 0 with no pixel of the other)."
@@ -331,7 +331,7 @@ FIRST = [
         "tasks/data/augment/token_dropout.py",
         ("        return np.where((words < limit) & (values != PADDING), values.dtype.type(lost), values)\n"),
         "        return np.where(words < limit, values.dtype.type(lost), values)\n",
-        "test_augment.py",
+        "test_augment.py::test_token_dropout_of_words_leaves_what_is_after_the_last_one",
         (
             "token_dropout on a column of words turns padding into unknown words, so that a short row gets "
             "words after its end."
@@ -344,7 +344,7 @@ FIRST = [
             "{USUAL_NAMES.get(v) for v in values}:\n"
         ),
         '        if SPLITS.fullmatch(_last(name)) and "train" in {USUAL_NAMES.get(v) for v in values}:\n',
-        "test_init_reads_heads.py",
+        "test_init_reads_heads.py::test_a_column_is_the_splits_where_every_row_has_one",
         (
             "init takes a column `split` that is empty in some rows as the splits, and convert then "
             "quarantines all these rows or fails."
@@ -354,7 +354,7 @@ FIRST = [
         "tasks/data/guess/forms.py",
         "    if all(_is_number(name) for name in names):\n",
         "    if any(_is_number(name) for name in names):\n",
-        "test_init_reads_heads.py",
+        "test_init_reads_heads.py::test_a_line_of_numbers_alone_is_no_line_of_names",
         (
             "init takes a CSV file with a header in which one column is called by a number (2020) for one "
             "without header: columns lose their names and the header becomes a row."
@@ -364,7 +364,7 @@ FIRST = [
         "tasks/data/guess/samples.py",
         "        complete &= whole\n",
         "",
-        "test_init_reads_heads.py",
+        "test_init_reads_heads.py::test_the_first_rows_of_a_small_file_are_not_taken_for_all_of_it",
         (
             "Of a small file of more than about 10,000 rows, init takes the sample for all of it: the "
             "number of rows is wrong, and source.classes lists only the classes seen, so that rows of "
@@ -375,7 +375,7 @@ FIRST = [
         "tasks/data/kinds/label.py",
         "            values = pc.if_else(known, values, OTHER)\n",
         "            values, bad = pc.if_else(known, values, OTHER), {}\n",
-        "test_convert_columns.py",
+        ("test_convert_columns.py::test_named_classes_keep_their_numbers_and_others_are_bad_or_in_a_bucket"),
         (
             "With source.unknown_class bucket, rows without a label become examples of the class (other) "
             "instead of being quarantined as missing."
@@ -385,7 +385,7 @@ FIRST = [
         "tasks/data/kinds/number.py",
         "            low = np.flatnonzero((rows <= 0).any(axis=1))\n",
         "            low = np.flatnonzero((rows < 0).any(axis=1))\n",
-        "test_convert_columns.py",
+        "test_convert_columns.py::test_weights_and_targets_must_be_there",
         (
             "A row with the weight 0 is accepted, while only weights above 0 are allowed and the row should "
             "be quarantined."
@@ -395,7 +395,7 @@ FIRST = [
         "tasks/data/kinds/time.py",
         "    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND\n",
         "    return (time.replace(tzinfo=UTC) - EPOCH) // MICROSECOND\n",
-        "test_transform_casts.py test_convert_columns.py",
+        "test_transform_casts.py::test_times_in_text",
         (
             "The offset of a time text such as 2024-05-31T18:30:00+02:00 (in a column or in "
             "records.split_times) is ignored, so it is hours off, and differs from what predict makes of it."
@@ -405,7 +405,7 @@ FIRST = [
         "tasks/data/near/__init__.py",
         "    if similarity is not None and similarity < lowest:\n",
         "    if similarity is not None and similarity <= lowest:\n",
-        "test_convert_near_duplicates.py",
+        "test_convert_near_duplicates.py::test_the_lowest_similarity_that_can_be_looked_for_is_allowed",
         (
             "near_duplicates.similarity 0.5 for texts (0.8 for images) is refused with the rule that at "
             "least this value can be looked for."
@@ -418,7 +418,7 @@ FIRST = [
             "np.maximum(of_bands, 1), 0)\n"
         ),
         "    return hashes.view(np.uint8).reshape(-1, BITS // 8), np.maximum(of_bands, 1)\n",
-        "test_convert_near_duplicates.py",
+        "test_convert_near_duplicates.py::test_missing_and_flat_images_are_in_no_band",
         (
             "All missing images and those almost without contrast count as near-duplicates of one another, "
             "and are dropped or moved to one split."
@@ -428,7 +428,10 @@ FIRST = [
         "tasks/data/near/search.py",
         "        near = np.flatnonzero(estimates >= compared.similarity - measure.SLACK)\n",
         "        near = np.flatnonzero(estimates >= compared.similarity)\n",
-        "test_convert_near_duplicates.py",
+        (
+            "test_convert_near_duplicates.py::test_texts_just_at_the_limit_are_found_although_half_of_the_es"
+            "timates_are_below"
+        ),
         (
             "About half of the pairs of texts whose true similarity is just at or above the limit are "
             "missed, as the signature's estimate is a bit below: near-duplicates stay across train and test."
@@ -438,7 +441,7 @@ FIRST = [
         "tasks/data/reader/bucketize.py",
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="right")\n',
         '        ids = 1 + np.searchsorted(boundaries, values.astype(np.float64), side="left")\n',
-        "test_transform_fitting.py",
+        "test_transform_fitting.py::test_intervals_hold_about_equally_many",
         (
             "A number that equals a boundary gets the bucket below it, in contradiction to the "
             "documentation and to the exported graph."
@@ -448,7 +451,7 @@ FIRST = [
         "tasks/data/reader/function.py",
         '            for other in [other for other in sys.modules if other.partition(".")[0] == top]:\n',
         "            for other in [other for other in sys.modules if other == top]:\n",
-        "test_transform_edges.py",
+        "test_transform_edges.py::test_two_folders_with_a_module_of_one_name_have_each_their_own",
         (
             "A process that opens two exports whose function is of the same package.module uses the first "
             "one's module for both."
@@ -461,7 +464,7 @@ FIRST = [
             "scale))), bilinear)\n"
         ),
         "    inner = image.resize((round(image.width * scale), round(image.height * scale)), bilinear)\n",
-        "test_transform_images.py",
+        "test_transform_images.py::test_any_proportions_fit",
         (
             "With fit pad, one very long or very flat image, which would become less than half a pixel "
             "high, ends the snapshot or the request with an error."
@@ -478,7 +481,7 @@ FIRST = [
         "tasks/data/snapshots/packing.py",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-(lengths - 1) // block), 1)\n",
         "    count = np.ones_like(lengths) if cut else np.maximum(-(-lengths // block), 1)\n",
-        "test_transform_edges.py",
+        "test_transform_edges.py::test_best_fit_has_every_token_once_and_no_empty_piece",
         (
             "With packing best_fit, a document that exactly fills its rows gets one more piece of no "
             "tokens: pieces of length 0 and rows that are padding alone."
@@ -498,7 +501,7 @@ FIRST = [
         "tasks/data/sources/csv.py",
         "            yield Opened(stream, self._names(path, head), begin + len(head), 1 + lines)\n",
         "            yield Opened(stream, self._names(path, head), len(head), 1 + lines)\n",
-        "test_source_edges.py",
+        "test_source_edges.py::test_a_byte_order_mark_moves_no_row",
         (
             "Of a CSV file with a byte order mark and a header (Excel), the ranges begin three bytes too "
             "early: the header's end is read as a row, and the last row loses its last bytes."
@@ -508,7 +511,7 @@ FIRST = [
         "tasks/data/sources/files.py",
         "            if row is not None and row[:4] == stat_key:\n",
         "            if row is not None and row[:2] == stat_key[:2]:\n",
-        "test_source_hashes.py",
+        "test_source_hashes.py::test_a_file_that_was_changed_is_read_again_whatever_its_time_says",
         (
             "A source file that was replaced by another of the same size and modification time (cp -p, "
             "rsync -t, touch -r) keeps its old hash: the run takes the old records from the store."
@@ -518,7 +521,7 @@ FIRST = [
         "tasks/data/sources/jsonl.py",
         "        bad |= {present[row]: reason for row, reason in misread.items()}\n",
         "        bad |= misread\n",
-        "test_source_edges.py",
+        "test_source_edges.py::test_the_line_that_is_named_is_the_bad_one",
         (
             "In a JSON lines file with a line that is no JSON before one with a bad field, another line "
             "than the bad one is left out and named, and the bad one is kept."
@@ -528,7 +531,7 @@ FIRST = [
         "tasks/data/sources/payloads.py",
         '        if not real.startswith(self._real.rstrip("/") + "/"):\n',
         "        if not real.startswith(self._real):\n",
-        "test_source_edges.py",
+        "test_source_edges.py::test_a_link_to_a_folder_whose_name_begins_alike_leads_out",
         (
             "A link below the source `data` that leads to `data-private/x.png` beside it is followed: files "
             "outside of the source enter the records."
@@ -538,7 +541,7 @@ FIRST = [
         "tasks/data/sources/python.py",
         "        array = np.array(value)\n",
         "        array = np.asarray(value)\n",
-        "test_source_edges.py",
+        "test_source_edges.py::test_an_array_that_the_user_fills_again_is_copied",
         (
             "A source function that fills and yields the same array again gives records that all have the "
             "values of the batch's last example."
@@ -554,7 +557,7 @@ FIRST = [
             "            return pa.array([classes[int(value)] if int(value) < len(classes) else None for "
             "value in values])\n"
         ),
-        "test_convert_tfds.py",
+        "test_convert_tfds.py::test_a_label_of_none_of_the_classes_is_missing",
         (
             "Examples of a tensorflow-datasets data set with the label -1 (unlabelled test splits) become "
             "examples of the last class instead of having no label."
@@ -564,7 +567,7 @@ FIRST = [
         "tasks/data/transforms/blake2b.py",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths <= end)\n",
         "        hashed = compress(state, words[:, block], tf.minimum(lengths, end), lengths < end)\n",
-        "test_transform_edges.py",
+        "test_transform_edges.py::test_the_hash_of_the_graph_is_that_of_python_at_every_length",
         (
             "An exported model with a hash column gives categories of exactly 128 (256, ...) bytes another "
             "bucket than the one that the model was trained with."
@@ -574,7 +577,7 @@ FIRST = [
         "tasks/data/transforms/hash_words.py",
         '        dtype = "uint16" if config.buckets < 2**16 else "uint32"\n',
         '        dtype = "uint16" if config.buckets <= 2**16 else "uint32"\n',
-        "test_transform_fitting.py",
+        "test_transform_fitting.py::test_the_last_bucket_of_words_has_an_id_of_its_own",
         (
             "With hash_words, output ids and exactly 65,536 buckets, the words of the last bucket overflow "
             "uint16 and become padding."
@@ -584,7 +587,7 @@ FIRST = [
         "tasks/data/transforms/numbers.py",
         "            moments = self._after.filled(self._change(fill), missing)\n",
         "            moments = self._after.filled(fill, missing)\n",
-        "test_transform_edges.py",
+        "test_transform_edges.py::test_the_moments_of_logarithms_have_the_logarithm_of_the_fill",
         (
             "With transform log on a column with missing values, mean and variance are computed with the "
             "raw fill among logarithms, so the model standardises the column wrongly."
@@ -594,7 +597,7 @@ FIRST = [
         "tasks/data/transforms/vocabulary.py",
         "        counts = Counter({value: count for value, count in self._counts.items() if value})\n",
         "        counts = Counter(self._counts)\n",
-        "test_transform_edges.py",
+        "test_transform_edges.py::test_a_missing_category_has_no_place_in_the_vocabulary",
         (
             "In a category column with missing values the missing value takes a place in the vocabulary and "
             "an id of its own, which the exported graph does not give it (id 0)."
@@ -604,7 +607,7 @@ FIRST = [
         "tasks/display/examples.py",
         '            return " ".join(["?", *state["values"]][number] for number in ids)\n',
         '            return " ".join(state["values"][number] for number in ids)\n',
-        "test_display_words.py",
+        "test_display_words.py::test_words_are_shown_as_they_are_and_unknown_ones_as_such",
         (
             "Words of a tagger's snapshot are shown as their neighbours in the vocabulary (`show --rows`, "
             "samples on the page), unknown ones as a known word."
@@ -614,14 +617,14 @@ FIRST = [
         "tasks/display/numbers.py",
         "'gains' if loss < 0 else 'loses'",
         "'gains' if loss > 0 else 'loses'",
-        "test_display_words.py",
+        "test_display_words.py::test_numbers",
         "The summary says that a variant gains where it loses quality, and the other way round.",
     ),
     Mutation(
         "tasks/display/words.py",
         "    return None if low is None or high is None or low == high else (low, high)\n",
         "    return None if low is None or high is None else (low, high)\n",
-        "test_display_words.py",
+        "test_display_words.py::test_an_interval_of_one_example_is_none",
         (
             "With one test example an interval without width is shown, and `millrace diff` calls any "
             "difference of two such runs more than noise."
@@ -631,7 +634,7 @@ FIRST = [
         "tasks/environment/database_templates.py",
         "        fcntl.flock(file, fcntl.LOCK_EX)\n",
         "        fcntl.flock(file, fcntl.LOCK_SH)\n",
-        "test_environment.py",
+        "test_environment.py::test_one_process_at_a_time_creates_a_database",
         (
             "Two first commands in a new home create Prefect's database at once, and one replaces the file "
             "to which the other has written."
@@ -641,7 +644,7 @@ FIRST = [
         "tasks/environment/memory.py",
         "    for level in [folder, *folder.parents]:\n",
         "    for level in [folder]:\n",
-        "test_environment.py",
+        "test_environment.py::test_memory_is_what_the_tightest_group_above_has_left",
         (
             "In a container whose memory limit is at a group above that of the process the limit is not "
             "seen, and a step that is too large is killed."
@@ -651,7 +654,7 @@ FIRST = [
         "tasks/environment/secrets.py",
         "            secret = Path(name).expanduser().read_text().strip()\n",
         "            secret = Path(name).expanduser().read_text()\n",
-        "test_environment.py",
+        "test_environment.py::test_a_secret_in_a_file_is_without_the_line_end",
         (
             "A secret in a file that ends with a newline (`file:PATH`) is used with it: the login fails, "
             "and a file with only a newline is not missing."
@@ -661,7 +664,7 @@ FIRST = [
         "tasks/evaluation/entities.py",
         "        starts = (kinds >= 0) & ((self.begins[tags] & (tags >= 0)) | (kinds != before))\n",
         "        starts = (kinds >= 0) & (kinds != before)\n",
-        "test_evaluate_edges.py",
+        "test_evaluate_edges.py::test_entities_are_those_of_conlleval",
         (
             "Two entities of one type side by side (B-PER B-PER) count as one, so that entity F1, precision "
             "and recall of a tagger are wrong."
@@ -671,14 +674,14 @@ FIRST = [
         "tasks/evaluation/judging.py",
         ("    if given is not None:\n        return given\n"),
         ("    if given:\n        return given\n"),
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_a_limit_of_0_is_a_limit",
         "A quality gate with max_loss: 0 accepts the default loss (2 points) instead of none.",
     ),
     Mutation(
         "tasks/evaluation/noninferiority.py",
         "    p_value = found.p_value if enough else 1.0\n",
         "    p_value = found.p_value\n",
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_a_metric_that_counts_no_examples_is_not_shown_by_few",
         (
             "A gate on a metric that counts no examples (RMSE, F1) passes with fewer than 20 test examples, "
             "where it must be undecided."
@@ -688,7 +691,7 @@ FIRST = [
         "tasks/evaluation/ranking.py",
         "        judged = (counts > 1) & (np.bincount(of_row, self.truth[:, 0]) > 0)\n",
         "        judged = np.bincount(of_row, self.truth[:, 0]) > 0\n",
-        "test_evaluate_edges.py",
+        "test_evaluate_edges.py::test_a_query_is_judged_where_there_is_an_order",
         (
             "Queries with a single (relevant) document count as perfectly ranked, which raises ndcg and mrr "
             "of a ranking."
@@ -698,7 +701,7 @@ FIRST = [
         "tasks/evaluation/robustness.py",
         "            draws = draws_of(self._place, number, np.arange(len(self))[rows])\n",
         "            draws = draws_of(self._place, number, np.arange(len(batch[name])))\n",
-        "test_evaluate_probes.py",
+        "test_evaluate_probes.py::test_an_example_is_changed_alike_in_any_batch",
         (
             "With more test examples than one batch the same draws repeat in each batch, so that the "
             "measured drop depends on the batch size."
@@ -708,7 +711,7 @@ FIRST = [
         "tasks/evaluation/gating/__init__.py",
         "        return name, metrics_of(self.task)[name], 1 if name in task.higher_is_better else -1\n",
         "        return name, metrics_of(self.task)[name], 1 if task.primary[1] else -1\n",
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         (
             "A gate on `loss` of a classifier takes a higher loss for a gain: a worse variant passes and a "
             "better one is rejected."
@@ -718,14 +721,14 @@ FIRST = [
         "tasks/evaluation/gating/by_slice.py",
         "        if mask.sum() >= gate.least\n",
         "        if mask.sum() > gate.least\n",
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_a_slice_of_as_many_examples_as_are_asked_for_is_judged",
         ("A slice of exactly `least` examples is not judged, so that a variant that breaks on it passes the gate."),
     ),
     Mutation(
         "tasks/evaluation/gating/deciding.py",
         "    if p_value <= ERROR:\n",
         "    if test.p_value <= ERROR:\n",
-        "test_compress_verdicts.py",
+        "test_compress_verdicts.py::test_holms_method_decides_and_not_each_test_by_itself",
         (
             "With several variants or gates Holm's correction decides nothing: a variant passes by chance "
             "more often than in 5 % of the runs."
@@ -735,7 +738,7 @@ FIRST = [
         "tasks/evaluation/probes/contrast.py",
         "    means = values.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64)\n",
         "    means = values.mean(axis=(1, 2), keepdims=True, dtype=np.float64)\n",
-        "test_evaluate_edges.py",
+        "test_evaluate_edges.py::test_contrast_is_towards_the_mean_of_the_image_and_not_of_a_channel",
         (
             "The contrast probe of colour images moves each channel towards its own mean, so that the drop "
             "that the report names is that of another change."
@@ -745,7 +748,7 @@ FIRST = [
         "tasks/exporting/energy.py",
         ("        used = ((b - a) % (largest + 1) for a, b, largest in zip(before, after, ranges, strict=True))\n"),
         "        used = (b - a for a, b, largest in zip(before, after, ranges, strict=True))\n",
-        "test_environment.py",
+        "test_environment.py::test_energy_is_of_all_packages_also_where_a_counter_begins_again",
         (
             "When a processor's energy counter begins again at 0 during a measurement the energy of a call "
             "is negative or far too small."
@@ -755,7 +758,7 @@ FIRST = [
         "tasks/exporting/generation.py",
         "            self._cache = padded(self._cache, capacity_for(position + 1))\n",
         "            self._cache = padded(self._cache, capacity_for(position))\n",
-        "test_export_answers.py",
+        "test_export_answers.py::test_the_cache_grows_before_it_is_full",
         (
             "At a text of exactly 64 (128, ...) tokens the cache has no room for the next one, and the "
             "continuation goes on from wrong logits."
@@ -765,7 +768,7 @@ FIRST = [
         "tasks/exporting/graph_check.py",
         "        if file.is_symlink() or (file.is_file() and name not in FILES):\n",
         "        if file.is_file() and name not in FILES:\n",
-        "test_export_hostile.py",
+        "test_export_hostile.py::test_assets_other_files_and_links_are_refused",
         (
             "`millrace predict` accepts a SavedModel from anywhere whose graph or variables are links to "
             "other files of the machine."
@@ -775,7 +778,7 @@ FIRST = [
         "tasks/exporting/prediction.py",
         'np.exp(-np.logaddexp(0.0, -outputs / transform.get("temperature", 1.0)))',
         "np.exp(-np.logaddexp(0.0, -outputs))",
-        "test_export_answers.py",
+        "test_export_answers.py::test_labels_are_probabilities_at_the_fitted_temperature",
         (
             "Predictions of a multilabel or anomaly model ignore the fitted temperature, while the "
             "thresholds were chosen for calibrated probabilities."
@@ -789,7 +792,7 @@ FIRST = [
             '            files["weights"] = file_digest(file, "sha256").hexdigest()\n'
         ),
         "",
-        "test_export_answers.py",
+        "test_export_answers.py::test_the_weights_that_a_model_begins_with_decide_its_digest",
         (
             "With model.kind: keras_file and weights: true other weights of the same architecture give the "
             "same digest: the old model comes from the store."
@@ -799,7 +802,7 @@ FIRST = [
         "tasks/models/keras_archive.py",
         "                if item.external or item.is_virtual:\n",
         "                if item.external:\n",
-        "test_model_keras_file.py",
+        "test_model_keras_file.py::test_hostile_weights_are_refused",
         (
             "A weights file from anywhere with a virtual data set, whose values are in another file of the "
             "machine, is read."
@@ -809,7 +812,7 @@ FIRST = [
         "tasks/models/layers.py",
         ("        if layer.name == LOGITS or isinstance(layer.kernel_initializer, keras.initializers.Zeros):\n"),
         "        if layer.name == LOGITS:\n",
-        "test_export_answers.py",
+        "test_export_answers.py::test_an_initializer_leaves_what_begins_at_0_and_the_output",
         (
             "model.initializer also begins the kernels anew that must be 0 (the ends of attention and "
             "feed-forward blocks): a transformer trains otherwise."
@@ -840,7 +843,7 @@ FIRST = [
             "    )\n"
         ),
         "    return keys[0] == keys[1]\n",
-        "test_page_shows_all.py",
+        "test_page_shows_all.py::test_test_files_of_one_name_are_the_same_where_their_content_is",
         (
             "`millrace diff` compares two runs pair by pair although the test files of the same names have "
             "other contents."
@@ -850,7 +853,7 @@ FIRST = [
         "tasks/processes/fork_server.py",
         ("    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}\n"),
         "    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.match(name)}\n",
-        "test_run_processes.py",
+        "test_run_processes.py::test_a_compute_process_gets_the_variables_that_are_named_whole",
         (
             "Secrets in variables whose names begin like a permitted one (LANGCHAIN_API_KEY, USER_TOKEN) "
             "reach compute processes and the user's code in them."
@@ -860,7 +863,7 @@ FIRST = [
         "tasks/processes/gang.py",
         "                process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)\n",
         "                process.send_signal(number)\n",
-        "test_run_processes.py",
+        "test_run_processes.py::test_a_closed_terminal_is_a_sigterm_to_those_that_work",
         (
             "When the terminal is closed (SIGHUP), the training process, which ignores that signal, does "
             "not save: it is killed after resources.grace and the steps since the last checkpoint are lost."
