@@ -182,7 +182,10 @@ def verify(backup: Path) -> dict[str, Any]:
 
 
 def sync(path: Path) -> None:
-    """Sync a file or folder to the disk: a backup is for the day of the power cut, too."""
+    """Sync a file or folder to the disk: a backup is for the day of the power cut, too.
+
+    The store has the same in `tasks.store.files`, which `infra` may not import.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

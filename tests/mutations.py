@@ -3,8 +3,8 @@
     python -m tests.mutations [--only PACKAGE] [--list first|second] [--trust] [--quick] [--jobs N]
 
 Run by hand. The faults were chosen from the code alone, before its tests were read: `first` is the list by which
-missing tests were found, `second` was drawn after they were written, and is the measure. What decides a result, a lock
-or a verdict gets an entry here when it is changed.
+missing tests were found; `second`, empty so far, is to be drawn after they were written, and is the measure. What
+decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 
 from __future__ import annotations
