@@ -1,10 +1,6 @@
 """Multilabel and regression on real data: from the source to the report, the variants and the raw file."""
 
 import json
-import os
-import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -35,7 +31,7 @@ from tasks.exporting.predict import predict
 from tasks.exporting.score import score
 from tasks.models import build as build_model
 from tasks.training.fit import fit
-from tests.support.chain import CHAIN
+from tests.support.chain import chain
 from tests.support.homes import CommandHome
 from tests.support.pages import Loads, page_of
 
@@ -129,11 +125,7 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
 
 def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     task, made, snapshot, model, report = job
-    (tmp_path / "handles").write_bytes(pickle.dumps((model, snapshot, made)))
-    command = [sys.executable, "-c", CHAIN, str(tmp_path / "1")]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    chain(tmp_path / "1", model, snapshot, made)
     export = tmp_path / "1" / "export"
     metric, _ = primary_metric(task)
     scores = score(bench, export, made.path, "test", EvaluateConfig())

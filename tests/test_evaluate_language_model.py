@@ -3,12 +3,8 @@
 import gzip
 import itertools
 import json
-import os
-import pickle
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -41,8 +37,9 @@ from tasks.models.keras_file import load, save
 from tasks.pages.comparison import Comparison
 from tasks.pages.facts import Facts
 from tasks.pages.judgement import _marked, passages
-from tests.support.chain import CHAIN
+from tests.support.chain import chain
 from tests.support.pages import Loads, page_of, run_of
+from tests.support.pasted import pasted
 
 CONFIG = TransformerModel(width=32, layers=1, heads=2, hidden=64)
 LONG = "LENGTH(text) > 5000 and key LIKE '%.py'"
@@ -290,16 +287,8 @@ def test_the_variants_read_keras_answers_from_the_report(text, report):
 def export(text, tmp_path_factory):
     made, snapshot, model = text
     root = tmp_path_factory.mktemp("chain")
-    (root / "handles").write_bytes(pickle.dumps((model, snapshot, made)))
-    done = subprocess.run(
-        [sys.executable, "-c", CHAIN, str(root / "1")],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return root / "1" / "export"
+    chain(root, model, snapshot, made)
+    return root / "export"
 
 
 def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path):
@@ -329,9 +318,4 @@ def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
 def test_readme_works_when_pasted(export):
     blocks = re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(), re.DOTALL)
     assert len(blocks) >= 3
-    for block in blocks:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", block], cwd=export, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
+    assert all(pasted({export: blocks}))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +65,7 @@ from tasks.training.fit import fit
 from tests.support.damage import without_largest_weights
 from tests.support.forms import of
 from tests.support.pages import page_of
+from tests.support.pasted import pasted
 
 LENGTH, SENTENCES = 12, 700
 MODEL = EncoderModel(task="tagging", width=16, heads=2, hidden=32, layers=1, dropout=0.0)
@@ -345,9 +344,8 @@ def test_exports_give_the_same_tags_in_a_fresh_process(
     assert '""B-LOC""' in (tmp_path / "answers.csv").read_text()
 
     code = re.findall(r"^```python\n(.*?)^```", (exported.path / "README.md").read_text(), re.M | re.S)
-    words = [sys.executable, "-c", code[-1]]
-    ran = subprocess.run(words, cwd=exported.path, capture_output=True, text=True, check=True)
-    assert len(said := ran.stdout.split()) == 2 and {*said} <= {"O", "B-PER", "I-PER", "B-LOC"}, "of: any words"
+    [ran] = pasted({exported.path: code[-1:]})
+    assert len(said := ran.split()) == 2 and {*said} <= {"O", "B-PER", "I-PER", "B-LOC"}, "of: any words"
 
     other = [{"tokens": ["a"], "ner_tags": ["B-ORG"], "page": str(number)} for number in range(60)]
     other += [{"tokens": ["b", "c"], "ner_tags": ["O", "O"], "page": str(number)} for number in range(60, 90)]

@@ -6,9 +6,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import site
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from tasks.exporting.preprocess import arguments_of, in_graph, without_graph
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.workbench import Workbench
 from tests.support import kinds
+from tests.support.fresh import in_fresh_process
 from tests.support.tables import arrays, feature, from_rows, snapshot, write_model
 
 FEATURES = {
@@ -63,15 +61,16 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 }
 SCRIPT = """
 import importlib.util, pickle, sys
-sys.path.extend({packages!r})
 for name in ("tasks", "flows", "infra"):
     assert importlib.util.find_spec(name) is None, "our code can be imported: this proves nothing"
-sys.modules["keras"] = sys.modules["tf_keras"] = None
+for name in ["tf_keras", *sys.modules]:
+    if name.partition(".")[0] in ("keras", "tf_keras"):
+        sys.modules[name] = None
 import tensorflow as tf
 
 def run(model, signature, arrays):
-    results = model.signatures[signature](**{{name: tf.constant(array) for name, array in arrays.items()}})
-    return {{name: tensor.numpy() for name, tensor in results.items()}}
+    results = model.signatures[signature](**{name: tf.constant(array) for name, array in arrays.items()})
+    return {name: tensor.numpy() for name, tensor in results.items()}
 
 def open_export(export):
     for name in [name for name in sys.modules if name.partition(".")[0] == "reader"]:
@@ -81,7 +80,7 @@ def open_export(export):
     from reader import Reader
     return Reader.open(export + "/transform"), tf.saved_model.load(export + "/saved_model")
 
-requests, answers = pickle.load(open("requests.pickle", "rb")), {{}}
+requests, answers = pickle.load(open("requests.pickle", "rb")), {}
 reader, model = open_export("all")
 for name, (rows, arrays) in requests["all"].items():
     answers[name] = [run(model, "serving_default", each)["logits"] for each in (reader(rows, "."), arrays)]
@@ -92,15 +91,15 @@ answers["golden"] = run(model, "preprocess", columns), run(model, "raw", columns
 columns, rows = requests["edges"]
 answers["edges"] = run(model, "preprocess", columns), reader(rows)
 columns, _ = requests["golden"]
-empty = {{name: column[:0] for name, column in columns.items()}}
+empty = {name: column[:0] for name, column in columns.items()}
 answers["empty"] = run(model, "preprocess", empty), reader([])
-answers["refused"] = {{}}
+answers["refused"] = {}
 for name, (column, values) in requests["refused"].items():
     try:
-        answers["refused"][name] = run(model, "raw", {{**columns, column: values}})
+        answers["refused"][name] = run(model, "raw", {**columns, column: values})
     except tf.errors.InvalidArgumentError as error:
         answers["refused"][name] = str(error)
-assert not {{"tasks", "flows", "infra"}} & set(sys.modules)
+assert not {"tasks", "flows", "infra"} & set(sys.modules)
 pickle.dump(answers, open("answers.pickle", "wb"))
 """
 
@@ -253,10 +252,7 @@ def answered(tf: Any, tmp_path_factory: pytest.TempPathFactory) -> Answered:
         for name, (column, value, _) in REFUSED.items()
     }
     (folder / "requests.pickle").write_bytes(pickle.dumps(requests))
-    packages = [path for path in site.getsitepackages() if Path(path).is_dir()]
-    command = [sys.executable, "-I", "-S", "-c", SCRIPT.format(packages=packages)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
+    in_fresh_process(SCRIPT, folder=folder)
     features = json.loads((folder / "graph/features.json").read_text())
     with Crew(folder / "logs", 1).gang("again") as gang:
         graph = (folder / "graph snapshot", folder / "again", features)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import pickle
 import re
 import shutil
@@ -32,7 +31,8 @@ from tasks.processes.workbench import Workbench
 from tasks.store.files import pretty
 from tasks.store.store import digest_of
 from tests.support import toy_format
-from tests.support.chain import CHAIN
+from tests.support.chain import CHAIN, chain
+from tests.support.fresh import Fresh
 from tests.support.pasted import pasted
 from tests.support.registries import RegistryHome
 
@@ -43,14 +43,9 @@ def chains(digits, tmp_path_factory):
     other hashes."""
     root = tmp_path_factory.mktemp("chains")
     (root / "handles").write_bytes(pickle.dumps((digits.model, digits.snapshot, digits.records)))
-    environment = {**os.environ, "PYTHONHASHSEED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-c", CHAIN, str(root / "1")]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as fresh:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["-c", str(root / "2")])
-            exec(CHAIN, {})
-        _, words = fresh.communicate()
-    assert fresh.returncode == 0, words[-4000:]
+    there = Fresh(f"{CHAIN}print(hash('text'))", root / "1", ours=True)
+    chain(root / "2", digits.model, digits.snapshot, digits.records)
+    assert int(there.answer().split()[-1]) != hash("text")
     return root / "1", root / "2"
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from tasks.config import ImageSnapshot, RecordsConfig, SklearnSource
 from tasks.data import records, snapshots
 from tasks.processes.workbench import Workbench
 from tests.support.benches import contents
+from tests.support.fresh import in_fresh_process
 
 SPLITS = RecordsConfig(splits={"train": 0.6, "validation": 0.1, "test": 0.3}, shards=2)
 LAYOUT = ImageSnapshot(height=12, width=10, channels=3, shards=2)
@@ -112,9 +110,10 @@ splits = {"test": 0.3, "train": 0.6, "validation": 0.1}
 records.build(bench(root / "records"), SklearnSource(), RecordsConfig(splits=splits, shards=2))
 layout = ImageSnapshot(height=12, width=10, channels=3, shards=2)
 snapshots.build(bench(root / "snapshot"), Records("0", parent, "records"), layout)
+print(hash("text"))
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "there"), str(parent.path)]
-    subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": "1"})
+    hashed = in_fresh_process(code, tmp_path / "there", parent.path, ours=True)
+    assert int(hashed) != hash("text")
     snapshots.build(bench, parent, LAYOUT)
     here, there = contents(parent.path), contents(tmp_path / "there/records")
     assert {name: there[name] for name in here} == here

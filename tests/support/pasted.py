@@ -1,12 +1,12 @@
-"""The code of READMEs, pasted into one fresh interpreter: what it imports is imported once."""
+"""The code of READMEs, pasted into one fresh process."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.support.fresh import in_fresh_process
 
 RUN = """
 import contextlib, io, json, os, sys
@@ -28,8 +28,5 @@ print(json.dumps(outputs))
 def pasted(blocks: Mapping[Path, Sequence[str]]) -> list[str]:
     """What each block prints in its folder, with names of its own, in a process without our code."""
     asked = json.dumps({str(folder): list(each) for folder, each in blocks.items()})
-    command, folder = [sys.executable, "-I", "-c", RUN], next(iter(blocks))
-    done = subprocess.run(command, cwd=folder, input=asked, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: list[str] = json.loads(done.stdout.splitlines()[-1])
+    answer: list[str] = json.loads(in_fresh_process(RUN, given=asked).splitlines()[-1])
     return answer
