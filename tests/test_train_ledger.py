@@ -1,0 +1,99 @@
+"""The ledger at the ends of its spans, and what its proof finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.data.order import batch_rows
+from tasks.training import ledger
+from tasks.training.ledger import LEDGER, SPAN, Ledger, hash_of, prove, spans
+
+BATCH, EXAMPLES, EPOCHS = 4, 10, 2
+
+
+def test_a_line_ends_at_a_multiple_of_the_span_and_counts_add_up() -> None:
+    written = Ledger()
+    for steps, fed in ((SPAN - 1, 10), (1, 2), (5, 3), (SPAN - 5, 4), (1, 1)):
+        written.add(steps, fed, 5)
+    assert [(line["from"], line["to"], line["count"], int(line["hash"], 16)) for line in written.lines] == [
+        (0, SPAN, 12, 10),
+        (SPAN, 2 * SPAN, 7, 10),
+        (2 * SPAN, 2 * SPAN + 1, 1, 5),
+    ]
+
+
+def test_hashes_are_added_modulo_2_to_the_64th() -> None:
+    written = Ledger()
+    written.add(1, 1, 2**64 - 1)
+    written.add(1, 1, 3)
+    assert written.lines[0]["hash"] == f"{2:016x}"
+
+
+def test_skipped_steps_are_cut_at_the_ends_of_spans() -> None:
+    written = Ledger()
+    written.add(SPAN - 2, 1, 1)
+    written.skip(SPAN - 2, 2 * SPAN + 3)
+    assert [(line["from"], line["to"], line["skipped"]) for line in written.lines] == [
+        (0, SPAN, [[SPAN - 2, SPAN]]),
+        (SPAN, 2 * SPAN, [[SPAN, 2 * SPAN]]),
+        (2 * SPAN, 2 * SPAN + 3, [[2 * SPAN, 2 * SPAN + 3]]),
+    ]
+    assert [line["count"] for line in written.lines] == [1, 0, 0]
+
+
+def test_skipped_steps_of_a_line_are_told_from_those_between_them() -> None:
+    line = {"from": 0, "to": 30, "skipped": [[5, 7], [20, 30]]}
+    assert list(spans(line)) == [(0, 5, False), (5, 7, True), (7, 20, False), (20, 30, True), (30, 30, False)]
+
+
+def test_the_state_of_a_ledger_is_a_copy_both_ways() -> None:
+    written = Ledger()
+    written.add(2, 1, 1)
+    state = written.state()
+    again = Ledger.from_state(state)
+    written.add(2, 1, 1)
+    again.add(5, 1, 1)
+    assert (state[0]["to"], written.lines[0]["to"], again.lines[0]["to"]) == (2, 4, 7)
+
+
+def trained(root: Path, **changed: Any) -> tuple[Path, Path]:
+    """A model of two epochs of ten examples in batches of four, whose ledger is as the order says, but for changes."""
+    train = {"batch_size": BATCH, "epochs": EPOCHS}
+    for folder, manifest in {
+        "model": {"inputs": {"config": {"train": train, "seed": 1}}},
+        "snapshot": {"counts": {"train": EXAMPLES}, "features": {}},
+    }.items():
+        (root / folder / "state").mkdir(parents=True)
+        (root / folder / "manifest.json").write_text(json.dumps(manifest))
+    rows, weights = batch_rows(0, BATCH, EXAMPLES, 1, "train", steps=5, epochs=EPOCHS)
+    used = rows[weights > 0]
+    line = {"from": 0, "to": 5, "count": len(used), "hash": f"{hash_of(used):016x}", **changed}
+    (root / "model" / LEDGER).write_text(json.dumps(line) + "\n")
+    return root / "model", root / "snapshot"
+
+
+@pytest.mark.parametrize("at_once", [1, BATCH, 3 * BATCH, 1 << 18])
+def test_the_proof_is_that_of_whole_epochs_however_many_rows_are_computed_at_once(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "ROWS_AT_ONCE", at_once)
+    proof = prove(*trained(tmp_path))
+    assert (proof["wrong"], proof["seen"], proof["missing"], proof["repeated"]) == ([], {"2": EXAMPLES}, 0, 0)
+
+
+@pytest.mark.parametrize("changed", [{"count": 19}, {"hash": "0" * 16}])
+def test_a_line_with_another_number_or_hash_is_wrong(changed: dict[str, Any], tmp_path: Path) -> None:
+    proof = prove(*trained(tmp_path, **changed))
+    assert len(proof["wrong"]) == 1
+    assert proof["text"].startswith("steps 0 to 5 were fed other examples than the order says; 10 examples over 5")
+
+
+def test_rows_are_hashed_each_and_not_their_sum() -> None:
+    """Rows 1 and 4 are not rows 2 and 3."""
+    one, other = (hash_of(np.array(rows)) for rows in ([1, 4], [2, 3]))
+    assert one != other and one == hash_of(np.array([[4], [1]]))
