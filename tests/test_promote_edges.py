@@ -1,0 +1,249 @@
+"""Verdicts at their edges: a baseline that is equalled, a gate that is open, limits and tests at their extremes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+from scipy import stats
+
+from tasks.config.gates import CompressGate
+from tasks.evaluation.gates import FAIL, PASS, UNDECIDED, Champion, Promotion, Ratio, Verdict, promotion, with_gates
+from tasks.evaluation.gates import latency as judge_latency
+from tasks.evaluation.gating import Subject, find
+from tasks.evaluation.gating.deciding import ERROR, decide
+from tasks.evaluation.metrics import Metric, mean
+from tasks.evaluation.noninferiority import Test as LimitTest
+from tasks.evaluation.noninferiority import at_most, loss, p_without_loss, tango
+from tasks.evaluation.paired import change, mcnemar
+
+SHARE = Metric(lambda values: values, mean, share=True)
+MEAN = Metric(lambda values: values, mean)
+METRIC = "test/accuracy"
+
+
+def right(wrong: int, count: int) -> np.ndarray:
+    return (np.arange(count) >= wrong).astype(np.float64)[:, None]
+
+
+def gate(**values: Any) -> Any:
+    return TypeAdapter(CompressGate).validate_python(values)
+
+
+def promoted(score: float, champion: Champion | None = None, margin: float = 0.0, **more: Any) -> Promotion:
+    return promotion(METRIC, score, champion, margin, more.pop("higher", True), **more)
+
+
+def test_a_model_must_be_better_than_each_baseline_and_not_as_good() -> None:
+    for score, passes in ((0.81, True), (0.8, False), (0.79, False)):
+        assert promoted(score, baselines={"majority": 0.8}).passed is passes
+        assert promoted(-score, baselines={"mean": -0.8}, higher=False).passed is passes
+    assert not promoted(0.85, baselines={"low": 0.1, "high": 0.9}).passed
+    assert not promoted(math.nan, baselines={"low": 0.1}).passed
+
+
+def test_a_baseline_comes_before_the_champion_whose_score_is_kept() -> None:
+    made = promoted(0.7, Champion("4", METRIC, 0.6), baselines={"majority": 0.7})
+    assert (made.passed, made.against, made.before) == (False, "4", 0.6)
+
+
+def test_without_a_champion_a_version_is_the_first() -> None:
+    made = promoted(0.1)
+    assert made.passed and made.against is None and made.before is None
+
+
+@pytest.mark.parametrize(("score", "margin", "passes"), [(0.5, 0.0, True), (0.75, 0.25, True), (0.74, 0.25, False)])
+def test_a_margin_that_is_reached_exactly_is_reached(score: float, margin: float, passes: bool) -> None:
+    """All these numbers are exact in binary."""
+    assert promoted(score, Champion("1", METRIC, 0.5), margin).passed is passes
+    assert promoted(-score, Champion("1", METRIC, -0.5), margin, higher=False).passed is passes
+
+
+@pytest.mark.parametrize("champion", [Champion("1", METRIC, math.nan), Champion("1", "test/loss", 0.1)])
+def test_what_cannot_be_compared_does_not_pass(champion: Champion) -> None:
+    made = promoted(0.9, champion, margin=-9.0)
+    assert not made.passed and not made.comparable
+    assert not promoted(math.nan, Champion("1", METRIC, 0.5), margin=-9.0).passed
+
+
+def test_a_change_that_is_more_than_noise_and_a_gain_is_no_reason_to_refuse() -> None:
+    before, after = right(80, 400), right(20, 400)
+    gained, lost = change(SHARE, before, after, 200), change(SHARE, after, before, 200)
+    assert gained.more_than_noise and lost.more_than_noise
+    assert promoted(0.95, Champion("1", METRIC, 0.8, gained)).passed
+    assert not promoted(0.8, Champion("1", METRIC, 0.95, lost), margin=-1.0).passed
+    assert promoted(0.8, Champion("1", METRIC, 0.8, change(SHARE, before, before, 200))).passed
+    assert not promoted(0.8, Champion("1", METRIC, 0.8, change(SHARE, before, before, 200)), require="better").passed
+
+
+def test_an_open_gate_lets_no_version_pass() -> None:
+    def verdict(kind: str) -> Verdict:
+        return Verdict("quality", 0.0, 0.0, kind, "text")
+
+    first = promoted(0.9)
+    assert with_gates(first, []).passed and with_gates(first, [verdict(PASS)]).passed
+    assert not with_gates(first, [verdict(PASS), verdict(UNDECIDED)]).passed
+    assert not with_gates(first, [verdict(FAIL), verdict(PASS)]).passed
+    assert not with_gates(promoted(0.1, baselines={"low": 0.5}), [verdict(PASS)]).passed
+
+
+def test_a_verdict_on_no_number_is_null_in_json() -> None:
+    row = Verdict("quality", math.nan, 0.1, UNDECIDED, "text").as_json()
+    assert row["value"] is None and row["passed"] is False and row["limit"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error", "expected"),
+    [(0.25, 2.0, PASS), (0.5, 1.0, PASS), (0.5, 2.0, UNDECIDED), (1.0, 2.0, UNDECIDED), (1.1, 2.0, FAIL)],
+)
+def test_an_imprecise_latency_is_open_where_the_limit_is_within_its_error(
+    ratio: float, error: float, expected: str
+) -> None:
+    assert judge_latency(ratio, 0.5, error).verdict == expected
+
+
+def test_the_size_after_gzip_is_judged_beside_the_default_size_alone() -> None:
+    ratios = {"bytes": Ratio(1.0), "gzip_bytes": Ratio(0.9)}
+
+    def judged(limits: dict[str, float], **more: Any) -> list[str]:
+        of = Subject("classification", {}, {}, "the float model", 100, ratios=ratios, limits=limits)
+        return [
+            each.verdict for [row] in [decide([find(gate(kind="float", metric="bytes", **more), of)])] for each in row
+        ]
+
+    smaller = {"bytes": 1.05, "gzip_bytes": 0.7}
+    assert judged(smaller) == [PASS, FAIL]
+    assert judged(smaller, max_ratio=1.05) == [PASS], "who gives a limit means that of the file"
+    assert judged({"bytes": 1.05, "gzip_bytes": 1.0}) == [PASS]
+
+
+def test_what_was_not_measured_is_open_and_asks_for_no_examples() -> None:
+    of = Subject("classification", {}, {}, "the float model", 100, limits={"bytes": 0.3})
+    for each in ({"kind": "float", "metric": "latency", "max_ratio": 0.5}, {"kind": "float", "metric": "bytes"}):
+        [[found]] = decide([find(gate(**each), of)])
+        assert found.verdict == UNDECIDED and not found.few and found.more is None
+    [[found]] = decide([find(gate(kind="absolute", metric="peak_bytes", at_most=9), of)])
+    assert found.verdict == UNDECIDED and found.limit == 9
+
+
+def test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less() -> None:
+    """The small slice has the larger p-value, and proves nothing; the large one is beyond its limit."""
+    own, before = np.zeros((1020, 1)), np.zeros((1020, 1))
+    own[:20] = np.random.default_rng(0).normal(5, 40, (20, 1))
+    own[20:] = np.random.default_rng(1).normal(0.3, 0.5, (1000, 1))
+    masks = {"small": np.arange(1020) < 20, "large": np.arange(1020) >= 20}
+    wanted = gate(kind="slices", metric="loss", max_loss=0.1)
+
+    def judged(*names: str) -> Verdict:
+        chosen = {name: masks[name] for name in names}
+        of = Subject("classification", {"loss": own}, {"loss": before}, "float", 500, masks=chosen)
+        return decide([find(wanted, of)])[0][0]
+
+    assert [judged(name).verdict for name in masks] == [UNDECIDED, FAIL]
+    found = judged("small", "large")
+    assert found.verdict == FAIL and found.text.startswith("large: ")
+
+
+def test_of_slices_that_may_pass_the_weakest_evidence_decides() -> None:
+    own = right(0, 400)
+    masks = {"large": np.arange(400) < 350, "small": np.arange(400) >= 350}
+    of = Subject("classification", {"accuracy": own}, {"accuracy": own}, "float", 200, masks=masks)
+    [[found]] = decide([find(gate(kind="slices", max_loss=0.02), of)])
+    assert found.verdict == UNDECIDED and found.text.startswith("small: ")
+
+
+def a_test(**fields: Any) -> LimitTest:
+    whole: dict[str, Any] = {
+        "gate": "quality",
+        "what": "loses",
+        "value": 0.01,
+        "lower": 0.0,
+        "upper": 0.05,
+        "limit": 0.02,
+        "p_value": 0.3,
+        "examples": 500,
+        "best": 0.0,
+        "deviation": 0.1,
+        "share": False,
+        "counted": "examples",
+    }
+    return LimitTest(**{**whole, **fields})
+
+
+def test_a_lower_bound_at_the_limit_is_not_beyond_it() -> None:
+    assert decide([[a_test(lower=0.02)]])[0][0].verdict == UNDECIDED
+    assert decide([[a_test(lower=0.0201)]])[0][0].verdict == FAIL
+    for value in (math.nan, math.inf):
+        assert decide([[a_test(value=value, p_value=0.0)]])[0][0].verdict == FAIL
+
+
+def test_few_and_more_are_of_the_level_that_so_many_tests_leave() -> None:
+    alone = decide([[a_test(best=0.03)]])[0][0]
+    both = decide([[a_test(best=0.03)], [a_test(best=0.03)]])[0][0]
+    assert not alone.few and both.few
+    assert alone.more is not None and both.more is not None and both.more > alone.more
+    assert both.more == a_test().more(ERROR / 2)
+
+
+def test_values_that_should_be_large_are_shown_as_they_are() -> None:
+    wanted = gate(kind="absolute", metric="accuracy", at_least=0.9)
+    own = right(10, 400)
+    [[found]] = decide([find(wanted, Subject("classification", {"accuracy": own}, {}, "", 200))])
+    exact = stats.binomtest(390, 400, 0.9, "greater")
+    assert found.verdict == PASS and found.limit == 0.9
+    assert found.value == pytest.approx(exact.proportion_ci(0.95).low) and found.p_value == pytest.approx(exact.pvalue)
+    assert found.text.startswith("has at least 0.95")
+
+
+def test_a_share_has_the_exact_test_in_both_directions() -> None:
+    own = right(30, 100)
+    large, small = at_most("g", SHARE, own, -1, 0.6, 100), at_most("g", SHARE, own, 1, 0.8, 100)
+    assert large.p_value == pytest.approx(stats.binomtest(70, 100, 0.6, "greater").pvalue)
+    assert small.p_value == pytest.approx(stats.binomtest(70, 100, 0.8, "less").pvalue)
+    assert large.value == pytest.approx(-0.7) and small.value == pytest.approx(0.7)
+    assert large.best == pytest.approx(0.6**100) and small.best == pytest.approx(0.2**100)
+    assert large.lower < -0.7 < large.upper and small.lower < 0.7 < small.upper
+
+
+def test_how_many_more_are_asked_for() -> None:
+    for count in (10, 100, 2000):
+        needed = a_test(examples=count).more(0.05)
+        assert needed is not None
+        whole = ((1.6449 + 0.8416) * 0.1 / 0.01) ** 2
+        assert count + needed == max(math.ceil(whole), 20, count + 1)
+    assert a_test(value=0.02).more(0.05) is None, "it is at its limit"
+    exact = a_test(value=0.0, deviation=0.0, share=True, examples=5)
+    assert exact.more(0.05) == 149 - 5
+    assert a_test(value=0.03, deviation=0.0, share=True, examples=5, limit=1.5).more(0.05) == 15
+
+
+def test_scores_of_pairs_at_the_ends_of_a_limit() -> None:
+    assert tango(0, 0, 10, 1.0) == 0.0 and tango(5, 5, 10, 1.5) == 0.0
+    assert tango(10, 2, 400, 0.1) < 0.001 < 0.5 < tango(60, 2, 400, 0.1)
+    assert tango(0, 0, 5, 0.0) == 1.0, "none differs, and the limit is none"
+    assert [p_without_loss(10, limit) for limit in (0.0, 1.0)] == [1.0, 0.0]
+    assert p_without_loss(10, 0.1) == pytest.approx(0.9**10)
+
+
+def test_as_many_lost_as_won_is_a_loss_of_exactly_nothing() -> None:
+    before, after = right(20, 300), np.roll(right(20, 300), 20, axis=0)
+    found = loss("g", SHARE, before, after, 1, 0.1, 300)
+    assert found.value == 0.0 and found.p_value >= tango(20, 20, 300, 0.1)
+
+
+def test_the_score_test_of_pairs_has_a_say_where_few_differ() -> None:
+    before, after = right(0, 200), right(1, 200)
+    found = loss("g", SHARE, before, after, 1, 0.02, 500)
+    assert found.p_value == pytest.approx(max(tango(1, 0, 200, 0.02), found.p_value)) and found.p_value > 0.03
+    gained = loss("g", SHARE, after, before, 1, 0.02, 500)
+    assert gained.value < 0 and gained.p_value == pytest.approx(tango(0, 1, 200, 0.02), abs=0.02)
+
+
+def test_a_change_of_one_example_or_of_chance_is_no_change() -> None:
+    one = change(MEAN, np.zeros((1, 1)), np.ones((1, 1)), 100)
+    assert not one.more_than_noise and not one.same and one.difference.value == 1.0
+    assert mcnemar(np.array([0, 0, 1]), np.array([1, 1, 0])) == pytest.approx(stats.binomtest(2, 3).pvalue)
+    assert mcnemar(np.ones(3), np.ones(3)) == 1.0
