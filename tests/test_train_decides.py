@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +12,14 @@ import numpy as np
 import pytest
 
 from tasks.config import MlpModel, TrainConfig, identity
+from tasks.config.fine_tune import FileInit, KerasHubInit
 from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.errors import Refused
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import Writing
 from tasks.training.continuing import _check_equal
 from tasks.training.feeding import Feed
-from tasks.training.own_files import loss_files
+from tasks.training.own_files import init_files, loss_files
 from tasks.training.plan import make_plan
 
 TRAIN = TrainConfig(steps=40)
@@ -150,6 +152,22 @@ def test_a_package_that_an_own_loss_imports_is_in_the_digest_by_its_version(
     assert found[0]["loss/helpers.py"] == found[1]["loss/helpers.py"]
     (tmp_path / "helpers.py").write_text("def half(t):\n    return t / 2\n")
     assert dict(loss_files(config))["loss/helpers.py"] != found[1]["loss/helpers.py"]
+
+
+def test_every_file_of_first_weights_is_in_the_digest_by_its_content(tmp_path: Path) -> None:
+    folder = tmp_path / "backbone"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "model.weights.h5").write_bytes(b"one")
+    (folder / "assets" / "words.txt").write_bytes(b"two")
+    preset = KerasHubInit(preset=str(folder))
+    found = init_files(preset)
+    assert [name for name, _ in found] == ["init/backbone/assets/words.txt", "init/backbone/model.weights.h5"]
+    (folder / "assets" / "words.txt").write_bytes(b"three")
+    assert [one == other for one, other in zip(found, init_files(preset), strict=True)] == [False, True]
+    weights = tmp_path / "net.weights.h5"
+    weights.write_bytes(b"one")
+    assert init_files(FileInit(path=str(weights))) == [("init/net.weights.h5", sha256(b"one").hexdigest())]
+    assert init_files(None) == []
 
 
 class Reader:

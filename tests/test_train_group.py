@@ -1,0 +1,239 @@
+"""What the processes of a training tell each other: integers, times, weights, scores; and their share of a host."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.config import TrainConfig
+from tasks.config.strategy import MultiWorker
+from tasks.environment import memory
+from tasks.errors import Failed, Lost
+from tasks.processes.workbench import Workbench
+from tasks.training import memory as of_training
+from tasks.training import sidecar
+from tasks.training.engines import OutOfMemory
+from tasks.training.group import Alone, Cluster, Seconds, agree, signed
+from tasks.training.ledger import hash_of
+from tasks.training.meter import Meter
+from tasks.training.ranks import Ranks, added
+from tasks.training.sidecar import Sidecar, connected, packed, serve, unpacked
+
+
+class Sums:
+    """The group of a process whose numbers are added to those that the others have given before."""
+
+    def __init__(self, rank: int, size: int, total: list[int]) -> None:
+        self.cluster, self.total = Cluster(rank, ("a:1",) * size), total
+
+    def totals(self, values: list[int]) -> list[int]:
+        self.total[:] = [signed(a + b) for a, b in zip(self.total or [0] * len(values), values, strict=True)]
+        return list(self.total)
+
+
+def test_integers_wrap_into_64_bits() -> None:
+    assert [signed(value) for value in (2**63 - 1, 2**63, 2**64 - 1, 2**64 + 5, -(2**63), -(2**63) - 1)] == [
+        *(2**63 - 1, -(2**63), -1, 5),
+        *(-(2**63), 2**63 - 1),
+    ]
+    assert Alone().totals([2**64 - 1, 3]) == [-1, 3] and Alone().share(b"x") == b"x"
+
+
+def test_processes_agree_on_all_rows_and_on_the_times_of_each() -> None:
+    rows = [np.array([1, 2, 3]), np.array([7, 8])]
+    times = [Seconds(1.5, 0.25, 0.5, 0.125), Seconds(2.5, 0.75, 1.0, 0.0625)]
+    total: list[int] = []
+    for rank in (0, 1):
+        agreed = agree(Sums(rank, 2, total), rows[rank], times[rank])  # type: ignore[arg-type]
+    assert agreed.fed == 5 and agreed.fed_hash == hash_of(np.concatenate(rows)), "in [0, 2^64), as in a ledger"
+    assert 0 <= agreed.fed_hash < 2**64 and agreed.ranks == times
+
+
+def test_times_are_added_by_process_and_by_what_they_are_of() -> None:
+    one, other = Seconds(1, 2, 3, 4), Seconds(5, 6, 7, 8)
+    assert added([], [one, other]) == [one, other]
+    assert added([one, other], [other, one]) == [Seconds(6, 8, 10, 12)] * 2
+
+
+def test_times_of_one_process_are_not_compared() -> None:
+    measured: list[Any] = []
+    ranks = Ranks(1, ("a",), lambda *args: measured.append(args))
+    meter = Meter(last=SimpleNamespace(ranks=[Seconds(1, 0)], steps=1))  # type: ignore[arg-type]
+    for step in (1, 2):
+        ranks(step, meter, SimpleNamespace(group=Alone()))  # type: ignore[arg-type]
+    ranks.end()
+    assert measured == [] and ranks.total == []
+
+
+def address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def serving(place: str, score: Callable[[Any], dict[str, float]], stopping: Callable[[], int]) -> None:
+    """Begin to score as another process does, until the connection is closed."""
+
+    def work() -> None:
+        with suppress(Lost):
+            serve(place, score, stopping)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def engine_of(value: float) -> Any:
+    return SimpleNamespace(weights=lambda: {"w": np.full(2, value)})
+
+
+def test_scores_of_another_process_come_in_order_each_with_its_weights() -> None:
+    place, taken = address(), list[tuple[int, dict[str, float], float]]()
+
+    def score(weights: dict[str, np.ndarray]) -> dict[str, float]:
+        time.sleep(0.01)
+        return {"loss": float(weights["w"].sum())}
+
+    def stopping() -> int:
+        return 15  # a signal is the chief's affair
+
+    def take(step: int, scores: dict[str, float], weights: Callable[[], dict[str, np.ndarray]]) -> None:
+        taken.append((step, scores, float(weights()["w"][0])))
+
+    serving(place, score, stopping)
+    beside = Sidecar(place, 2, take)
+    for step in (2, 4, 6, 8):
+        beside(step, Meter(), engine_of(step))
+    beside.settle()
+    assert taken == [(step, {"loss": 2.0 * step}, float(step)) for step in (2, 4, 6, 8)]
+
+
+def test_an_error_of_what_takes_the_scores_or_a_lost_process_ends_the_training() -> None:
+    place = address()
+
+    def fail(*scores: Any) -> None:
+        raise ValueError("the journal is full")
+
+    serving(place, lambda weights: {"loss": 1.0}, lambda: 0)
+    beside = Sidecar(place, 2, fail)
+    beside(2, Meter(), engine_of(1))
+    with pytest.raises(ValueError, match="the journal is full"):
+        beside.settle()
+    with pytest.raises(ValueError, match="the journal is full"):
+        beside(4, Meter(), engine_of(1))
+
+
+def test_a_process_that_never_listens_is_lost_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sidecar, "CONNECT_SECONDS", 0.2)
+    place, before = address(), time.monotonic()
+    with pytest.raises(ConnectionRefusedError):
+        connected(place)
+    assert 0.2 <= time.monotonic() - before < 5
+    beside = Sidecar(place, 2, lambda *scores: None)
+    with pytest.raises(Lost, match="the process that evaluates must answer"):
+        for step in range(9):
+            beside(step, Meter(), engine_of(1))
+    with pytest.raises(Lost):
+        beside.settle()
+
+
+def test_weights_are_sent_bit_for_bit_and_never_as_objects() -> None:
+    weights = {"a": np.array([1.5, -0.0, np.nan], np.float32), "b": np.arange(4, dtype=np.uint32).reshape(2, 2)}
+    again = unpacked(packed(weights))
+    assert list(again) == ["a", "b"] and all(again[name].tobytes() == weights[name].tobytes() for name in weights)
+    assert again["b"].shape == (2, 2) and again["a"].dtype == np.float32
+    with pytest.raises(ValueError, match="allow_pickle"):
+        packed({"a": np.array([{}], object)})
+
+
+def test_processes_of_a_host_share_its_memory(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1200)
+    hosts = ("one", "two", "one", "one")
+    shares = [of_training.share_of_host(SimpleNamespace(hosts=hosts, rank=rank)) for rank in range(4)]  # type: ignore[arg-type]
+    assert shares == [400, 1200, 400, 400]
+
+
+class Fitting:
+    """An engine whose step fits from a number of micro-batches on, in each process another."""
+
+    divisible = True
+
+    def __init__(self, least: int, votes: Callable[[list[int]], list[int]] = list, activations: int = 0) -> None:
+        self.least, self.activations, self.tried, self.set = least, activations, list[int](), 0
+        self.group = SimpleNamespace(totals=votes)
+
+    def fits(self, accumulate: int, available: int) -> bool:
+        self.tried.append(accumulate)
+        return accumulate >= self.least
+
+    def accumulate(self, number: int) -> None:
+        self.set = number
+
+
+FIT = TrainConfig(steps=1, batch_size=16, fit_memory=True)
+
+
+def test_the_least_micro_batches_that_fit_are_taken_kept_and_set(bench: Workbench) -> None:
+    engine: Any = Fitting(3)
+    assert of_training.micro_batches(engine, FIT, bench) == 4 == engine.set and engine.tried == [1, 2, 4]
+    again: Any = Fitting(1)
+    assert of_training.micro_batches(again, FIT, bench) == 4 == again.set, "a training that goes on has the same"
+    assert again.tried == []
+
+
+def test_micro_batches_must_fit_in_all_processes(bench: Workbench) -> None:
+    """Another process says no, to less than 8."""
+    votes: list[int] = []
+
+    def totals(values: list[int]) -> list[int]:
+        votes.append(values[0])
+        return [values[0] + (0 < len(votes) - 1 < 4)]
+
+    engine: Any = Fitting(1, totals)
+    assert of_training.micro_batches(engine, FIT, bench) == 8 and engine.tried == [1, 2, 4, 8]
+
+
+def test_what_never_fits_is_refused_and_a_model_that_cannot_be_divided_is_tried_as_it_is(bench: Workbench) -> None:
+    engine: Any = Fitting(99)
+    with pytest.raises(Failed, match="which is too much for the") as failed:
+        of_training.micro_batches(engine, FIT, bench)
+    assert engine.tried == [1, 2, 4, 8, 16] and "set train.remat: true" in failed.value.remedy
+    engine = Fitting(2)
+    engine.divisible = False
+    with pytest.raises(Failed):
+        of_training.micro_batches(engine, FIT.model_copy(update={"accumulate": 1}), bench)
+    assert engine.tried == [1]
+
+
+def test_a_step_is_measured_where_its_activations_are_a_quarter_of_what_is_free(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 4 * 16 * 100)
+    config = TrainConfig(steps=1, batch_size=16)
+    few: Any = Fitting(2, activations=100)
+    assert of_training.micro_batches(few, config, bench) == 1 and few.tried == [], "not more than a quarter"
+    many: Any = Fitting(2, activations=101)
+    with pytest.raises(Failed, match="set it to 2, which fits, or set train.fit_memory: true"):
+        of_training.micro_batches(many, config, bench)
+    assert many.tried == [1, 2]
+    halved: Any = Fitting(2, activations=199)
+    assert of_training.micro_batches(halved, config.model_copy(update={"accumulate": 2}), bench) == 2
+    assert halved.tried == [], "of half as many examples at once"
+
+
+def test_a_step_that_does_not_fit_after_all_is_explained(bench: Workbench) -> None:
+    engine: Any = Fitting(4)
+    config = TrainConfig(steps=1, batch_size=16, accumulate=2)
+    with (
+        pytest.raises(Failed, match="2, which is too much for a tensor; the activations of 8 examples .*; set it to 4"),
+        of_training.explained(engine, config, bench),
+    ):
+        raise OutOfMemory("a tensor")
+    shared = TrainConfig(steps=1, batch_size=16, strategy=MultiWorker(workers=2))
+    assert of_training.candidates(shared) == [1, 2, 4, 8], "of a replica's share"
