@@ -1,0 +1,438 @@
+"""The parts of a conversion by themselves: runs, copies, keys, shared inputs, splits, budgets; and kinds of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.config import RecordsConfig
+from tasks.data import duplicates, records, shared
+from tasks.data import parts as parts_of_runs
+from tasks.data.assignment import Assignment
+from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature
+from tasks.data.kinds import kind_of, merge_by_key
+from tasks.data.merging import Merger, Runs, Shard
+from tasks.data.near import search
+from tasks.data.near.search import Near
+from tasks.data.regrouping import Regrouper
+from tasks.data.rules import Rules
+from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, hash_of, write_run
+from tasks.data.split import SPACE
+from tasks.errors import Failed, Refused
+from tasks.processes.workbench import Workbench
+
+NAMES = ["test", "train"]
+FEATURES = {
+    KEY: KEY_FEATURE,
+    "text": Feature("text", "string"),
+    "other": Feature("text", "string"),
+    "label": Feature("label", "int64", role="label", classes=("a", "b")),
+}
+TOP = SPACE - 1
+
+
+def run_of(bench: Workbench, number: int, rows: list[dict[str, Any]]) -> Run:
+    """Write a run of rows given by `key`, `place`, `split`, and more; other columns have defaults."""
+    rows = sorted(rows, key=lambda row: (row["split"], row["place"]))
+    columns = {
+        KEY: pa.array([row["key"] for row in rows], pa.large_string()),
+        "text": pa.array([row.get("text", row["key"]) for row in rows], pa.large_string()),
+        "other": pa.array([row["key"] for row in rows], pa.large_string()),
+        "label": pa.array([row.get("label", "a") for row in rows]),
+        PLACE: pa.array([row["place"] for row in rows], pa.uint64()),
+        SPLIT: pa.array([row["split"] for row in rows], pa.int64()),
+        CONTENT[0]: pa.array([row.get("content", (n + 1, 0))[0] for n, row in enumerate(rows)], pa.uint64()),
+        CONTENT[1]: pa.array([row.get("content", (0, n + 1))[1] for n, row in enumerate(rows)], pa.uint64()),
+        hash_of("text"): pa.array([row.get("hash", 100 + n) for n, row in enumerate(rows)], pa.uint64()),
+        hash_of("other"): pa.array([9000 + 100 * number + n for n in range(len(rows))], pa.uint64()),
+    }
+    run = Run(number)
+    run.splits = np.bincount([row["split"] for row in rows], minlength=2).tolist()
+    table = pa.table(columns)
+    run.read, run.bytes = len(rows), table.nbytes
+    write_run(bench.staging, table, run, "plan")
+    return run
+
+
+def runs_of(bench: Workbench, *rows: list[dict[str, Any]]) -> Runs:
+    return Runs(bench.staging, [run_of(bench, number, each) for number, each in enumerate(rows)], NAMES)
+
+
+def row(key: str, place: int = 5, split: int = 1, **more: Any) -> dict[str, Any]:
+    return {"key": key, "place": place, "split": split, **more}
+
+
+def keys(table: pa.Table) -> list[str]:
+    return table[KEY].to_pylist()
+
+
+def test_rows_of_a_run_are_found_by_split_and_place_at_both_ends(bench: Workbench) -> None:
+    runs = runs_of(bench, [row("a", 0, 0), row("b", TOP, 0), row("c", 7, 1), row("d", 9, 1), row("e", TOP, 1)])
+    assert runs.counts == {"test": 2, "train": 3} and runs.total == 5
+    assert keys(runs.slice(0, 0, 0, SPACE)) == ["a", "b"] and keys(runs.slice(0, 1, 0, SPACE)) == ["c", "d", "e"]
+    assert keys(runs.slice(0, 1, 7, 9)) == ["c"] and keys(runs.slice(0, 1, 8, SPACE)) == ["d", "e"]
+    assert keys(runs.slice(0, 1, 10, TOP)) == [] and keys(runs.slice(0, 0, TOP, SPACE)) == ["b"]
+    assert runs.split(0, 1) == 0 and runs.split(0, 2) == 1
+
+
+def merged(bench: Workbench, runs: Runs, dropped: dict[int, Any], shards: int = 2) -> list[list[str]]:
+    """The keys of train's shards, in order."""
+    merger = Merger(bench.staging, "rows", FEATURES, runs, dropped)
+    made = []
+    for number in range(shards):
+        shard = Shard("train", number, shards)
+        tables = list(merger._ranges(shard))
+        made.append([key for table in tables for key in keys(table)])
+        assert merger._count(shard) == len(made[-1]) == merger.write(shard).examples
+    return made
+
+
+def test_a_shard_has_the_rows_of_all_runs_by_place_without_those_that_are_dropped(bench: Workbench) -> None:
+    half = SPACE // 2
+    runs = runs_of(
+        bench,
+        [row("x", 3, 0), row("a", 1), row("d", 40), row("z", TOP)],
+        [row("y", 1, 0), row("w", 2, 0), row("b", 2), row("c", 30), row("e", half), row("f", half + 5)],
+    )
+    assert merged(bench, runs, {}) == [["a", "b", "c", "d"], ["e", "f", "z"]]
+    dropped = {0: np.array([False, True, False, False]), 1: np.array([True, False, False, True, False, True])}
+    assert merged(bench, runs, dropped) == [["b", "d"], ["e", "z"]], "as an earlier attempt wrote other rows"
+
+
+def test_a_shard_is_written_anew_where_rows_drops_or_features_are_others(bench: Workbench) -> None:
+    runs = runs_of(bench, [row("a"), row("b", 6)], [row("c", 7)])
+
+    def plan(features: dict[str, Feature] = FEATURES, dropped: Any = None, given: Runs = runs) -> str:
+        return Merger(bench.staging, "rows", features, given, dropped or {})._plan
+
+    other = {**FEATURES, "label": Feature("label", "int64", role="label", classes=("b", "a"))}
+    first, second = ({0: np.array(mask)} for mask in ([True, False], [False, True]))
+    of_runs = [plan(), plan(other), plan(dropped=first), plan(dropped=second)]
+    run_of(bench, 1, [row("changed", 7)])
+    of_runs.append(plan(given=Runs(bench.staging, runs.notes, NAMES)))
+    assert len(set(of_runs)) == 5 and plan(dropped=first) == plan(dropped={0: np.array([True, False])})
+
+
+def test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are(bench: Workbench) -> None:
+    runs = runs_of(
+        bench,
+        [row("b", content=(5, 5)), row("x", 6, content=(5, 6), label="b"), row("t", 1, 0, content=(8, 8))],
+        [row("a", content=(5, 5), label="b"), row("c", 7, content=(5, 5)), row("u", 1, 0, content=(8, 8))],
+    )
+    found = duplicates.find(runs, FEATURES, "drop", {})
+    assert (found.contents, found.examples, found.across_splits, found.label_conflicts) == (2, 3, 0, 1)
+    assert found.conflicts == [{"labels": ["b", "a", "a"], "keys": ["a", "b", "c"]}]
+    left_out = {runs.value(run, KEY, int(at)) for run, mask in found.dropped.items() for at in np.flatnonzero(mask)}
+    assert left_out == {"b", "c", "u"}, "all but the first by key"
+    assert duplicates.find(runs, FEATURES, "group", {}).dropped == {}
+    without = duplicates.find(runs, FEATURES, "drop", {1: np.array([True, True, True])})
+    assert (without.contents, without.examples) == (0, 0), "rows that are left out for another reason are no copies"
+
+
+def test_a_content_in_several_splits_is_counted_once(bench: Workbench) -> None:
+    same = [row(key, n, n % 2, content=(5, 5)) for n, key in enumerate("abcd")]
+    found = duplicates.find(runs_of(bench, same), FEATURES, "keep", {})
+    assert (found.contents, found.examples, found.across_splits) == (1, 3, 1)
+
+
+def test_a_key_is_twice_where_two_rows_of_a_place_have_it(bench: Workbench) -> None:
+    """Two keys of one hash are two keys."""
+    duplicates.check_keys(runs_of(bench, [row("a", 5), row("b", 5)], [row("c", 5)]))
+    with pytest.raises(Failed, match="source.key: b; occurs twice"):
+        duplicates.check_keys(runs_of(bench, [row("a", 5), row("b", 5)], [row("b", 5)]))
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3, 1 << 20])
+def test_every_row_is_in_one_part_of_the_hash_space(
+    rows_at_once: int, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the first and the last hash, and those at a border."""
+    monkeypatch.setattr(parts_of_runs, "PART", rows_at_once)
+    hashes = [0, 1, SPACE // 2 - 1, SPACE // 2, SPACE // 3, 2 * SPACE // 3, TOP - 1, TOP]
+    rows = [row(str(value), 5 + n, hash=value) for n, value in enumerate(hashes)]
+    runs = runs_of(bench, rows[:3], rows[3:])
+    tables = list(parts_of_runs.parts(runs, (hash_of("text"), PLACE), {}))
+    assert sorted(int(value) for table in tables for value in table[hash_of("text")]) == sorted(hashes)
+    assert len(tables) == -(-len(rows) // rows_at_once)
+    for table in tables:
+        for run, at, place in zip(table["run"], table["row"], table[PLACE], strict=True):
+            assert runs.value(int(run), PLACE, int(at)) == place
+    left = list(parts_of_runs.parts(runs, (PLACE,), {1: np.array([True] * 4 + [False])}))
+    assert sum(len(table[PLACE]) for table in left) == 4
+
+
+def test_neighbours_that_are_equal_are_groups() -> None:
+    values = np.array([1, 1, 2, 3, 3, 3])
+    order = np.array([10, 11, 12, 13, 14, 15])
+    found = [group.tolist() for group in parts_of_runs.neighbours(values[1:] == values[:-1], order)]
+    assert found == [[10, 11], [13, 14, 15]]
+    assert list(parts_of_runs.neighbours(np.zeros(0, bool), order[:1])) == []
+
+
+def test_an_input_in_train_and_in_test_is_counted_by_its_examples_of_test(bench: Workbench) -> None:
+    """A missing input, which has the hash 0, is none that they share."""
+    runs = runs_of(
+        bench,
+        [row("a1", 1, 1, hash=7), row("a2", 2, 1, hash=7), row("m1", 3, 1, hash=0), row("n", 4, 1, hash=11)],
+        [row("t1", 1, 0, hash=7), row("t0", 2, 0, hash=7), row("m2", 3, 0, hash=0), row("o", 4, 0, hash=12)],
+    )
+    assert shared.find(runs, FEATURES, {}) == {"text": {"contents": 1, "examples": 2, "keys": [["a1", "t0"]]}}
+    in_words = list(shared.suspicions(shared.find(runs, FEATURES, {}), FEATURES))
+    assert in_words == [
+        "text: 1 text is in train and, with other values beside, in 2 examples of test (a1 and t0); a score on test "
+        "may be too high"
+    ]
+    assert shared.find(runs, FEATURES, {1: np.array([True, True, False, False])}) == {}
+    alone = {name: feature for name, feature in FEATURES.items() if name != "other"}
+    assert shared.find(runs, alone, {}) == {}, "of one input that is the content"
+
+
+def test_rows_that_move_keep_their_order_in_their_new_split(bench: Workbench) -> None:
+    runs = runs_of(bench, [row("a", 5, 0), row("b", 1, 1), row("c", 4, 1), row("d", 9, 1)])
+    regrouper = Regrouper(bench.staging, runs, {0: {1: 0, 2: 0}})
+    note = regrouper.regroup(0)
+    moved = Runs(bench.staging, [note], NAMES)
+    assert moved.counts == {"test": 3, "train": 1} and note.moved and note.file != runs.notes[0].file
+    assert keys(moved.slice(0, 0, 0, SPACE)) == ["b", "c", "a"] and keys(moved.slice(0, 1, 0, SPACE)) == ["d"]
+    again = Regrouper(bench.staging, runs, {0: {3: 0}}).regroup(0)
+    assert again.splits == [2, 2], "what an earlier attempt moved is not used where others move"
+
+
+def test_repeated_inputs_of_several_contents_are_found_but_not_missing_ones(bench: Workbench) -> None:
+    runs = runs_of(
+        bench,
+        [row("a", 1, hash=7, content=(1, 1)), row("b", 2, hash=7, content=(2, 2)), row("c", 3, hash=0, content=(3, 3))],
+        [row("d", 1, hash=0, content=(4, 4)), row("e", 2, hash=8, content=(5, 5)), row("f", 3, hash=8, content=(5, 5))],
+    )
+    assert search._repeated(runs, hash_of("text")) == {7}
+
+
+def test_rows_that_either_search_drops_are_dropped_once() -> None:
+    one = {0: np.array([True, False, False]), 2: np.array([True])}
+    other = {0: np.array([True, True, False]), 1: np.array([False, True])}
+    both = records._together(one, other)
+    assert {run: mask.tolist() for run, mask in both.items()} == {0: [True, True, False], 1: [False, True], 2: [True]}
+
+
+def test_counts_add_up_to_what_was_read() -> None:
+    notes = [
+        Run(0, read=10, quarantined=2, filtered=1, skipped=1, bad=[["k", "r", "p"]], left_out=[["b", "r", "p"]]),
+        Run(1, read=20, left_out=[["a", "r", "p"]], skipped=1),
+    ]
+    copies = duplicates.Copies("drop", contents=1, examples=3, dropped={0: np.array([True, False, True])})
+    near = Near("text", 0.8, "drop", examples=2, dropped={1: np.array([True, True, False])}, label_conflicts=4)
+    counts = records._counts(notes, copies, near)
+    assert counts == {
+        "read": 30,
+        "quarantined": 2,
+        "filtered": 1 + 2 + 2 + 2,
+        "examples": 30 - 2 - 7,
+        "skipped": 2,
+        "duplicates": 3,
+        "near_duplicates": 2,
+    }
+    statistics = records._statistics(notes, counts, copies, near)
+    assert statistics["quarantined"] == [["k", "r", "p"]]
+    assert statistics["skipped"] == [["a", "r", "p"], ["b", "r", "p"]]
+    assert statistics["metrics"]["convert/near_label_conflicts"] == 4 and statistics["metrics"]["convert/read"] == 30
+    plain = records._counts(notes, duplicates.Copies("group"), None)
+    assert plain["filtered"] == 3 and "near_duplicates" not in plain
+
+
+@pytest.mark.parametrize(("budget", "bad", "fails"), [(2, 2, False), (2, 3, True), (0.1, 1, False), (0.1, 2, True)])
+def test_a_budget_is_a_number_or_a_share_of_what_was_read_rounded_down(budget: Any, bad: int, fails: bool) -> None:
+    """Of 19 rows a tenth is 1."""
+    notes = [Run(0, read=19, quarantined=bad, bad=[["k", "broken", "k"]] * bad)]
+    if not fails:
+        records._refuse_bad(notes, budget, 0)
+        return
+    with pytest.raises(Failed, match=f"{bad} bad: k .broken.*, and 4 pieces of the source were not looked at"):
+        records._refuse_bad(notes, budget, 4)
+
+
+def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    label = {"label": Feature("label", "int64", role="label")}
+    notes = [Run(0, classes={"owl": 1, "cat": 2}), Run(1, classes={"dog": 1, "cat": 1})]
+    assert records._with_classes(label, notes)["label"].classes == ("cat", "dog", "owl")
+    assert records._with_classes(FEATURES, notes)["label"].classes == ("a", "b"), "those that are named stay"
+    monkeypatch.setattr(records, "MAX_CLASSES", 2)
+    with pytest.raises(Failed, match="3 classes; a label has at most 2"):
+        records._with_classes(label, notes)
+
+
+def test_a_source_that_changed_names_what_came_went_or_changed() -> None:
+    before = [("a", "1"), ("b", "2"), ("c", "3")]
+    records._refuse_changed(before, list(before))
+    for after, named in (([("a", "1"), ("b", "9"), ("c", "3")], "b"), (before[:2], "c"), ([("A", "1"), *before], "A")):
+        with pytest.raises(Failed) as failed:
+            records._refuse_changed(before, after)
+        assert failed.value.field == named and "with it 0 others" in failed.value.saw
+
+
+def test_splits_by_time_begin_at_their_times() -> None:
+    times = {"validation": "2024-03-01", "test": "2024-06-01T12:00:00+02:00"}
+    config = RecordsConfig(splits="time", split_times=times)  # type: ignore[arg-type]
+    assignment = Assignment(config, {"when": Feature("time", "int64", role="time")}, ())
+    march, june = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 6, 1, 10, tzinfo=UTC)
+    moments = [int(each.timestamp()) * 10**6 + more for each in (march, june) for more in (-1, 0, 1)]
+    zeros = np.zeros(6, np.uint64)
+    numbers = assignment.numbers(pa.table({"when": moments}), zeros, zeros, None, {})
+    found = [assignment.names[number] for number in numbers]
+    assert found == ["train", "validation", "validation", "validation", "test", "test"]
+
+
+def by_name(given: list[str], known: tuple[str, ...], **config: Any) -> tuple[list[str], dict[int, str]]:
+    settings = RecordsConfig.model_validate({"splits": "official", **config})
+    assignment = Assignment(settings, {}, known)
+    hashes = np.arange(len(given), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bad: dict[int, str] = {}
+    numbers = assignment.numbers(pa.table({"x": given}), hashes, hashes, pa.array(given), bad)
+    return [assignment.names[number] if number >= 0 else "-" for number in numbers], bad
+
+
+def test_splits_of_the_source_are_known_by_their_usual_names_in_any_case() -> None:
+    names = ["Train", "VAL", "dev", "testing", "training"]
+    assert by_name(names, tuple(sorted(names))) == (["train", "validation", "validation", "test", "train"], {})
+
+
+def test_names_that_are_given_are_taken_as_they_are_and_others_are_bad() -> None:
+    given = {"official": {"train": ["A", "B"], "validation": ["v"], "test": ["T"]}}
+    found, bad = by_name(["A", "T", "B", "v"], ("A", "B", "T", "v"), **given)
+    assert found == ["train", "test", "train", "validation"] and not bad
+    with pytest.raises(Refused, match="becomes one of train, validation, test"):
+        by_name(["A"], ("A", "a"), **given)
+
+
+def test_validation_is_carved_out_of_train_alone_where_the_source_has_none() -> None:
+    found, _ = by_name(["train"] * 400 + ["test"] * 100, ("test", "train"), validation_share=0.25)
+    assert set(found[400:]) == {"test"} and 70 < found[:400].count("validation") < 130
+    assert set(found[:400]) == {"train", "validation"}
+    whole, _ = by_name(["train"] * 400 + ["dev"], ("dev", "train"))
+    assert set(whole[:400]) == {"train"} and whole[400] == "validation"
+
+
+def test_conditions_see_missing_values_and_name_the_rows_of_the_whole_batch(tmp_path: Any) -> None:
+    features = {"age": Feature("number", "float32"), "city": Feature("category", "string")}
+    features |= {"when": Feature("time", "int64")}
+    table = pa.table(
+        {"age": pa.array([20.0, np.nan, 5.0, 40.0]), "city": ["Rome", "Oslo", "Rome", ""], "when": [0, 1, NO_TIME, 2]}
+    )
+    rows = np.array([0, 1, 3])
+
+    def kept(condition: str) -> list[int]:
+        return Rules(features, RecordsConfig(filter=condition)).keep(table, rows).tolist()
+
+    assert kept("age IS NULL") == [1] and kept("age > 10") == [0, 3]
+    assert kept("city IS NULL") == [3] and kept("city <> 'Rome'") == [1]
+    assert kept("when IS NULL") == [] and Rules(features, RecordsConfig()).keep(table, rows) is rows
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("columns: {age: {min: 10, nullable: false}}\n")
+    checked = Rules(features, RecordsConfig(schema_file=str(rules)))
+    bad: dict[int, str] = {0: "earlier", 3: "earlier"}
+    checked.check(table, np.array([1, 2, 3]), bad)
+    assert bad == {0: "earlier", 1: "age: missing", 2: "age: 5; must be at least 10", 3: "earlier"}
+
+
+def cast(feature: Feature, values: Any) -> tuple[list[Any], dict[int, str]]:
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    typed = kind_of(feature).typed(feature, array, 10**6)
+    return typed.values.to_pylist(), dict(typed.bad)
+
+
+def test_a_weight_is_above_0_and_a_target_is_there() -> None:
+    weight, target = (Feature("number", "float32", role=role) for role in ("weight", "target"))  # type: ignore[arg-type]
+    _, bad = cast(weight, [1.0, 0.0, -2.0, None, 1e39])
+    assert bad.keys() == {1, 2, 3, 4} and bad[1] == "0 is not above 0" and bad[3] == "missing"
+    _, bad = cast(target, [1.0, None, -2.0])
+    assert bad == {1: "missing"}
+
+
+def test_an_array_of_another_size_or_with_a_text_is_bad_and_the_others_are_whole() -> None:
+    feature = Feature("number", "float32", (2,))
+    values, bad = cast(feature, pa.array([["1", "2"], ["3"], ["x", "4"], None, ["5", "6"]]))
+    assert bad[1] == "1 values, not 2" and bad[2] == "'x' is not a number" and bad[3] == "0 values, not 2"
+    assert values[0] == [1.0, 2.0] and values[4] == [5.0, 6.0]
+
+
+def test_the_deviation_of_numbers_is_that_of_all_of_them_and_merges() -> None:
+    feature = Feature("number", "float32")
+    kind = kind_of(feature)
+    given = np.array([1.0, 2.0, 4.0, np.nan, 9.0], np.float32)
+    states = [kind.state(feature, pa.array(part), {}) for part in (given[:2], given[2:4], given[4:], given[3:4])]
+    whole = states[0]
+    for state in states[1:]:
+        whole = kind.merge(whole, state)
+    summary = kind.summary(feature, whole)
+    assert (summary["count"], summary["missing"], summary["min"], summary["max"]) == (4, 2, 1.0, 9.0)
+    assert (summary["mean"], summary["std"]) == pytest.approx((4.0, float(np.std([1, 2, 4, 9]))))
+
+
+def test_states_merge_by_what_they_are() -> None:
+    one = {"min": 3, "max": 5, "count": 2, "lists": [1, 2], "inner": {"min": 1, "sum": 4}}
+    other = {"min": 2, "max": 9, "count": 3, "lists": [10, 20], "inner": {"min": 7, "sum": 1}, "more": 6}
+    merged_state = {"min": 2, "max": 9, "count": 5, "lists": [11, 22], "inner": {"min": 1, "sum": 5}, "more": 6}
+    assert merge_by_key(one, other) == merge_by_key(other, one) == merged_state
+
+
+def test_tags_are_names_or_numbers_of_classes_and_none_is_missing() -> None:
+    feature = Feature("tags", "int64", role="label", classes=("O", "B", "I"))
+    values, bad = cast(feature, [["O", "2"], ["0", "3"], ["B", None], [], ["X"], None])
+    assert values[0] == ["O", "I"] and bad.keys() == {1, 2, 3, 4, 5}
+    assert bad[1] == "tag 1: '3' is none of source.classes" and bad[2] == "tag 1: missing" and bad[3] == "missing"
+    bucket = Feature("tags", "int64", role="label", classes=("O", "B", "(other)"))
+    assert cast(bucket, [["1", "2", "X", "O"]]) == ([["B", "(other)", "(other)", "O"]], {}), "2 is no class's number"
+    numbers = Feature("tags", "int64", role="label", classes=("0", "7"))
+    assert cast(numbers, [["7", "0"], ["1"]])[1] == {1: "tag 0: '1' is none of source.classes"}
+
+
+def test_tags_are_as_many_as_words_in_every_row() -> None:
+    from tasks.data.kinds.tags import unequal
+
+    features = {"words": Feature("words", "string"), "tags": Feature("tags", "int64", role="label")}
+    table = pa.table({"words": [["a", "b"], ["a"], ["a", "b"]], "tags": [["O", "O"], ["O", "O"], ["O"]]})
+    assert unequal(features, table) == {
+        1: "2 tags in tags for 1 words in words",
+        2: "1 tags in tags for 2 words in words",
+    }
+
+
+def test_a_time_that_splits_or_orders_must_be_there() -> None:
+    texts = ["2024-05-31T18:30:00", " 2024-05-31 ", "", None, "soon"]
+    values, bad = cast(Feature("time", "int64"), texts)
+    assert values[0] == 1717180200 * 10**6 and values[1] == 1717113600 * 10**6
+    assert values[2:4] == [NO_TIME, NO_TIME] and bad.keys() == {4}
+    _, bad = cast(Feature("time", "int64", role="time"), texts)
+    assert bad == {2: "missing", 3: "missing", 4: "'soon' is not a time in ISO 8601"}
+
+
+def test_a_category_is_written_as_an_integer_where_it_is_one() -> None:
+    values, bad = cast(Feature("category", "string"), [1.0, 2.5, np.nan, 2.0**60])
+    assert values == ["1", "2.5", "", values[3]] and "e" in values[3] and not bad
+    long, bad = cast(Feature("category", "string"), ["x" * 1024, "x" * 1025])
+    assert bad.keys() == {1} and len(long[0]) == 1024
+
+
+@pytest.fixture
+def most_values(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    return lambda number: monkeypatch.setattr("tasks.data.kinds.category.MAX_VALUES", number)
+
+
+def test_categories_are_counted_up_to_so_many_and_the_most_frequent_come_first(
+    most_values: Callable[[int], None],
+) -> None:
+    feature = Feature("category", "string")
+    kind = kind_of(feature)
+    one = kind.state(feature, pa.array(["b", "a", "a", ""]), {})
+    other = kind.state(feature, pa.array(["b", "c"]), {})
+    both = kind.summary(feature, kind.merge(one, other))
+    assert both == {"count": 6, "missing": 1, "distinct": 3, "top": [["a", 2], ["b", 2], ["c", 1]]}
+    most_values(2)
+    too_many = kind.merge(one, other)
+    assert kind.summary(feature, kind.merge(too_many, one)) == {"count": 10, "missing": 2, "distinct": None, "top": []}
