@@ -21,6 +21,7 @@ from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
 from tasks.processes import threads
 from tasks.processes.crew import Crew, Limits
+from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Outcome, Workbench
 from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
@@ -28,6 +29,7 @@ from tests.support.benches import Kind, RowsSource, published, workbench
 from tests.support.digits import Digits, kept_digits
 from tests.support.homes import Answer, CommandHome, asked_home, finished_home, prepared_home
 from tests.support.registries import RegistryHome
+from tests.support.shared import start_for_all, wait_for_fork_servers
 from tests.support.stacks import Up, copied_stack, free_ports
 from tests.support.tiny import CONFIG, write_snapshot
 from tests.support.training import PLAIN, Training
@@ -80,8 +82,16 @@ def nothing_is_left_of_tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         os.environ["MLFLOW_TRACKING_URI"] = before
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Above the processes that xdist starts."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        start_for_all()
+
+
 def pytest_collection_finish() -> None:
     """Leave what the test files have imported out of garbage collections, each of which would take half a second."""
+    if SHARED in os.environ:
+        wait_for_fork_servers(os.environ[SHARED])
     gc.collect()
     gc.freeze()
 

@@ -19,7 +19,8 @@ from tasks.config.load import load, validate
 from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
 from tests.support.documents import blocks, calls
-from tests.support.homes import MILLRACE, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
+from tests.support.homes import MILLRACE, ROOT, CommandHome, surroundings
+from tests.support.shared import shared_fork_servers, shared_server
 
 TOP = [f"--{name}" for name, field in Config.model_fields.items() if field.annotation in (int, str)]
 """Flags of a preset's keys that are in no section."""

@@ -17,7 +17,8 @@ from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.training import ceilings
 from tasks.training.ceilings import Ceiling, slowest
-from tests.support.homes import DIGITS, CommandHome, shared_fork_servers
+from tests.support.homes import DIGITS, CommandHome
+from tests.support.shared import shared_fork_servers
 
 PRESET: dict[str, Any] = {
     "name": "digits",

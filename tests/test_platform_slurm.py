@@ -13,7 +13,8 @@ import pytest
 from tasks.config import ResourcesConfig
 from tasks.processes.fork_server import SHARED
 from tasks.runs.journal import read
-from tests.support.homes import DIGITS, ROOT, CommandHome, shared_fork_servers, shared_server, surroundings
+from tests.support.homes import DIGITS, ROOT, CommandHome, surroundings
+from tests.support.shared import shared_fork_servers, shared_server
 from tests.support.stacks import wait
 
 SCRIPT = ROOT / "infra/slurm/train.sbatch"

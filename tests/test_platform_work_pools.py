@@ -18,7 +18,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from infra.orchestration import TEMPLATE, ensure_pool
 from infra.services import POOL, Answered, Layout, call
 from tasks.config import ResourcesConfig
-from tests.support.homes import ROOT, shared_server
+from tests.support.homes import ROOT
+from tests.support.shared import shared_server
 
 CLASSES = {
     "process": "prefect.workers.process:ProcessJobConfiguration",

@@ -25,8 +25,9 @@ from tasks.environment.database_templates import copy_template, is_current, keep
 from tasks.environment.log_part import LogPart
 from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
-from tests.support.homes import DIGITS, MILLRACE, CommandHome, shared_fork_servers, surroundings
+from tests.support.homes import DIGITS, MILLRACE, CommandHome, surroundings
 from tests.support.load import Client, load
+from tests.support.shared import shared_fork_servers
 
 
 def may_leave_the_network() -> bool:

@@ -17,8 +17,9 @@ import pytest
 from tasks.processes.fork_server import SHARED
 from tasks.store import lock
 from tests.support.disks import fill
-from tests.support.homes import DIGITS, PLAIN, ROOT, SMALL, CommandHome, shared_fork_servers
+from tests.support.homes import DIGITS, PLAIN, ROOT, SMALL, CommandHome
 from tests.support.kills import WORKPLACES, at_work
+from tests.support.shared import shared_fork_servers
 
 
 def test_two_runs_of_one_preset_and_one_of_another_in_an_empty_home_all_end_well(tmp_path: Path) -> None:

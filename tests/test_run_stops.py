@@ -31,8 +31,9 @@ from tasks.runs.journal import read
 from tasks.stage.attempt import RunRequest, attempt_run, current
 from tasks.stage.identities import Code, Identity
 from tasks.stage.stages import run_stage
-from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome, shared_fork_servers, shared_server
+from tests.support.homes import DIGITS, MILLRACE, SMALL, CommandHome
 from tests.support.kills import stop
+from tests.support.shared import shared_fork_servers, shared_server
 
 LONG = ["--train.steps", "400", "--train.checkpoint.every", "100"]
 

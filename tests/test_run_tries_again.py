@@ -26,7 +26,8 @@ from tasks.processes.fork_server import SHARED, ForkServer, fork_server
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
-from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes, shared_fork_servers
+from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, compute_processes
+from tests.support.shared import shared_fork_servers
 from tests.support.stacks import wait
 
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]

@@ -42,8 +42,9 @@ from tasks.training.samples import read as read_samples
 from tasks.training.seeds import Choice, choice_of, name_of, seed_of
 from tests.support.digits import Digits
 from tests.support.golden import GOLDEN, digests
-from tests.support.homes import DIGITS, SMALL, CommandHome, shared_server
+from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.kills import Unbroken
+from tests.support.shared import shared_server
 from tests.support.tiny import CONFIG, MODEL, files
 from tests.support.training import distance, raise_conflict
 

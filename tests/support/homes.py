@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import gc
@@ -16,22 +15,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from infra.embedded import EmbeddedServer
-from tasks.processes.fork_server import SHARED, environment
-from tasks.processes.threads import available_threads
+from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
+from tests.support.shared import shared_fork_servers, shared_server
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
@@ -74,7 +70,8 @@ class Answer:
 
 def surroundings() -> dict[str, str]:
     """The environment without servers: MLflow's client, used in a test's own process, leaves its address there."""
-    return {name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "PREFECT_API_URL")}
+    servers = ("MLFLOW_TRACKING_URI", "PREFECT_API_URL", SHARED)
+    return {name: value for name, value in os.environ.items() if name not in servers}
 
 
 @contextlib.contextmanager
@@ -123,39 +120,6 @@ def run_app(words: list[str], home: Home) -> int:
             return app(words, prog_name="millrace", standalone_mode=False) or 0
         except typer.TyperException as error:
             return usage_error(error, words)
-
-
-@cache
-def shared_server() -> str:
-    """One Prefect server for all runs of this test process: to start its own is much of what a short run costs."""
-    place = Path(tempfile.mkdtemp(prefix="millrace-prefect-"))
-    server = EmbeddedServer(place / "prefect", place / "log")
-    atexit.register(shutil.rmtree, place)
-    atexit.register(server.stop)
-    server.wait()
-    return server.url
-
-
-@cache
-def shared_fork_servers() -> str:
-    """Start a fork server for the runs of this test process, and return the folder of its socket."""
-    folder, threads = Path(tempfile.mkdtemp(prefix="millrace-forks-")), available_threads()
-    command = [sys.executable, "-P", "-m", "tasks.processes.shared_fork_server"]
-    with open(folder / "log", "wb") as log:
-        server = subprocess.Popen(
-            [*command, str(folder), str(threads), str(os.getpid())],
-            env=environment(threads),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    atexit.register(shutil.rmtree, folder)
-    atexit.register(server.wait)
-    atexit.register(server.kill)
-    while not (folder / f"{threads}.socket").exists():
-        assert server.poll() is None, (folder / "log").read_text()
-        time.sleep(0.02)
-    return str(folder)
 
 
 @dataclass(frozen=True)
@@ -285,7 +249,7 @@ def kept_home(name: str, fill: Callable[[CommandHome], None]) -> CommandHome:
             code.update(path.read_bytes())
     kept = ROOT / ".pytest_cache" / "homes" / name
     kept.mkdir(parents=True, exist_ok=True)
-    home = CommandHome(kept / code.hexdigest()[:16], own_processes=True)
+    home = CommandHome(kept / code.hexdigest()[:16])
     with open(kept / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home.root / "whole").exists():
@@ -300,7 +264,8 @@ def finished_home() -> CommandHome:
     """A home in which the digits preset, made small, has run once from end to end."""
 
     def fill(home: CommandHome) -> None:
-        answer = home("run", "pipeline", DIGITS, *SMALL, "--json")
+        own_history = replace(home, own_processes=True, given={SHARED: shared_fork_servers()})
+        answer = own_history.here("run", "pipeline", DIGITS, *SMALL, "--json")
         assert answer.code == 0, answer.stderr
 
     return kept_home("finished", fill)
@@ -320,7 +285,7 @@ def asked_home() -> CommandHome:
     def fill(home: CommandHome) -> None:
         copy = finished_home().copied_to(home.root)
         (home.root / "whole").unlink()
-        answer = copy("run", "pipeline", DIGITS, *SMALL, *ASKING, "--json")
+        answer = copy.here("run", "pipeline", DIGITS, *SMALL, *ASKING, "--json")
         assert answer.code == 3, answer.stderr
         (home.root / "asked.json").write_text(json.dumps({"stdout": answer.stdout, "stderr": answer.stderr}))
 
@@ -331,7 +296,7 @@ def prepared_home() -> CommandHome:
     """A home with the records and the snapshot of the digits preset; MLflow's database takes seconds to make, too."""
 
     def fill(home: CommandHome) -> None:
-        answer = home("run", "dataset", DIGITS, "--json")
+        answer = home.here("run", "dataset", DIGITS, "--json")
         assert answer.code == 0, answer.stderr
 
     return kept_home("prepared", fill)
