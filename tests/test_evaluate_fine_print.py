@@ -140,6 +140,8 @@ def test_a_temperature_stays_within_its_bounds(tmp_path: Path) -> None:
 def test_of_equally_good_thresholds_the_nearest_to_one_half_is_chosen_and_its_own_value_is_no_yes() -> None:
     apart = Binary(np.array([0.05, 0.1, 0.8, 0.95]), np.array([False, False, True, True]))
     assert choose("yes", apart, ThresholdConfig(maximize="f1")) == pytest.approx(0.45)
+    mixed = Binary(np.array([0.1, 0.3, 0.6, 0.9]), np.array([False, True, False, True]))  # 3 of 4 by 0.2 and by 0.75
+    assert choose("yes", mixed, ThresholdConfig(maximize="accuracy")) == pytest.approx(0.75)
     none_right = Binary(np.array([0.2, 0.4, 0.9]), np.array([True, True, False]))
     with pytest.raises(Failed, match="reaches precision 0.6667"):
         choose("yes", none_right, ThresholdConfig(recall_at_precision=0.99))
