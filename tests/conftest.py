@@ -19,6 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tasks.artifacts import Model, Snapshot
 from tasks.config import MlpModel
+from tasks.environment import garbage
 from tasks.processes import threads
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED
@@ -83,17 +84,19 @@ def nothing_is_left_of_tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Above the processes that xdist starts."""
+    """Servers are started above the processes that xdist starts; the test files are imported in those."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         start_for_all()
+    else:
+        garbage.pause()
 
 
 def pytest_collection_finish() -> None:
-    """Leave what the test files have imported out of garbage collections, each of which would take half a second."""
+    """Collect garbage as processes of ours do: not while files are imported, and then not what they have imported."""
     if SHARED in os.environ:
         wait_for_fork_servers(os.environ[SHARED])
     gc.collect()
-    gc.freeze()
+    garbage.resume()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

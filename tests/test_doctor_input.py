@@ -98,15 +98,20 @@ def test_an_order_is_advised_only_where_it_was_faster(monkeypatch: pytest.Monkey
     assert not any("train.order" in advice for advice in advices[1:])
 
 
-def test_the_command_refuses_without_the_snapshot_and_then_measures(
-    prepared: Callable[[str], CommandHome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SHARED, shared_fork_servers())
-    flags = ("doctor", "--input", DIGITS, "--json")
-    answer = CommandHome(tmp_path / "empty").here(*flags)
+COMMAND = ("doctor", "--input", DIGITS, "--json")
+
+
+def test_the_command_refuses_without_the_snapshot(tmp_path: Path) -> None:
+    answer = CommandHome(tmp_path / "empty").here(*COMMAND)
     assert answer.code == 2
     assert answer.json["error"]["remedy"] == f"run millrace run dataset {DIGITS}"
-    answer = prepared("home").here(*flags)
+
+
+@pytest.mark.slow
+def test_the_command_measures(prepared: Callable[[str], CommandHome], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part for a second."""
+    monkeypatch.setenv(SHARED, shared_fork_servers())
+    answer = prepared("home").here(*COMMAND)
     assert answer.code == 0, answer.stderr
     found = {each["part"]: each["rate"] for each in answer.json["ceilings"]}
     assert list(found) == PARTS and min(found.values()) > 0

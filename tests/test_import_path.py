@@ -41,6 +41,13 @@ def millrace(folder: Path, home: Path, *words: str | Path, **variables: str) -> 
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def test_a_command_imports_nothing_from_where_it_is_started(folder: Path, tmp_path: Path) -> None:
+    answer = millrace(folder, tmp_path / "home", "list", PYTHONPATH=f"{folder}:{ROOT}:")
+    assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
+    assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.slow
 def test_a_run_imports_nothing_from_where_it_is_started(finished: CommandHome, folder: Path, tmp_path: Path) -> None:
     """Neither the command, the servers that it starts, a compute process, nor one that checks an export."""
     home = finished.copied_to(tmp_path / "home")

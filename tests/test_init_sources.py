@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ from tasks.data import records, snapshots
 from tasks.data.guess import Choices, Guess, guess_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
+from tests.support.fresh import in_fresh_process
 from tests.support.homes import CommandHome, init
 from tests.support.raw_data import pictures, rows, texts, write_csv
 
@@ -284,7 +283,7 @@ for Flowers.more in (False, True):
 def prepared_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two folders of a prepared data set, whose process loads TensorFlow once."""
     folder = tmp_path_factory.mktemp("sets")
-    subprocess.run([sys.executable, "-c", PREPARED, str(folder)], check=True, capture_output=True)
+    in_fresh_process(PREPARED, folder)
     return folder
 
 

@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 
 def test_several_clients_at_a_time_are_all_answered(server: EmbeddedServer) -> None:
-    answers = load(server.url, clients=6, seconds=3)
+    answers = load(server.url, clients=6, seconds=1.5)
     assert len(answers) > 20
     assert [each for each in answers if not 200 <= each.status < 300] == []
     assert max(each.seconds for each in answers) < 20  # where the loop is blocked it is 60

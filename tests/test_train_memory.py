@@ -113,10 +113,11 @@ def make():
 """
 
 
+@pytest.mark.slow
 def test_a_tensor_that_cannot_be_allocated_is_an_error_that_names_what_fits(
     tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """512 GiB, on a machine that says it has more."""
+    """512 GiB, on a machine that says it has more: TensorFlow tries for ten seconds."""
     monkeypatch.setattr(memory, "available", lambda: 1 << 50)
     (tmp_path / "repeated.py").write_text(REPEATED)
     model = ImportedModel(target="repeated:make", folder=str(tmp_path))

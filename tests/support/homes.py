@@ -89,7 +89,7 @@ def in_this_process(variables: Mapping[str, str], folder: Path) -> Iterator[tupl
             warnings.catch_warnings(action="ignore"),
         ):
             yield stdout, stderr
-            gc.collect()  # what a command leaves open, its process would have closed
+            gc.collect(1)  # what a command leaves open, its process would have closed
     finally:
         for thread in threading.enumerate():
             if thread.name in ("shipping", "imports"):

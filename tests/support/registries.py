@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -44,6 +45,12 @@ class RegistryHome:
         shutil.copy(database, self.home.mlflow_file)
         self.client: Any = connect(self.home.mlflow_uri)
         self.audit = Audit(self.home)
+
+    def copied_to(self, root: Path) -> RegistryHome:
+        """A copy as it stands."""
+        os.environ["MLFLOW_TRACKING_URI"] = ""  # where MLflow's client leaves the address of this registry
+        shutil.copytree(self.home.root, root)
+        return RegistryHome(root, self.home.mlflow_file)
 
     def run(self, number: int, required: bool = True, task: str = "classification", baseline: bool = True) -> Run:
         """A run that has made the export `number`, as it stands before `promote`."""
