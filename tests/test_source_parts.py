@@ -1,0 +1,277 @@
+"""The parts of sources by themselves: streams, pieces, numbered rows, nested values, files beside rows, user code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.data.sources import Bad, Rows, payloads, streams
+from tasks.data.sources.blocks import Dialect, blocks, first_record
+from tasks.data.sources.files import SETTLED_NS, Hashes, groups
+from tasks.data.sources.nested import column, leaves, names_in, value
+from tasks.data.sources.payloads import Payloads
+from tasks.data.sources.rows import Numbered, selected
+from tasks.data.sources.streams import BOM, Pushed, Transcoded, check_ratio, is_single_byte, whole, without_bom
+from tasks.data.sources.values import column_of, columns_of, text_of
+from tasks.data.user_code import closure, importable
+from tasks.errors import Failed
+
+
+def test_a_bomb_holds_more_than_a_thousand_times_its_size_and_64_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_ratio("x", 1, 64 << 20)
+    check_ratio("x", 1 << 20, 1000 << 20)
+    for compressed, size in ((1, (64 << 20) + 1), (1 << 20, (1000 << 20) + 1)):
+        with pytest.raises(Failed, match="a compressed file holds at most 1,000 times its size, or 64 MiB"):
+            check_ratio("x", compressed, size)
+
+
+def test_bytes_that_were_put_back_are_read_first_and_across_their_end() -> None:
+    stream = Pushed(b"abcd", io.BytesIO(b"efgh"))
+    assert [stream.read(3), stream.read(3), stream.read(9), stream.read(1)] == [b"abc", b"def", b"gh", b""]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 99])
+def test_text_of_another_encoding_is_utf8_whatever_is_read_at_once(chunk: int) -> None:
+    text = "naïve €5 你好\r\n𝄞"
+    stream = Transcoded(io.BytesIO(text.encode("utf-16-le")), "utf-16-le")
+    read = b""
+    while part := stream.read(chunk):
+        assert len(part) <= chunk
+        read += part
+    assert read.decode() == text
+    with pytest.raises(Failed, match="every byte must be decodable"):
+        Transcoded(io.BytesIO("ab".encode("utf-16-le")[:3]), "utf-16-le").read(9)
+    assert Transcoded(io.BytesIO(b"a\xff"), "utf-8").read(9) == "a\udcff".encode("utf-8", "surrogatepass")
+
+
+def test_all_of_a_stream_is_taken_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "CHUNK", 4)
+    assert whole(io.BytesIO(b"0123456789"), 9) == b"012345678" and whole(io.BytesIO(b"01"), 2) == b"01"
+    assert whole(io.BytesIO(b"0123456789"), 1 << 40) == b"0123456789", "whatever a header says"
+
+
+def test_a_byte_order_mark_is_passed_over_and_another_encoding_refused() -> None:
+    for content, rest, begin in ((BOM + b"a,b", b"a,b", 3), (b"a,b", b"a,b", 0), (b"a", b"a", 0), (b"", b"", 0)):
+        stream, at = without_bom(io.BytesIO(content), "x.csv", "source.encoding")
+        assert (stream.read(99), at) == (rest, begin)
+    for wide in ("utf-16", "utf-32"):
+        with pytest.raises(Failed, match="UTF-16 or UTF-32"):
+            without_bom(io.BytesIO("a,b".encode(wide)), "x.csv", "source.encoding")
+    assert [is_single_byte(name) for name in ("latin-1", "cp1252", "utf-16", "shift_jis", "cp500", "none")] == [
+        *(True, True, False, False, False, False)
+    ]
+
+
+def test_pieces_have_at_most_so_many_bytes_and_files_or_one_large_file() -> None:
+    def ranges(sizes: list[int], most_bytes: int = 10, most_files: int = 3) -> list[Any]:
+        paths = [f"f{number}" for number in range(len(sizes))]
+        pieces = groups(paths, sizes, most_bytes, most_files)
+        assert [piece.name for piece in pieces] == [paths[piece.where[0]] for piece in pieces]
+        assert sum(piece.bytes for piece in pieces) == sum(sizes)
+        return [piece.where for piece in pieces]
+
+    assert ranges([5, 5, 1]) == [(0, 2), (2, 3)] and ranges([5, 6]) == [(0, 1), (1, 2)]
+    assert ranges([1, 1, 1, 1]) == [(0, 3), (3, 4)] and ranges([99, 1]) == [(0, 1), (1, 2)]
+    assert ranges([0, 0]) == [(0, 2)] and ranges([10]) == [(0, 1)] and ranges([]) == []
+
+
+def test_the_hash_of_a_settled_file_alone_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, memory = tmp_path / "data", tmp_path / "memory"
+    root.mkdir()
+    (root / "a").write_bytes(b"a")
+    now = time.time_ns()
+    young = Hashes(root, memory)
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    assert young.of(["a"]) == [hashlib.sha256(b"a").hexdigest()] and young._load() == {}
+    monkeypatch.setattr(time, "time_ns", lambda: now + 2 * SETTLED_NS)
+    young.of(["a"])
+    assert list(young._load()) == ["a"]
+    (root / "b").write_bytes(b"b")
+    monkeypatch.setattr(time, "time_ns", lambda: now + 10**12)
+    young.of(["b"])
+    assert sorted(young._load()) == ["a", "b"], "what is known of others stays"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert Hashes(other, memory)._load() == {}, "a folder has its own"
+
+
+def test_a_file_is_read_as_it_was_listed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    hashes = Hashes(tmp_path, None)
+    [listed] = hashes.of(["a"])
+    assert hashes.read("a", listed) == b"a" and hashes.head("a", 9) == b"a"
+    (tmp_path / "a").write_bytes(b"b")
+    with pytest.raises(Failed, match="other content than was listed"):
+        hashes.read("a", listed)
+    with pytest.raises(Failed, match="other content than was listed"), hashes.stream("a", listed) as file:
+        file.read()
+    with pytest.raises(Failed, match="every listed file must be readable"):
+        hashes.of(["missing"])
+
+
+def test_blocks_have_whole_records_with_their_rows_and_lines() -> None:
+    data = b'a,1\r\n\r\n"b\nc",2\nd,3\n\ne,"4'
+    for size in (1, 3, 7, 999):
+        found = list(blocks(io.BytesIO(data), Dialect(b",", b'"'), size, "x.csv", row=10, line=5))
+        rows = [
+            (block.row + number, int(line), block.data[start:end])
+            for block in found
+            if len(block)
+            for number, (start, line, end) in enumerate(
+                zip(block.starts, block.lines, [*block.starts[1:], len(block.data)], strict=True)
+            )
+        ]
+        assert [(row, line) for row, line, _ in rows] == [(10, 5), (11, 7), (12, 9), (13, 11)]
+        assert [text.strip() for *_, text in rows] == [b"a,1", b'"b\nc",2', b"d,3", b'e,"4']
+        assert [block.unclosed for block in found][-1] and not any(block.unclosed for block in found[:-1])
+    assert found[0].without([0, 2]).split() == [b'"b', b'c",2', b'e,"4'], "with the empty lines of the others"
+
+
+def test_the_first_record_is_after_the_empty_lines() -> None:
+    head, lines, rest = first_record(io.BytesIO(b'\n\r\n"a\nb",c\n1,2\n'), Dialect(b",", b'"'), "x.csv")
+    assert (head, lines, rest.read(99)) == (b'\n\r\n"a\nb",c\n', 4, b"1,2\n")
+    head, lines, rest = first_record(io.BytesIO(b"\n\n"), Dialect(b",", b'"'), "x.csv")
+    assert lines == 0 and rest.read(9) == b""
+
+
+def test_numbered_rows_leave_out_the_bad_ones_and_keep_their_numbers() -> None:
+    numbered = Numbered("x.csv", 100, 5, lines=[10, 11, 13, 14, 20])
+    columns = {"a": pa.array(["r0", "r2", "r3", "r4"])}  # record 1 is not in the table
+    rows = numbered.rows(columns, {1: "ragged", 3: "not UTF-8"}, absent=[1])
+    assert rows.columns["a"].to_pylist() == ["r0", "r2", "r4"]
+    assert rows.keys.to_pylist() == ["x.csv:000000100", "x.csv:000000102", "x.csv:000000104"]
+    assert [rows.place(row) for row in range(3)] == ["x.csv line 10", "x.csv line 13", "x.csv line 20"]
+    assert rows.bad == [
+        Bad("x.csv:000000101", "ragged", "x.csv line 11"),
+        Bad("x.csv:000000103", "not UTF-8", "x.csv line 14"),
+    ]
+    assert Numbered("f", 4, 2).place(1) == "f row 6", "from 1"
+    part = selected(rows, 1, 3)
+    assert part.keys.to_pylist() == ["x.csv:000000102", "x.csv:000000104"] and part.place(0) == "x.csv line 13"
+    assert part.columns["a"].to_pylist() == ["r2", "r4"] and part.bad == []
+
+
+def test_values_of_several_types_become_texts_each_by_itself() -> None:
+    texts = [text_of(each) for each in (True, np.bool_(False), 1.0, 1.5, 1e-7, 3, b"\xff", None, [1], {"a": "é"})]
+    assert texts == ["true", "false", "1", "1.5", "1e-7", "3", "\\xff", None, "[1]", '{"a": "é"}']
+    assert column_of(["a", 1, None], "category")[0].to_pylist() == ["a", "1", None]
+    assert column_of([1, 2], "category")[0].to_pylist() == [1, 2]
+    arrays, bad = column_of([[[1, 2], [3, 4]], None, "x", [5]], "number[2, 2]")
+    assert arrays.to_pylist() == [[1, 2, 3, 4], None, None, [5]] and bad == {2: "not an array of numbers"}
+    words, bad = column_of([["a", 1, None], None, "text", [["a"]], np.array(["b"])], "words")
+    assert words.to_pylist() == [["a", "1", None], None, None, None, ["b"]]
+    assert bad == {2: "not a list of words", 3: "not a list of words"}
+    files, bad = column_of([b"x", "p.png", {"bytes": b"y", "path": "q"}, {"url": "z"}, 5, None], "image")
+    assert [(each or {}).get("bytes") for each in files.to_pylist()] == [b"x", None, b"y", None, None, None]
+    assert bad == {3: "neither bytes nor a path", 4: "neither bytes nor a path"}
+
+
+def test_an_items_first_reason_is_that_of_the_item() -> None:
+    def fitting(item: dict[str, Any]) -> dict[str, Any]:
+        if "broken" in item:
+            raise ValueError("broken")
+        return item
+
+    items = [{"a": [1.0]}, {"broken": 1}, {"a": "x"}, {}]
+    columns, bad = columns_of(items, {"a": "number[1]"}, fitting)
+    assert columns["a"].to_pylist() == [[1.0], None, None, None]
+    assert bad == {1: "broken", 2: "a: not an array of numbers"}
+
+
+def test_dotted_names_are_of_fields_within_or_of_that_very_name() -> None:
+    row = {"user": {"age": 3, "home": {"city": "Rome"}}, "user.name": "Ann", "none": None}
+    assert [value(row, name) for name in ("user.age", "user.home.city", "user.name", "user.x", "none", "x.y")] == [
+        *(3, "Rome", "Ann", None, None, None)
+    ]
+    assert list(names_in(row, {"user.home"})) == ["user.age", "user.home", "user.name"]
+    table = pa.table({"user": [{"age": 3, "name": "Ben"}, None], "user.name": ["Ann", None], "all": [None, None]})
+    assert column(table, "user.age").to_pylist() == [3, None]
+    assert column(table, "user.name").to_pylist() == ["Ann", None] and column(table, "x").null_count == 2
+    assert list(leaves(table.schema, ["all"])) == ["user.age", "user.name", "user.name", "all"]
+    assert list(leaves(table.schema, ["user"])) == ["user", "user.name", "all"]
+    mixed = pa.table({"user": [None, {"name": "Ben"}], "user.name": ["Ann", None]})
+    assert column(mixed, "user.name").to_pylist() == ["Ann", "Ben"], "of either form"
+
+
+def test_files_beside_rows_are_read_in_parts_with_every_bad_and_skipped_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payloads, "PIECE_BYTES", 5)
+    contents = {f"{number}.png": bytes([number]) * 3 for number in range(4)}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items() if name != "3.png"}
+    cells = ["0.png", "./1.png", "missing.png", None, "2.png", "3.png"]
+    keys = [f"k{number}" for number in range(len(cells))]
+    given = Rows(
+        {"x": pa.array(cells), "n": pa.array(range(6))},
+        pa.array(keys),
+        lambda row: f"row {row}",
+        bad=[Bad("b", "broken", "b")],
+        skipped=[Bad("s", "skipped", "s")],
+    )
+    files = Payloads(tmp_path, ["x"])
+    assert files.referenced({"x": pa.array(cells)}) == {"0.png", "1.png", "2.png", "3.png"}
+    parts = list(files.filled(given, hashes))
+    assert [key for part in parts for key in part.keys.to_pylist()] == ["k0", "k1", "k3", "k4"] and len(parts) > 1
+    assert [cell for part in parts for cell in part.columns["x"].to_pylist()] == [b"\0" * 3, b"\1" * 3, None, b"\2" * 3]
+    assert [cell for part in parts for cell in part.columns["n"].to_pylist()] == [0, 1, 3, 4]
+    bad = [(row.key, row.reason) for part in parts for row in part.bad]
+    assert bad == [
+        ("b", "broken"),
+        ("k2", "x: 'missing.png': no such file"),
+        ("k5", "x: '3.png': no such file when the source was listed"),
+    ]
+    assert [row.key for part in parts for row in part.skipped] == ["s"]
+    places = [part.place(row) for part in parts for row in range(len(part.keys))]
+    assert places == ["row 0", "row 1", "row 3", "row 4"]
+    (tmp_path / "0.png").write_bytes(b"new")
+    with pytest.raises(Failed, match="other content than was listed"):
+        list(files.filled(given, hashes))
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "C:/x", "\\\\host\\x", "a\nb"])
+def test_a_path_that_leads_out_is_no_file_of_the_source(path: str, tmp_path: Path) -> None:
+    assert Payloads(tmp_path / "data", ["x"])._misplaced(path) is not None
+
+
+def test_the_files_of_a_function_are_all_that_its_folder_has_of_what_is_imported(tmp_path: Path) -> None:
+    sources = {
+        "main.py": "from . import beside\nimport pkg.inner, json\nfrom pkg.sub.leaf import f\nif f:\n    import late\n",
+        "beside.py": "",
+        "late.py": "",
+        "unused.py": "import broken(",
+        "pkg/__init__.py": "from .above import x\n",
+        "pkg/inner.py": "from . import sibling\nfrom .. import beside\n",
+        "pkg/sibling.py": "",
+        "pkg/above.py": "",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/leaf.py": "from ..deep import y\n",
+        "pkg/deep.py": "import main\n",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    found = closure(tmp_path, ["main"])
+    assert sorted(found) == sorted(set(sources) - {"unused.py"})
+    assert all(found[name] == sources[name].encode() for name in found)
+
+
+def test_modules_of_the_user_are_forgotten_after_use(tmp_path: Path) -> None:
+    import sys
+
+    (tmp_path / "of_the_user.py").write_text("value = 1\n")
+    for expected in (1, 22):
+        with importable(tmp_path, ["of_the_user.py"]):
+            import of_the_user  # type: ignore[import-not-found]
+
+            assert of_the_user.value == expected
+        assert "of_the_user" not in sys.modules and str(tmp_path) not in sys.path
+        (tmp_path / "of_the_user.py").write_text("value = 22\n")
