@@ -1,0 +1,140 @@
+"""The profile of columns in numbers: associations, histograms, and what is suspicious at the edge of each rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.data import profile as profiled
+from tasks.data.features import NO_TIME, Feature
+from tasks.data.profile import SAMPLE, TEST, TRAIN, _difference, _histogram, _quantiles, _sample, _values, association
+from tasks.data.split import SPACE
+
+NUMBERS = np.random.default_rng(3).normal(size=400)
+
+
+def test_two_numbers_are_associated_by_the_size_of_their_correlation() -> None:
+    noise = np.random.default_rng(4).normal(size=400)
+    assert association(NUMBERS, -2 * NUMBERS + 3) == pytest.approx(1.0)
+    assert association(NUMBERS, NUMBERS + noise) == pytest.approx(abs(np.corrcoef(NUMBERS, NUMBERS + noise)[0, 1]))
+    assert association(NUMBERS, np.full(400, 2.0)) == 0.0
+    some = np.where(np.arange(400) < 397, np.nan, NUMBERS)
+    assert association(some, NUMBERS) == pytest.approx(1.0), "where both are present"
+    assert association(some[:399], NUMBERS[:399]) == 0.0, "two rows tell nothing"
+
+
+def test_a_number_is_associated_with_groups_by_the_share_of_its_variance_between_them() -> None:
+    groups = np.array(["a", "b"] * 200)
+    shifted = NUMBERS + (groups == "b") * 2
+    means = [shifted[groups == name].mean() for name in "ab"]
+    between = sum(200 * (mean - shifted.mean()) ** 2 for mean in means)
+    expected = np.sqrt(between / ((shifted - shifted.mean()) ** 2).sum())
+    assert association(shifted, groups) == pytest.approx(expected) == association(groups, shifted)
+    assert association((groups == "b").astype(float), groups) == pytest.approx(1.0)
+    assert association(NUMBERS, np.arange(400).astype(str)) == 0.0, "a group for each row tells any number"
+    assert association(shifted, np.where(groups == "b", "", "a")) < 1e-9, "an empty category is missing"
+
+
+def test_two_categories_are_associated_by_cramers_v_without_its_bias() -> None:
+    one = np.array(["a", "b", "c"] * 100)
+    assert association(one, np.char.add(one, "x")) == pytest.approx(1.0, abs=1e-6)
+    by_chance = np.random.default_rng(5).choice(["x", "y", "z"], 300)
+    assert association(one, by_chance) < 0.12
+    assert association(one, np.full(300, "same")) == 0.0
+    # 40, 10 / 10, 40 of two values: phi^2 is 0.36, less 1 / 99
+    table = np.array(["a"] * 50 + ["b"] * 50), np.array(["x"] * 40 + ["y"] * 10 + ["x"] * 10 + ["y"] * 40)
+    assert association(*table) == pytest.approx(np.sqrt((0.36 - 1 / 99) / (1 - 1 / 99)))
+
+
+def test_shares_of_a_histogram_are_of_all_rows_of_their_split() -> None:
+    train = np.concatenate([np.arange(1000.0), [np.nan] * 1000])
+    made = _histogram({TRAIN: train, TEST: np.array([-1e9, 500.0, 1e9, np.nan])})
+    edges, shares = np.array(made["edges"]), made["shares"]
+    assert len(edges) == 21 and edges[[0, -1]] == pytest.approx(np.quantile(np.arange(1000), [0.005, 0.995]))
+    assert sum(shares[TRAIN]) == pytest.approx(0.5), "the missing ones are in no bin"
+    assert shares[TEST][0] == shares[TEST][-1] == 0.25, "what lies outside is in the first and the last"
+    same = _histogram({TRAIN: np.full(3, 7.0)})
+    assert same["edges"][0] == 6.5 and same["edges"][-1] == 7.5
+    words = _histogram({TRAIN: np.array(["b", "a", "b", "", "c", "a"]), TEST: np.array(["b", "z"])})
+    assert words == {"values": ["a", "b", "c"], "shares": {TRAIN: [2 / 6, 2 / 6, 1 / 6], TEST: [0.0, 0.5, 0.0]}}
+    assert _quantiles(np.array([np.nan, 1.0, 3.0]))[3] == 2.0 and _quantiles(np.array([np.nan])) == []
+
+
+def test_values_of_a_column_are_numbers_lengths_or_words() -> None:
+    def of(kind: Any, values: pa.Array) -> list[Any]:
+        return _values(Feature(kind, "x"), pa.chunked_array([values])).tolist()
+
+    assert of("text", pa.array(["né", ""], pa.large_string())) == [2.0, 0.0]
+    assert of("category", pa.array(["a", ""])) == ["a", ""]
+    assert np.isnan(of("time", pa.array([NO_TIME, 5]))[0]) and of("time", pa.array([NO_TIME, 5]))[1] == 5.0
+
+
+class FakeRuns:
+    """Runs whose rows are counted, not read."""
+
+    splits, numbers = [TEST, TRAIN], [0, 1]
+
+    def __init__(self, count: int) -> None:
+        self.counts, self.asked = {TEST: 1, TRAIN: count}, list[tuple[int, int, int, int]]()
+
+    def slice(self, *where: int) -> pa.Table:
+        self.asked.append(where)
+        return pa.table({"x": [1]})
+
+
+def test_the_sample_of_a_split_is_its_lowest_places() -> None:
+    small, large = FakeRuns(SAMPLE), FakeRuns(4 * SAMPLE)
+    for runs, high in ((small, SPACE), (large, SPACE // 4)):
+        assert _sample(runs, TRAIN).num_rows == 2  # type: ignore[arg-type]
+        assert runs.asked == [(0, 1, 0, high), (1, 1, 0, high)]
+
+
+FEATURES = {
+    "size": Feature("number", "float32"),
+    "colour": Feature("category", "string"),
+    "label": Feature("label", "int64", role="label", classes=("a", "b")),
+}
+
+
+def suspicions(size: Any, colour: Any, counts: tuple[int, int] = (50, 50)) -> list[str]:
+    """What is suspicious of a hundred rows."""
+    label = np.array(["a"] * 50 + ["b"] * 50)
+    values = {
+        "size": {TRAIN: np.asarray(size, np.float64)},
+        "colour": {TRAIN: np.asarray(colour)},
+        "label": {TRAIN: label},
+    }
+    columns = {
+        name: {"association": association(of_splits[TRAIN], label)}
+        for name, of_splits in values.items()
+        if name != "label"
+    }
+    states = {TRAIN: {"label": {"classes": {"a": counts[0], "b": counts[1]}}}}
+    return list(profiled._suspicions(FEATURES, values, columns, states, ["label"]))
+
+
+def test_what_of_the_inputs_is_suspicious_is_said() -> None:
+    fine = np.random.default_rng(6).normal(size=100), np.random.default_rng(7).choice(["x", "y"], 100)
+    assert suspicions(*fine) == []
+    much = np.where(np.arange(100) < 40, np.nan, fine[0])
+    assert suspicions(much, fine[1]) == ["size: 40% are missing in train"]
+    assert suspicions(np.where(np.arange(100) < 39, np.nan, fine[0]), fine[1]) == []
+    assert suspicions(np.full(100, 3.0), fine[1]) == ["size: all values in train are equal"]
+    told = suspicions(fine[0], ["x"] * 50 + ["y"] * 50)
+    assert told == ["colour tells label exactly; it may not be known when a prediction is made"]
+    assert suspicions(*fine, counts=(9, 10)) == ["class a of label: 9 examples in train"]
+    assert suspicions(*fine, counts=(1, 10)) == ["class a of label: 1 example in train"]
+
+
+def test_splits_differ_where_the_distance_is_large_and_no_chance() -> None:
+    draws = np.random.default_rng(8)
+    one, other = draws.normal(size=500), draws.normal(size=500)
+    assert _difference(one, other, 3) == "" and _difference(one, other[:9] + 9, 3) == "", "few rows tell nothing"
+    assert _difference(one, other + 1, 3).startswith("Kolmogorov-Smirnov distance 0.")
+    words, same = draws.choice(["a", "b"], 500), draws.choice(["a", "b"], 500)
+    assert _difference(words, same, 3) == ""
+    assert _difference(np.array(["a", "b"] * 250), np.array(["a"] * 400 + ["b"] * 100), 3) == "a: 50% and 80%"
+    assert _difference(np.full(50, "a"), np.full(50, "a"), 3) == ""
