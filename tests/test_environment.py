@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import os
+import signal
 import threading
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from tasks.environment import memory
 from tasks.environment.database_templates import creating
-from tasks.environment.secrets import Missing, resolve, unreferenced
+from tasks.environment.garbage import paused
+from tasks.environment.interpreter import PYTHON, environment
+from tasks.environment.log_part import LogPart
+from tasks.environment.output import Output
+from tasks.environment.proxies import bypass
+from tasks.environment.secrets import Missing, address_in, resolve, unreferenced
+from tasks.environment.stop_signals import STOP_SIGNALS, install
+from tasks.errors import Failed, Refused, Stopped, of_the_machine
 from tasks.exporting.energy import Energy
 
 
@@ -113,3 +126,139 @@ def test_one_process_at_a_time_creates_a_database(tmp_path: Path) -> None:
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
+
+
+def test_a_password_in_an_address_is_refused_and_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address, good in (
+        ("http://127.0.0.1:4200/api", True),
+        ("http://user@host/api", True),
+        ("http://user:T0PS3CRET@host/api", False),
+        ("http://:T0PS3CRET@host/api", False),
+    ):
+        monkeypatch.setenv("PREFECT_API_URL", address)
+        if good:
+            assert address_in("PREFECT_API_URL") == address
+            continue
+        with pytest.raises(Refused, match="PREFECT_API_AUTH_STRING") as refused:
+            address_in("PREFECT_API_URL")
+        assert "T0PS3CRET" not in str(refused.value)
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    assert address_in("PREFECT_API_URL") is None
+
+
+class Stream:
+    """A stream of a file whose disk is full, or of a pipe that has no reader."""
+
+    def __init__(self, file: TextIO, number: int) -> None:
+        self.file, self.number, self.tries = file, number, 0
+
+    def write(self, text: str) -> int:
+        self.tries += 1
+        raise OSError(self.number, os.strerror(self.number))
+
+    def flush(self) -> None:
+        self.write("")
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "fails"),
+    [
+        (errno.ENOSPC, "standard output", True),
+        (errno.ENOSPC, None, False),
+        (errno.EPIPE, "standard output", False),
+        (errno.EIO, "standard output", True),  # of a file, and no terminal that was closed
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error_once_and_then_goes_nowhere(
+    number: int, name: str | None, fails: bool, tmp_path: Path
+) -> None:
+    for call in ("write", "flush"):
+        with open(tmp_path / "out", "w") as file:
+            stream = Stream(file, number)
+            output = Output(stream, name)  # type: ignore[arg-type]
+            assert output.write("") == 0 and stream.tries == 0, "libraries probe a stream so"
+            with pytest.raises(Failed, match="standard output: ") if fails else nullcontext():
+                output.flush() if call == "flush" else output.write("a line")
+            assert os.fstat(file.fileno()).st_rdev == Path(os.devnull).stat().st_rdev, "what comes later is discarded"
+
+
+def test_a_stop_signal_that_is_ignored_stays_ignored() -> None:
+    """As by `nohup`: a terminal that is closed does not stop the command."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+
+    def handler(number: int, frame: object) -> None:
+        pass
+
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        previous = install(handler)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN and signal.SIGHUP not in previous
+        assert signal.getsignal(signal.SIGTERM) is handler and signal.getsignal(signal.SIGINT) is handler
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert install(handler)[signal.SIGHUP] == signal.SIG_DFL and signal.getsignal(signal.SIGHUP) is handler
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def test_own_servers_are_reached_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "a.example, b.example")
+    monkeypatch.setenv("NO_PROXY", "b.example,c.example")
+    bypass("own.host")
+    expected = "a.example,b.example,c.example,127.0.0.1,localhost,::1,own.host"
+    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == expected
+
+
+def test_the_cause_of_a_failed_start_is_the_last_error_of_this_start(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("OSError: of an earlier start\n")
+    part = LogPart(log)
+    assert part.cause() == "nothing"
+    with open(log, "a") as file:
+        file.write("Traceback\n  x\nsqlalchemy.exc.OperationalError: no such table\nretrying\n")
+    assert part.cause() == "sqlalchemy.exc.OperationalError: no such table"
+    assert LogPart(tmp_path / "none")._begin == 0
+
+
+def test_our_processes_import_nothing_from_the_working_directory() -> None:
+    variables = environment({"PYTHONPATH": "/data", "HOME": "/root"})
+    assert variables == {"HOME": "/root", "PYTHONSAFEPATH": "1"} and PYTHON[1] == "-P"
+
+
+def test_collections_are_paused_and_go_on_as_before() -> None:
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(KeyError), paused():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() is enabled
+    gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (OSError(errno.ENOSPC, "x"), errno.ENOSPC),
+        (OSError(errno.EACCES, "x"), errno.EACCES),
+        (OSError(errno.ENOENT, "x"), None),
+        (ValueError("1000 requested and 12 written"), errno.ENOSPC),
+        (ValueError("database or disk is full"), errno.ENOSPC),
+        (RuntimeError(f"write failed: {os.strerror(errno.EDQUOT)}"), errno.EDQUOT),
+        (ValueError("something else"), None),
+    ],
+)
+def test_errors_of_the_machine_are_known_also_where_a_library_reports_them(
+    error: BaseException, number: int | None
+) -> None:
+    found = of_the_machine(error)
+    assert (found and found.errno) == number
+
+
+def test_a_stop_ends_with_the_code_of_its_signal_and_says_what_is_saved() -> None:
+    assert [Stopped(number).exit_code for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == [130, 75, 75]
+    assert str(Stopped(15, saved="step 7")) == "stopped by SIGTERM; step 7 is saved"
+    assert str(Stopped(2)) == "stopped by SIGINT; finished pieces are kept"
+    assert not isinstance(Stopped(2), Exception), "which `except Exception` would catch"

@@ -1,0 +1,183 @@
+"""What columns, splits and sizes `millrace init` takes for what, at the edge of each rule."""
+
+from __future__ import annotations
+
+import io
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from tasks.data.guess.columns import FEW_CLASSES, Column, guess_columns, look, payload_kind
+from tasks.data.guess.payloads import image_shape
+from tasks.data.guess.splits import FEW_EXAMPLES, FEW_TEXTS, SHARES, Splits, choose, keep_splits, shares_of_text
+from tasks.data.guess.tables import weighted, worries_of_classes
+from tasks.data.guess.tags import tagged
+from tasks.data.split import digests, split_numbers
+
+HERE = Path()
+
+
+def column(values: Any, root: Path = HERE) -> Column:
+    return look(values if isinstance(values, pa.Array) else pa.array(values), root)
+
+
+def test_types_of_columns_are_those_of_all_their_values() -> None:
+    assert column(["1", "2.5", None, "NA"]).type == "number" and not column(["1", "2.5"]).whole
+    assert column(["1", "2", "-3e2"]).whole and column([1.0, 2.0, None]).whole and not column([0.5]).whole
+    assert column(["2024-01-01", "2024-05-31T18:30"]).type == "time" == column([datetime(2024, 1, 1)]).type
+    assert column([True, False]).values == ("false", "true") and column([None, None]).type != "text"
+    mostly = column([str(number) for number in range(50)] + ["x"])
+    assert mostly.type == "category" and mostly.why == "1 of its values are no numbers"
+    assert column(["1,5", "2"]).why.startswith("as '1,5' has a comma")
+    assert column([[1.0, 2.0], [3.0, 4.0]]).type == "number[2]" and column([[[1], [2]], None]).type == "number[2, 1]"
+    assert column([[1.0], [1.0, 2.0]]).why == "its lists are of different lengths"
+
+
+def test_a_text_has_four_words_or_forty_characters_and_many_values() -> None:
+    many = FEW_CLASSES + 1
+    assert column([f"one two three {number}" for number in range(many)]).type == "text"
+    assert column([f"one two {number}" for number in range(many)]).type == "category"
+    assert column([f"{number:040d}x" for number in range(many)]).type == "text"
+    few = column([f"one two three {number % FEW_CLASSES}" for number in range(100)])
+    assert few.type == "category" and len(few.values) == FEW_CLASSES
+    assert column([f"v{number}" for number in range(many)]).values == (), "of many none are listed"
+
+
+def test_files_are_known_by_their_first_bytes_or_as_paths_that_are_there(tmp_path: Path) -> None:
+    assert payload_kind([b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"]) == "image" == payload_kind([b"RIFFxxxxWEBP"])
+    assert payload_kind([b"RIFFxxxxWAVE", b"fLaC"]) == "audio"
+    assert payload_kind([]) == payload_kind([b"\x89PNG\r\n", b"text"]) == payload_kind([b"PNG"]) == "ignore"
+    (tmp_path / "a.png").write_bytes(b"")
+    assert column(["a.png"], tmp_path).type == "image" and column(["a.png", "b.png"], tmp_path).type == "category"
+
+
+def guess(chosen: str | None = None, **columns: Any) -> Any:
+    return guess_columns({name: pa.array(values) for name, values in columns.items()}, HERE, chosen)
+
+
+SIZES = [float(number % 17) + 0.5 for number in range(60)]
+
+
+def test_roles_are_those_of_names_and_values() -> None:
+    found = guess(
+        id=[f"r{n}" for n in range(60)], size=SIZES, constant=["x"] * 60, empty=pa.nulls(60), label=["a", "b"] * 30
+    )
+    assert (found.key, found.label, found.inputs, found.task) == ("id", "label", ["size"], "classification")
+    assert found.types["constant"] == found.types["empty"] == "ignore" and found.classes == {"a": 30, "b": 30}
+    assert any("constant: ignored, as all its values are equal" in line for line in found.said)
+    repeated = guess(id=["r0"] * 2 + [f"r{n}" for n in range(58)], size=SIZES, label=["a", "b"] * 30)
+    assert repeated.key is None and repeated.types["id"] == "ignore", "nearly every row has another value"
+    missing = guess(id=[None, *[f"r{n}" for n in range(59)]], size=SIZES, label=["a", "b"] * 30)
+    assert missing.key is None
+
+
+def test_few_whole_numbers_are_classes_and_others_a_quantity() -> None:
+    few = guess(size=SIZES, target=[n % FEW_CLASSES for n in range(60)])
+    assert (few.label, few.task) == ("target", "classification") and list(few.classes)[:2] == ["0", "1"]
+    many = guess(size=SIZES, target=[n % (FEW_CLASSES + 1) for n in range(60)])
+    assert (many.targets, many.task, many.label) == (("target",), "regression", None)
+    halves = guess(size=SIZES, target=[(n % 4) / 2 for n in range(60)])
+    assert halves.task == "regression"
+
+
+def test_the_last_column_is_predicted_where_no_name_says_which() -> None:
+    assert guess(kind=["a", "b"] * 30, size=SIZES).targets == ("size",)
+    assert guess(size=SIZES, kind=["a", "b"] * 30).label == "kind"
+    assert guess("kind", kind=["a", "b"] * 30, size=SIZES).label == "kind"
+    assert guess(size=SIZES, kind=[f"v{n}" for n in range(60)]).label is None, "as many classes as rows"
+    assert guess(size=SIZES, kind=[f"v{n % 15}" for n in range(60)]).label == "kind", "four rows of each"
+    assert guess(size=SIZES, kind=[f"v{n % 16}" for n in range(60)]).label is None
+
+
+HASHES = digests([str(number).encode() for number in range(60)])[:, 0]
+
+
+def test_a_seed_is_taken_with_which_every_split_is_large_enough() -> None:
+    shares, seed = choose(HASHES, SHARES) or ({}, -1)
+    filled = np.bincount(split_numbers(HASHES, shares, seed))
+    assert shares == SHARES[0] and (filled[[0, 2]] >= 6).all(), "6 of test and 6 of validation"
+    for earlier in range(seed):
+        assert (np.bincount(split_numbers(HASHES, shares, earlier), minlength=3)[[0, 2]] < 6).any(), "the first one"
+    assert choose(HASHES[:2], SHARES) is None and choose(HASHES[:3], SHARES) is not None
+    assert choose(np.repeat(HASHES[:1], 50), SHARES) is None, "of one content"
+    many = digests([str(number).encode() for number in range(FEW_EXAMPLES)])[:, 0]
+    assert choose(many, SHARES) == (SHARES[0], 0)
+
+
+def test_of_much_text_a_smaller_share_is_held_out() -> None:
+    assert shares_of_text(10_000_000, FEW_TEXTS)[0] == {"train": 0.9, "validation": 0.05, "test": 0.05}
+    assert shares_of_text(1, FEW_TEXTS)[0] == {"train": 0.8, "validation": 0.1, "test": 0.1}
+    assert shares_of_text(10_000_000, FEW_TEXTS - 1) == SHARES[1:]
+
+
+def test_splits_of_the_source_are_kept_where_train_is_one_of_several() -> None:
+    def kept(*names: str) -> Splits | None:
+        return keep_splits({}, names, 10**6)
+
+    assert kept("train") is None and kept("val", "test") is None
+    assert kept("Train", "val", "test") == Splits(None, said="its splits are kept: Train, test, val")
+    without_test = kept("train", "dev")
+    assert without_test is not None and without_test.official == {"train": ["train"], "test": ["dev"]}
+    assert "dev becomes test, as there is none; 10% of train becomes validation" in without_test.said
+    without_validation = kept("train", "test")
+    assert without_validation is not None and without_validation.official == {} and without_validation.shares is None
+    assert without_validation.train_share == 0.8 == Splits(dict(SHARES[0])).train_share
+
+
+@pytest.mark.parametrize(
+    ("classes", "weighs", "worry"),
+    [
+        ({"a": 101, "b": 20}, True, "imbalanced classes (1 to 5)"),
+        ({"a": 100, "b": 20}, False, None),
+        ({"a": 101, "b": 19}, False, "a class with 19 of the examples looked at"),
+        ({}, False, None),
+    ],
+)
+def test_classes_weigh_where_one_is_five_times_another_of_twenty(
+    classes: dict[str, int], weighs: bool, worry: str | None
+) -> None:
+    assert weighted(classes) is weighs
+    said = list(worries_of_classes(classes))
+    assert len(said) == (worry is not None) and all(line.startswith(str(worry)) for line in said)
+
+
+def picture(height: int, width: int, mode: str = "L") -> bytes:
+    payload = io.BytesIO()
+    Image.new(mode, (width, height)).save(payload, format="PNG")
+    return payload.getvalue()
+
+
+def test_images_are_fitted_by_their_median_side_up_to_64() -> None:
+    assert image_shape([picture(30, 41)] * 2) == ((32, 40, 1), "30 x 41")
+    assert image_shape([picture(100, 200), picture(100, 200, "RGB"), b"broken"])[0] == (32, 64, 3)
+    sizes = [picture(8, 8), picture(20, 24), picture(60, 60)]
+    assert image_shape(sizes) == ((20, 24, 1), "8 x 8 to 60 x 60")
+
+
+def test_tags_are_lists_as_long_as_their_words_called_or_chosen_so() -> None:
+    words = pa.array([["a", "b", "c"], ["d"], ["e", "f"]])
+    tags = pa.array([["O", "B", "O"], ["O"], ["B", "O"]])
+    found = tagged({"words": words, "tags": tags}, None)
+    assert found is not None and (found.words, found.tags, found.classes) == ("words", "tags", {"B": 2, "O": 4})
+    assert (found.longest, found.length, found.numbered) == (3, 16, False)
+    assert tagged({"words": words, "others": tags}, None) is None
+    chosen = tagged({"words": words, "others": tags}, "others")
+    assert chosen is not None and chosen.tags == "others"
+    shorter = pa.array([["O", "B"], ["O"], ["B", "O"]])
+    assert tagged({"words": words, "tags": shorter}, None) is None
+    assert tagged({"words": words, "tags": pa.array([["O"] * 3, ["O"], ["O"] * 2])}, None) is None, "one tag only"
+    numbered = tagged({"words": words, "tags": pa.array([[10, 2, 2], [10], [2, 2]])}, None)
+    assert numbered is not None and list(numbered.classes) == ["2", "10"] and numbered.numbered
+    long = {
+        "words": pa.array([["w"] * 17] * 200 + [["x"] * 600]),
+        "tags": pa.array([["O", *["B"] * 16]] * 200 + [["O"] * 600]),
+    }
+    cut = tagged(long, None)
+    assert cut is not None and (cut.length, cut.longest) == (32, 600), "a hundredth of the rows may be cut"
+    longer = tagged({name: values.slice(195) for name, values in long.items()}, None)
+    assert longer is not None and longer.length == 512, "no row is longer"
