@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import RecordsConfig
+from tasks.config import JsonlSource, RecordsConfig
 from tasks.data import duplicates, records, shared
 from tasks.data import parts as parts_of_runs
 from tasks.data.assignment import Assignment
@@ -21,10 +23,14 @@ from tasks.data.near import search
 from tasks.data.near.search import Near
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
-from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, hash_of, write_run
-from tasks.data.split import SPACE
+from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, write_run
+from tasks.data.sources import Piece, Rows
+from tasks.data.split import SPACE, digests
+from tasks.data.split import places as split_of_keys
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
+from tests.support.benches import RowsSource
+from tests.support.raw_data import png
 
 NAMES = ["test", "train"]
 FEATURES = {
@@ -436,3 +442,65 @@ def test_categories_are_counted_up_to_so_many_and_the_most_frequent_come_first(
     most_values(2)
     too_many = kind.merge(one, other)
     assert kind.summary(feature, kind.merge(too_many, one)) == {"count": 10, "missing": 2, "distinct": None, "top": []}
+
+
+class Batches(RowsSource):
+    """A source that yields a piece in batches of two rows."""
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        for start in range(0, len(piece.where), 2):
+            yield from super().read(Piece(piece.name, 1, piece.where[start : start + 2]))
+
+
+def sorted_by(bench: Workbench, name: str, **config: Any) -> tuple[list[Run], list[pa.Table]]:
+    """The runs of seven pictures of two classes."""
+    rows: Any = {f"k{number}": (png(number), int(number > 4)) for number in range(7)}
+    source = Batches(rows)
+    sorter = Sorter(source, RecordsConfig(**config), bench.staging, name)
+    runs = sorter.sort((0, source.pieces()[0]))
+    return runs, [Runs(bench.staging, [run], sorter._assignment.names).table(0) for run in runs]
+
+
+def test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place(bench: Workbench) -> None:
+    [run], [table] = sorted_by(bench, "one")
+    assert (run.read, run.rows, run.classes, run.last) == (7, 7, {"class0": 5, "class1": 2}, True)
+    places = dict(zip(keys(table), table[PLACE].to_pylist(), strict=True))
+    expected = split_of_keys(digests([key.encode() for key in places])[:, 0], 0).tolist()
+    assert list(places.values()) == expected, "a keyed hash of the key"
+    order = list(zip(table[SPLIT].to_pylist(), table[PLACE].to_pylist(), strict=True))
+    assert order == sorted(order)
+    _, [other] = sorted_by(bench, "two", split_seed=1)
+    assert dict(zip(keys(other), other[PLACE].to_pylist(), strict=True)) != places
+
+
+def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1)
+    runs, tables = sorted_by(bench, "one")
+    assert [(run.part, run.last, run.rows) for run in runs] == [
+        (0, False, 2),
+        (1, False, 2),
+        (2, False, 2),
+        (3, True, 1),
+    ]
+    assert sorted(key for table in tables for key in keys(table)) == [f"k{number}" for number in range(7)]
+    again, _ = sorted_by(bench, "one")
+    assert again == runs, "those of an earlier attempt"
+    bench.staging.drop(runs[2].file)
+    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1 << 30)
+    assert [run.rows for run in sorted_by(bench, "one")[0]] == [7], "all of a piece or none"
+    assert sorted_by(bench, "another plan")[0][0].rows == 7
+
+
+def test_a_split_that_dropping_copies_leaves_empty_is_no_split(tmp_path: Path, bench: Workbench) -> None:
+    lines = [{"x": number % 4, "fold": fold, "y": "ab"[number % 2]} for fold, number in FOLDS]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    columns: Any = {"x": "number", "fold": "category", "y": "category"}
+    source = JsonlSource(path=str(tmp_path), glob="*.jsonl", columns=columns, label="y", split="fold")
+    with pytest.raises(Failed, match="records.splits official: test: no example of 4, 8 of them copies") as failed:
+        records.build(bench, source, RecordsConfig(splits="official", duplicates="drop"))
+    assert failed.value.remedy == "add data, or change records.official"
+
+
+FOLDS = [(fold, number) for fold in ("train", "val", "test") for number in range(4)]

@@ -74,14 +74,7 @@ def test_what_is_saved_is_restored_whole(bench: Workbench) -> None:
 def test_a_copy_of_the_state_is_written_and_not_what_comes_later(bench: Workbench) -> None:
     """A thread writes while the training goes on: ledger, sums and layouts are those of the step that is saved."""
     engine, meter = engine_at(1.0), fed(3)
-    checkpoints = kept_by(bench, layout={"threads": 2})
-    write = checkpoints._write
-
-    def slowly(entries: Any, **note: Any) -> None:
-        time.sleep(0.1)
-        write(entries, **note)
-
-    checkpoints._write = slowly  # type: ignore[method-assign]
+    checkpoints = kept_by(bench, layout={"threads": 2}, settle=lambda: time.sleep(0.1))
     metadata = meter.state()
     checkpoints.save(engine, meter, 3)
     meter.add(fed(1).last)  # type: ignore[arg-type]
