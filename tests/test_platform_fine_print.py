@@ -1,0 +1,624 @@
+"""What the platform keeps, shows and lets in: secrets, backups, the last point, what is deployed, whom it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from flows import champions, plans, preflight
+from flows.commands import backfill
+from flows.decisions import checked
+from flows.launching import parse
+from flows.reply import STATUS, Reply, replying, when
+from flows.running import report_crash
+from infra import automations, backup, databases, deployed, health, logs, metrics, orchestration, services, stack
+from infra.access import Access, loopback, names_of
+from infra.guard import Guard
+from infra.ports import holder, port_in_use
+from infra.services import Answered, Layout, surroundings, variables_for_runs
+from infra.stack import Stack, Started
+from tasks.config.load import load
+from tasks.environment.secrets import Missing
+from tasks.errors import Failed, Lost, Refused, Stopped
+from tasks.runs.home import Home
+from tasks.runs.runs import Run, opened
+from tests.support.homes import DIGITS
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "home", tmp_path / "project")
+
+
+def test_secrets_are_the_owners_alone_and_stay_as_they_are(tmp_path: Path) -> None:
+    access = Access.of(tmp_path)
+    access.make()
+    first = {name: (access.folder / name).read_text() for name in ("prefect", "mlflow", "session")}
+    assert len(set(first.values())) == 3 and min(map(len, first.values())) >= 32
+    access.folder.chmod(0o755)
+    access.make()
+    assert stat.S_IMODE(access.folder.stat().st_mode) == 0o700
+    assert {name: (access.folder / name).read_text() for name in first} == first
+    ini = access.mlflow_config(tmp_path)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in access.folder.iterdir()} == {0o600}
+    assert f"admin_password = {first['mlflow']}" in ini.read_text()
+    assert access.headers("mlflow") != access.headers("prefect")
+    assert access.mlflow_environment["MLFLOW_TRACKING_PASSWORD"] == first["mlflow"]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("0.0.0.0", False),
+        ("127.0.0.1.example.com", False),
+    ],
+)
+def test_a_loopback_address_is_one_as_a_whole(host: str, is_loopback: bool) -> None:
+    assert loopback(host) is is_loopback
+    assert ("localhost" in names_of(host)) is (host in ("0.0.0.0", "localhost"))
+
+
+def test_pages_of_other_machines_ask_the_address_that_they_came_from(layout: Layout) -> None:
+    assert layout.pages_api == "http://127.0.0.1:4200/api"
+    others = replace(layout, host="0.0.0.0")
+    assert (others.pages_api, others.prefect_api) == ("/api", "http://127.0.0.1:4200/api")
+    assert replace(layout, host="192.168.0.7").mlflow_url == "http://192.168.0.7:5000"
+
+
+def test_a_service_inherits_no_variable_that_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "MILLRACE_WEBHOOK", "PREFECT_API_KEY"):
+        monkeypatch.setenv(name, "T0PS3CRET")
+    made = surroundings({"OWN": "1", "DO_NOT_TRACK": "0"})
+    assert "T0PS3CRET" not in made.values() and made["PATH"] == os.environ["PATH"]
+    assert (made["OWN"], made["DO_NOT_TRACK"]) == ("1", "0")
+    assert (
+        variables_for_runs()["MILLRACE_WEBHOOK"] == "T0PS3CRET" and "AWS_SECRET_ACCESS_KEY" not in variables_for_runs()
+    )
+
+
+def test_servers_that_others_reach_name_their_hosts_and_ask_for_logins(layout: Layout) -> None:
+    local = services.mlflow_server(layout)
+    assert "--allowed-hosts" not in local.command and "--app-name" not in local.command
+    Access.of(layout.home).make()
+    others = services.mlflow_server(replace(layout, host="0.0.0.0", auth=True))
+    words = dict(zip(others.command, others.command[1:], strict=False))
+    assert words["--app-name"] == "basic-auth" and "localhost:5000" in words["--allowed-hosts"].split(",")
+    assert "*" not in words["--allowed-hosts"] and "*" not in words["--cors-allowed-origins"]
+    secrets = {(Access.of(layout.home).folder / name).read_text() for name in ("mlflow", "prefect", "session")}
+    assert not secrets & set(" ".join(others.command).split()), "all users can read command lines"
+    assert services.prefect_server(replace(layout, auth=True)).environment()["PREFECT_SERVER_API_AUTH_STRING"]
+    assert "PREFECT_SERVER_API_AUTH_STRING" not in services.prefect_server(layout).environment()
+
+
+class Answers:
+    """A server that answers in turn; a number is a status."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.left, self.asked = list(answers), 0
+
+    def open(self, request: Any, timeout: float) -> Any:
+        import io
+        import urllib.error
+
+        self.asked += 1
+        answer = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        if isinstance(answer, int):
+            raise urllib.error.HTTPError("http://x", answer, "busy", {}, io.BytesIO(b"why"))  # type: ignore[arg-type]
+        if isinstance(answer, Exception):
+            raise answer
+        return io.BytesIO(answer)
+
+
+def test_a_request_is_repeated_while_the_server_is_busy_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+    def asked(*answers: Any) -> tuple[Any, int]:
+        server = Answers(*answers)
+        monkeypatch.setattr(services, "direct", server)
+        return services.call("GET", "http://x"), server.asked
+
+    assert asked(503, 503, b'{"a": 1}') == ({"a": 1}, 3) and asked(b"") == (None, 1)
+    for code in (404, 500, 502):
+        with pytest.raises(Answered) as error:
+            asked(code, b"{}")
+        assert error.value.code == code and "why" in error.value.saw
+    monkeypatch.setattr(services, "BUSY", -1.0)
+    with pytest.raises(Answered, match="503"):
+        asked(503)
+    with pytest.raises(Failed, match="must answer") as dead:
+        asked(ConnectionRefusedError(111, "Connection refused"))
+    assert not isinstance(dead.value, Answered)
+
+
+def test_what_somebody_else_has_deleted_is_deleted(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answered(code: int) -> None:
+        def ask(*words: Any) -> None:
+            raise services._answered("http://x", code, "no")
+
+        monkeypatch.setattr(orchestration, "ask", ask)
+        orchestration._delete(layout, "/flow_runs/1")
+
+    answered(404)
+    with pytest.raises(Answered):
+        answered(500)
+
+
+def test_a_span_of_a_backfill_is_queued_once_for_the_same_values(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+
+    def ask(layout: Layout, method: str, path: str, body: Any) -> dict[str, str]:
+        keys.append(body["idempotency_key"])
+        return {"id": "1"}
+
+    monkeypatch.setattr(orchestration, "ask", ask)
+    for name, parameters in (
+        ("a", {"x": 1, "y": 2}),
+        ("a", {"y": 2, "x": 1}),
+        ("a", {"x": 1, "y": 3}),
+        ("b", {"x": 1, "y": 2}),
+    ):
+        orchestration.queue(layout, "id", name, parameters, [])
+    assert keys[0] == keys[1] and len(set(keys)) == 3
+
+
+def test_old_runs_are_deleted_page_by_page_and_a_dry_run_deletes_none(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [{"id": str(n), "name": f"run {n}", "end_time": "2026-01-01T00:00:00"} for n in range(450)]
+    deleted: list[str] = []
+
+    def ask(layout: Layout, method: str, path: str, body: Any = None) -> Any:
+        if method == "DELETE":
+            deleted.append(path)
+            there[:] = [run for run in there if not path.endswith(f"/flow_runs/{run['id']}")]
+        if path == "/artifacts/filter":
+            [number] = body["artifacts"]["flow_run_id"]["any_"]
+            return [] if f"/artifacts/of-{number}" in deleted else [{"id": f"of-{number}"}]
+        if path == "/flow_runs/filter":
+            assert body["flow_runs"]["state"]["type"]["any_"] == ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
+            return there[body["offset"] :][: body["limit"]]
+        return None
+
+    monkeypatch.setattr(orchestration, "ask", ask)
+    before = datetime(2026, 6, 1, tzinfo=UTC)
+    assert len(orchestration.prune(layout, before, dry_run=True)) == 450 and not deleted
+    names = orchestration.prune(layout, before, dry_run=False)
+    assert len(names) == len(set(names)) == 450 and there == []
+    assert deleted[:2] == ["/artifacts/of-0", "/flow_runs/0"], "its artifacts first, which Prefect would keep"
+
+
+def test_a_worker_that_polled_long_ago_does_not_poll(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def polls(seconds: float) -> bool:
+        at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+        monkeypatch.setattr(orchestration, "ask", lambda *words: [{"last_heartbeat_time": at}])
+        return orchestration._worker_polls(layout)
+
+    assert polls(5) and not polls(65)
+
+
+def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout.project.mkdir(parents=True)
+    step = {deployed.READ_PRESET: {"path": "preset.yaml"}}
+    written = {"deployments": [{"name": "a", "build": [step]}]}
+    (layout.project / "prefect.yaml").write_text(json.dumps(written))
+    preset = layout.project / "preset.yaml"
+    preset.write_text("name: a")
+    served: list[dict[str, Any]] = [{"name": "a", "updated": "1", "paused": False}]
+    monkeypatch.setattr(deployed, "ask", lambda *words: served)
+    assert not deployed.is_deployed(layout, "c1")
+    deployed.store(layout, "c1")
+    served[0]["updated"] = "2"
+    assert deployed.is_deployed(layout, "c1") and not deployed.is_deployed(layout, "c2")
+    served[0]["paused"] = True
+    assert not deployed.is_deployed(layout, "c1"), "somebody has changed it"
+    served[0]["paused"] = False
+    preset.write_text("name: b")
+    assert not deployed.is_deployed(layout, "c1")
+    preset.write_text("name: a")
+    assert deployed.is_deployed(layout, "c1")
+    written["deployments"][0]["build"] = [{"my.own.step": {}}]
+    (layout.project / "prefect.yaml").write_text(json.dumps(written))
+    deployed.store(layout, "c1")
+    assert not deployed.is_deployed(layout, "c1"), "a step of the user's may give anything"
+
+
+@pytest.mark.parametrize("code", [404, 500])
+def test_no_receiver_is_an_answer_and_an_error_is_none(
+    code: int, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*words: Any) -> None:
+        raise services._answered("http://x", code, "no")
+
+    monkeypatch.setattr(automations, "ask", ask)
+    if code == 404:
+        assert automations._block(layout) is None
+        monkeypatch.delenv("HOOK", raising=False)
+        with pytest.raises(Missing):
+            automations._receiver(layout, "env:HOOK")
+    else:
+        with pytest.raises(Answered):
+            automations._block(layout)
+
+
+def test_a_dead_run_is_marked_by_the_silence_after_its_heartbeat_and_not_after_its_end() -> None:
+    dead = automations.dead_runs("receiver")
+    assert [action["type"] for action in dead["actions"]] == ["change-flow-run-state", "send-notification"]
+    assert [action["type"] for action in automations.dead_runs(None)["actions"]] == ["change-flow-run-state"]
+    trigger = dead["trigger"]
+    assert trigger["posture"] == "Proactive" and trigger["within"] == automations.SILENCE > 150
+    assert trigger["after"] == [automations.HEARTBEAT]
+    assert set(trigger["expect"]) >= {automations.HEARTBEAT, automations.LEFT, "prefect.flow-run.Suspended"}
+
+
+def home_with_runs(root: Path) -> Path:
+    for name in (
+        "runs/one/run.json",
+        "runs/one/lock",
+        "runs/.lock",
+        "runs/two/x.partial",
+        "mlartifacts/a",
+        "store/model/x/f",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(str(root))
+    for name in ("mlflow.db", "studies/s.db"):
+        (root / name).parent.mkdir(exist_ok=True)
+        with sqlite3.connect(root / name) as database:
+            database.execute("CREATE TABLE t (path TEXT, number INT)")
+            database.execute("INSERT INTO t VALUES (?, 5)", (f"file://{root}/mlartifacts/a",))
+        database.close()
+    (root / "audit.begun.json").write_text("{}")
+    return root
+
+
+def test_a_backup_has_what_cannot_be_made_again_and_no_lock(tmp_path: Path) -> None:
+    home = home_with_runs(tmp_path / "home")
+    (home / "store/model/y").mkdir()
+    (home / "store/model/y/f").write_text("not released")
+    made = backup.back_up(home, tmp_path / "backups", ["model/x"], None)
+    names = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
+    assert names == {
+        "audit.begun.json",
+        "manifest.json",
+        "mlartifacts/a",
+        "mlflow.db",
+        "runs/one/run.json",
+        "store/model/x/f",
+        "studies/s.db",
+    }
+    assert backup.verify(made)["home"] == str(home)
+    assert [each.name for each in (tmp_path / "backups").iterdir()] == [made.name], "no draft is left"
+    for broken in ("mlartifacts/a", "mlflow.db"):
+        content = (made / broken).read_bytes()
+        (made / broken).write_bytes(content + b"x")
+        with pytest.raises(Failed, match="its content has changed"):
+            backup.verify(made)
+        (made / broken).unlink()
+        with pytest.raises(Failed, match="missing"):
+            backup.restore(made, tmp_path / "other", None)
+        (made / broken).write_bytes(content)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_restored_home_names_itself_in_all_texts(tmp_path: Path) -> None:
+    home = home_with_runs(tmp_path / "a home")
+    made = backup.back_up(home, tmp_path / "backups", [], None)
+    new = tmp_path / "new home"
+    backup.check(made, new, None)
+    backup.restore(made, new, None)
+    with sqlite3.connect(new / "mlflow.db") as database:
+        assert database.execute("SELECT path, number FROM t").fetchone() == (f"file://{new}/mlartifacts/a", 5)
+    database.close()
+    with pytest.raises(Refused, match="it is not empty"):
+        backup.check(made, new, None)
+    with pytest.raises(Refused, match="leave out --database-url"):
+        backup.check(made, tmp_path / "third", "postgresql://host/name")
+    moves = list(backup.spellings("/a home", "/b"))
+    assert moves == [("/a home/", "/b/"), ("/a%20home/", "/b/")]
+
+
+def test_a_manifest_that_names_a_file_elsewhere_restores_nothing(tmp_path: Path) -> None:
+    made = backup.back_up(home_with_runs(tmp_path / "home"), tmp_path / "backups", [], None)
+    for name in ("../outside", "/etc/passwd"):
+        manifest = json.loads((made / "manifest.json").read_bytes())
+        (made / "manifest.json").write_text(
+            json.dumps({**manifest, "files": [{"path": name, "bytes": 0, "sha256": ""}]})
+        )
+        with pytest.raises(Failed, match="a file elsewhere"):
+            backup.restore(made, tmp_path / "new", None)
+        (made / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_the_newest_backups_stay_and_the_last_with_a_registry(tmp_path: Path) -> None:
+    for number, (home, registry) in enumerate([("a", True), ("a", True), ("b", True), ("a", False), ("a", False)]):
+        folder = tmp_path / f"2026010{number}-000000"
+        folder.mkdir()
+        (folder / "manifest.json").write_text(json.dumps({"home": f"/{home}"}))
+        if registry:
+            (folder / "mlflow.db").touch()
+    (tmp_path / ".20260109-000000.partial").mkdir()
+    backup.rotate_out(Path("/a"), tmp_path, 1)
+    assert sorted(path.name[:8] for path in backup.backups_in(tmp_path)) == ["20260101", "20260102", "20260104"]
+    assert backup.find_backup(tmp_path).name == "20260104-000000"
+
+
+def test_an_address_of_a_database_reaches_each_library_in_its_form() -> None:
+    address = "postgresql://me:a%2Fb@host:5432/name?sslmode=require"
+    assert databases.for_prefect(address).startswith("postgresql+asyncpg://me:a%2Fb@host:5432/name")
+    assert databases.for_mlflow(address).endswith("?sslmode=require&options=-csearch_path%3Dmlflow")
+    assert databases.for_mlflow("postgres://host/name") == "postgresql://host/name?options=-csearch_path%3Dmlflow"
+
+
+def test_a_log_is_turned_over_beyond_its_size_and_so_many_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    for turn in range(5):
+        log.write_text(f"{turn}" * 11)
+        assert logs.rotate(tmp_path, most=10) == [log] and log.read_text() == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.log", "x.log.1", "x.log.2", "x.log.3"]
+    assert [(tmp_path / f"x.log.{number}").read_text()[0] for number in (1, 2, 3)] == ["4", "3", "2"]
+    log.write_text("1" * 10)
+    assert logs.rotate(tmp_path, most=10) == []
+
+
+def test_the_last_point_is_of_a_training_step_and_a_whole_line(tmp_path: Path) -> None:
+    journal = tmp_path / "metrics.jsonl"
+    assert metrics.last_point(journal) is None
+
+    def line(step: int) -> str:
+        return json.dumps({"step": step, "time": time.time(), "metrics": {"train/loss": step}})
+
+    journal.write_text("\n".join([line(10), line(20), line(0)]) + "\n" + line(30))
+    found = metrics.last_point(journal)
+    assert found is not None and found["step"] == 20
+    journal.write_text(line(0) + "\n")
+    assert metrics.last_point(journal) is None
+
+
+def test_only_trainings_that_are_running_and_fresh_are_shown(tmp_path: Path) -> None:
+    for name, status, age in (("one", "running", 0), ("two", "running", 700), ("three", "completed", 0)):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(
+            json.dumps({"run_id": name, "flow": "training", "name": "p", "status": status})
+        )
+        point = {"step": 5, "time": time.time() - age, "metrics": {"train/loss": 0.5}}
+        (folder / "metrics.jsonl").write_text(json.dumps(point) + "\n")
+    text = metrics.text(tmp_path).decode()
+    assert (
+        'millrace_training_step{preset="p",run="one"} 5.0' in text
+        and 'run="two"' not in text
+        and 'run="three"' not in text
+    )
+    assert 'millrace_runs{flow="training",preset="p",status="running"} 2.0' in text
+
+
+def test_a_home_on_a_network_file_system_and_a_full_disk_are_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert health.check_home(tmp_path / "not/yet").verdict == "ok"
+    monkeypatch.setattr(health, "filesystem", lambda path: "nfs4")
+    assert health.check_home(tmp_path).verdict == "fault"
+    for free, verdict in ((health.MIN_DISK + 1, "ok"), (health.MIN_DISK, "fault")):
+        monkeypatch.setattr(health.shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free))  # type: ignore[attr-defined]
+        assert health.disk(tmp_path).verdict == verdict
+    for ahead, verdict in ((0.0, "ok"), (4.0, "ok"), (6.0, "fault"), (-6.0, "fault")):
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda ahead=ahead, real=real: real() + ahead)
+        assert health.clock(tmp_path).verdict == verdict
+        monkeypatch.setattr(time, "time", real)
+    assert list(tmp_path.iterdir()) == [], "the probe is removed"
+
+
+def test_a_port_is_in_use_while_somebody_listens_there() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert port_in_use("127.0.0.1", port) and port_in_use("0.0.0.0", port)
+        assert holder(port).startswith(f"process {os.getpid()} ")
+    assert not port_in_use("127.0.0.1", port) and holder(port) == "a process of another user"
+
+
+def test_children_of_a_service_are_ended_before_it_and_who_ignores_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "GRACE", 0.5)
+    child = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    parent = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {child!r}]); p.wait()"
+    started = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None and started.stdout.readline() == "ready\n"
+    process = psutil.Process(started.pid)
+    [inner] = process.children()
+    Stack(tmp_path)._stop([process, None])
+    assert not stack.is_alive(inner) and not stack.is_alive(process)
+    started.wait(5)
+    started.stdout.close()
+
+
+def test_a_stack_is_kept_as_it_is_and_its_layout_is_not_changed_while_it_runs(tmp_path: Path) -> None:
+    made = Stack(tmp_path)
+    made.layout = Layout(tmp_path, tmp_path / "project", auth=True, alert="env:HOOK")
+    me = psutil.Process()
+    made.started["prefect"] = Started(me.pid, me.create_time())
+    made._save()
+    again = Stack(tmp_path)
+    assert (again.mark, again.layout, again.started) == (made.mark, made.layout, made.started)
+    assert list(again.living()) == ["prefect"] and again.facts()["mlflow_url"] is None
+    with pytest.raises(Failed, match="a home has one stack"):
+        again.up(replace(made.layout, prefect_port=4300), print)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ("pipeline", None)),
+        (["training"], ("training", None)),
+        (["a.yaml"], ("pipeline", "a.yaml")),
+        (["release", "b.yml", "--seed", "3"], ("release", "b.yml")),
+        (["dataset", "--seed", "3"], ("dataset", None)),
+    ],
+)
+def test_a_command_line_names_a_flow_a_preset_or_both(words: list[str], expected: tuple[str, str | None]) -> None:
+    flow, preset, flags = parse(words)
+    assert (flow, None if preset is None else str(preset)) == expected
+    assert flags == ([("seed", "3")] if "--seed" in words else [])
+    with pytest.raises(Refused, match="neither a flow nor a preset"):
+        parse(["trainning"])
+
+
+def test_spans_are_whole_in_the_past_and_not_more_than_are_taken() -> None:
+    made = backfill.spans("2026-01-01", "2026-01-03T12:00", "12h")
+    assert len(made) == 5 and made[0][0] == datetime(2026, 1, 1, tzinfo=UTC) and made[-1][1].hour == 12
+    assert [each[1] for each in made[:-1]] == [each[0] for each in made[1:]]
+    minutes = backfill.spans("2026-01-01T00:00", "2026-01-01T16:40", "1m")
+    assert len(minutes) == backfill.MOST
+    for words in (
+        ("2026-01-01T00:00", "2026-01-01T16:41", "1m"),
+        ("2026-01-02", "2026-01-01", "1d"),
+        ("2026-01-01", "2026-01-01", "1d"),
+    ):
+        with pytest.raises(Refused, match="1 to 1000 whole spans"):
+            backfill.spans(*words)
+    with pytest.raises(Refused, match="a backfill is of the past"):
+        backfill.spans("2026-01-01", "2999-01-01", "1d")
+    assert backfill.moment("--since", "2026-01-01T02:00+02:00") == datetime(2026, 1, 1, tzinfo=UTC)
+    for every in ("0d", "d", "1.5h", "-1d", "1w"):
+        with pytest.raises(Refused, match="must be a number and m, h or d"):
+            backfill.length_of(every)
+    midnight = datetime(2026, 1, 1, tzinfo=UTC)
+    assert [backfill.span_name(midnight + timedelta(hours=n)) for n in (0, 6)] == ["2026-01-01", "2026-01-01T06:00"]
+
+
+def test_a_decision_has_a_reason_that_is_kept_whole() -> None:
+    assert checked("x" * 1000) == "x" * 1000
+    for reason in ("", "  \n"):
+        with pytest.raises(Refused, match="needs a reason"):
+            checked(reason)
+    with pytest.raises(Refused, match="at most 1,000"):
+        checked("x" * 1001)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, 0),
+        (Refused("a", "b", "c", "d"), 2),
+        (Failed("a", "b", "c", "d"), 1),
+        (Stopped(15), Stopped(15).exit_code),
+        (OSError(28, "No space left on device", "/x"), 1),
+        (ValueError("a bug"), 1),
+    ],
+)
+def test_a_command_ends_with_the_code_of_its_error_and_says_it_in_json(
+    error: BaseException | None, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    with pytest.raises(typer.Exit) as ended, replying("x", True):
+        if error is not None:
+            raise error
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert ended.value.exit_code == code == answer["exit_code"] and answer["command"] == "x"
+    assert (answer["error"] is None) is (error is None or isinstance(error, Stopped))
+    assert STATUS[3] == "rejected" and Reply("x", False).seconds > 0
+
+
+def test_a_time_is_shown_in_the_zone_that_is_asked_for() -> None:
+    assert when("2026-07-01T12:00:00+00:00", "Europe/Berlin") == "Wed 2026-07-01 14:00 CEST"
+
+
+def test_a_run_that_was_killed_is_ended_once_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    home, told = Home(tmp_path).make(), list[str]()
+    monkeypatch.setattr("flows.running.notifications.notify", lambda run: told.append(run.run_id))
+    ids = []
+    for seed, prefect_id in ((1, "one"), (2, "two")):
+        config = load(DIGITS, [("seed", str(seed))])
+        with opened(home, "pipeline", config, new=True, prefect_id=prefect_id, waiting=print) as run:
+            ids.append(run.folder)
+    for _ in range(2):
+        report_crash(None, SimpleNamespace(id="one", name="digits"), SimpleNamespace(message="gone"))  # type: ignore[arg-type]
+    one, two = (Run(home, folder) for folder in ids)
+    assert (one.record["status"], one.exit_code, two.record["status"]) == ("failed", 1, "running")
+    assert told == [one.run_id] and one.record["error"]["saw"] == "gone"
+
+
+def test_preflight_refuses_settings_of_another_flow() -> None:
+    config = load(DIGITS, [])
+    with pytest.raises(Refused, match="the flow pipeline does not use it"):
+        preflight.check_release("pipeline", "abc", Home(Path("/nowhere")))
+    with pytest.raises(Refused, match="needs a model in the store"):
+        preflight.check_release("release", None, Home(Path("/nowhere")))
+    tuned = load(
+        DIGITS, [("tune.space", "{train.learning_rate: {kind: float, low: 0.1, high: 1}}"), ("tune.trials", "2")]
+    )
+    with pytest.raises(Refused, match="the flow training does not use it"):
+        preflight.check_tune("training", tuned)
+    preflight.check_tune("tuning", tuned)
+    with pytest.raises(Refused, match="needs to know what to search"):
+        preflight.check_tune("tuning", config)
+    assert (plans.flow_of(config), plans.flow_of(tuned)) == ("pipeline", "tuning")
+    hosts = [
+        ("train.cluster.hosts", "[203.0.113.7, 127.0.0.1]"),
+        ("train.strategy", "{kind: multi_worker, workers: 2}"),
+    ]
+    with pytest.raises(Refused, match="the first host runs the flow, and this is another"):
+        preflight.check_cluster(load(DIGITS, hosts))
+    preflight.check_cluster(config)
+
+
+def test_a_champion_is_chosen_once_for_flows_that_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load(DIGITS, [("train.init", "{kind: champion}")])
+    asked: list[str] = []
+
+    def model_of(home: Home, reference: str, field: str, otherwise: str) -> str:
+        asked.append(reference)
+        return "a" * 64
+
+    monkeypatch.setattr(champions, "model_of", model_of)
+    home = Home(Path("/nowhere"))
+    for flow in ("dataset", "release"):
+        assert champions.pinned(flow, home, config).train.init == config.train.init
+    for flow in ("pipeline", "training", "tuning"):
+        init = champions.pinned(flow, home, config).train.init
+        assert init is not None and init.artifact == "a" * 64
+    assert asked == [f"{config.name}@champion"] * 3
+
+
+def test_what_is_no_request_is_passed_on_and_a_header_is_found_by_any_spelling(tmp_path: Path) -> None:
+    import asyncio
+
+    passed: list[str] = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        passed.append(scope["type"])
+
+    async def nothing(*message: Any) -> None:
+        return None
+
+    guard = Guard(inner, {"127.0.0.1:4200"}, tmp_path)
+    for scope in ({"type": "lifespan"}, {"type": "http", "path": "/", "headers": [(b"Host", b"127.0.0.1:4200")]}):
+        asyncio.run(guard(scope, nothing, nothing))
+    assert passed == ["lifespan", "http"]
+
+
+def test_a_lost_server_is_an_error_that_may_be_tried_again() -> None:
+    assert issubclass(Lost, Failed) and not issubclass(Answered, Lost)

@@ -1,0 +1,413 @@
+"""A gang of processes that are pipes: whose result counts, who is frozen, replaced or stopped; and its wires."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.config import SqlSource
+from tasks.config.cluster import ClusterConfig
+from tasks.errors import Failed, Lost, Stopped
+from tasks.processes import gang as gangs
+from tasks.processes import places, wire
+from tasks.processes.child import Child, _sendable
+from tasks.processes.gang import MOST_REPLACED, Gang
+from tasks.processes.local import Process
+from tasks.processes.meeting import Joined, Meeting
+from tasks.processes.pool import in_processes
+from tasks.processes.request import Limits, secrets_of
+from tasks.processes.wire import Channel, request_from_json
+from tasks.stage.presence import Presence
+from tasks.stage.signals import Signals
+from tests.support.stacks import free_ports
+
+CHIEF, WORKER = (SimpleNamespace(name=name, serves=False, replaced=False) for name in ("chief", "worker"))
+SERVER = SimpleNamespace(name="ps", serves=True, replaced=False)
+REPLACED = SimpleNamespace(name="worker", serves=False, replaced=True)
+
+Script = Callable[["Piped"], None]
+
+
+class Piped:
+    """A compute process that is the near end of a pipe; a thread plays its part."""
+
+    def __init__(self, rank: int, script: Script) -> None:
+        self.rank, self.host, self.address, self.threads, self.log = rank, "here", f"a:{rank}", 1, Path("x.log")
+        self.seen: float | None = None
+        self.connection, self._far = Pipe()
+        self.signals: list[int] = []
+        self.request: Any = None
+        self._script = script
+
+    def call(self, request: Any) -> None:
+        self.request = request
+        threading.Thread(target=self._script, args=(self,), daemon=True).start()
+
+    def say(self, *message: Any) -> None:
+        self._far.send(message)
+
+    def die(self) -> None:
+        self._far.close()
+
+    def send_signal(self, number: int) -> None:
+        self.signals.append(number)
+
+    def kill(self) -> None:
+        pass
+
+    def lines(self) -> tuple[str, ...]:
+        return ()
+
+    def death(self, work: str, name: str) -> Failed:
+        return Lost(work, f"{name} was killed", "it must answer", "run again")
+
+
+def done(value: Any) -> Script:
+    return lambda process: process.say("done", value)
+
+
+def silent(process: Piped) -> None:
+    """It shows once that it is there, and then nothing."""
+    process.say("alive")
+
+
+def started(process: Piped) -> None:
+    """It is there, and has not begun to answer."""
+
+
+def gang_of(roles: list[Any], *scripts: Script) -> Any:
+    left = {rank: [script] for rank, script in enumerate(scripts)}
+    return Gang(lambda rank: Piped(rank, left[rank][0]), roles)  # type: ignore[arg-type, return-value]
+
+
+def call(gang: Any, limits: Limits | None = None, **more: Any) -> Any:
+    more.setdefault("on_report", lambda *report: None)
+    arguments = more.pop("arguments", ())
+    return gang.call("module:work", "staging", Path("journal"), arguments, limits=limits or Limits(seconds=5), **more)
+
+
+def source_of(variable: str) -> SqlSource:
+    return SqlSource.model_construct(kind="sql", url=f"env:{variable}")
+
+
+def test_the_result_is_the_chiefs_and_it_alone_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", "postgresql://secret")
+    source = source_of("DATABASE")
+    gang = gang_of([CHIEF, WORKER], done("the chief's"), done("another"))
+    assert call(gang, arguments=(source,)) == "the chief's"
+    chief, worker = (process.request for process in gang.processes)
+    assert (chief.staging, chief.journal, chief.secrets) == (
+        "staging",
+        Path("journal"),
+        {"DATABASE": "postgresql://secret"},
+    )
+    assert (worker.staging, worker.journal, worker.secrets) == (None, None, {})
+    assert worker.peers == ("chief", "worker") and worker.addresses == ("a:0", "a:1") and worker.rank == 1
+
+
+def test_a_call_that_ends_in_time_is_sent_no_signal() -> None:
+    def slow(process: Piped) -> None:
+        time.sleep(0.2)
+        process.say("done", 1)
+
+    gang = gang_of([CHIEF], slow)
+    assert call(gang) == 1 and gang.processes[0].signals == []
+
+
+def test_a_time_out_stays_the_reason_whatever_a_server_says_of_the_signal() -> None:
+    def stopped(process: Piped) -> None:
+        time.sleep(0.3)
+        process.say("stopped", Stopped(signal.SIGTERM))
+
+    gang = gang_of([CHIEF, SERVER], started, stopped)
+    with pytest.raises(Failed, match="ran past 0 s"):
+        call(gang, Limits(seconds=0.1, grace=0.5))
+    assert gang.processes[0].signals == [signal.SIGTERM] and gang.processes[1].signals == []
+
+
+def test_who_has_shown_itself_and_is_silent_is_frozen_and_who_is_starting_is_not() -> None:
+    gang = gang_of([CHIEF, WORKER], started, silent)
+    with pytest.raises(Lost, match="rank 1 on here has not answered for 0 s"):
+        call(gang, Limits(seconds=5, silence=0.2))
+    alone = gang_of([CHIEF], silent)
+    with pytest.raises(Failed, match="ran past"):
+        call(alone, Limits(seconds=0.5, grace=0.1, silence=0.1))
+
+
+def test_where_one_reports_that_another_is_lost_that_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "BEAT", 0.05)
+    monkeypatch.setattr(gangs, "ATTRIBUTION_SECONDS", 1.5)
+    report = Lost("train", "no answer of a peer", "it must answer", "run again")
+    gang = gang_of([CHIEF, WORKER], silent, lambda process: process.say("error", report))
+    with pytest.raises(Lost, match="rank 0 on here has not answered"):
+        call(gang)
+    starting = gang_of([CHIEF, WORKER], started, lambda process: process.say("error", report))
+    with pytest.raises(Lost, match="no answer of a peer"):
+        call(starting)
+
+
+def test_what_is_replaced_is_started_again_so_many_times_without_progress() -> None:
+    begun: list[int] = []
+
+    def dies(process: Piped) -> None:
+        begun.append(process.rank)
+        process.die()
+
+    gang = gang_of([CHIEF, REPLACED], started, dies)
+    with pytest.raises(Lost, match="rank 1 on here was killed"):
+        call(gang)
+    assert len(begun) == 1 + MOST_REPLACED
+
+
+def test_progress_begins_the_count_of_replacements_anew() -> None:
+    begun: list[int] = []
+    gang: Any = None
+
+    def dies(process: Piped) -> None:
+        begun.append(process.rank)
+        if len(begun) > 2 * MOST_REPLACED:
+            process.say("done", None)
+            gang.processes[0].say("done", "whole")
+            return
+        gang.processes[0].say("progress", len(begun))
+        time.sleep(0.15)
+        process.die()
+
+    gang = gang_of([CHIEF, REPLACED], started, dies)
+    assert call(gang) == "whole"
+    assert len(begun) == 2 * MOST_REPLACED + 1
+
+
+def test_a_stop_says_what_was_saved_and_by_which_signal() -> None:
+    def saves(process: Piped) -> None:
+        while not process.signals:
+            time.sleep(0.01)
+        process.say("stopped", Stopped(signal.SIGTERM, "step 5"))
+
+    gang = gang_of([CHIEF], saves)
+    with pytest.raises(Stopped) as stop:
+        call(gang, stop=lambda: signal.SIGHUP)
+    assert (stop.value.signal_number, stop.value.saved) == (signal.SIGHUP, "step 5")
+    assert gang.processes[0].signals[0] == signal.SIGTERM
+
+
+def test_a_crash_of_any_process_is_the_calls() -> None:
+    gang = gang_of([CHIEF, WORKER], started, lambda process: process.say("crash", "ValueError: no"))
+    with pytest.raises(Failed, match="ValueError: no; this is a bug of ours"):
+        call(gang)
+
+
+def test_only_variables_that_sources_name_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", "value")
+    monkeypatch.delenv("ABSENT", raising=False)
+    sources = [source_of(name) for name in ("DATABASE", "ABSENT")]
+    assert secrets_of([*sources, "DATABASE", None]) == {"DATABASE": "value"}
+
+
+def test_a_line_is_shown_when_it_is_whole_and_none_of_tensorflows_own(tmp_path: Path) -> None:
+    process: Any = Process.__new__(Process)
+    process.log, process._read_to = tmp_path / "train.log", 0
+    process.log.write_bytes(b"one\nI0000 00:00 of TensorFlow\n\ntw")
+    assert list(process.lines()) == ["one"]
+    with open(process.log, "ab") as log:
+        log.write(b"o\n")
+    assert list(process.lines()) == ["two"] and list(process.lines()) == []
+
+
+@pytest.mark.parametrize(("code", "kind", "says"), [(-9, Lost, "killed by signal 9"), (3, Failed, "left with code 3")])
+def test_a_process_that_was_killed_is_lost_and_one_that_left_has_failed(
+    code: int, kind: type[Failed], says: str, tmp_path: Path
+) -> None:
+    process: Any = Process.__new__(Process)
+    process.log, process.process = tmp_path / "train.log", SimpleNamespace(wait=lambda: code)
+    process.log.write_text("first\nlast words\nI0000 00:00 of TensorFlow\n")
+    error = process.death("train", "its process")
+    assert type(error) is kind and says in error.saw and error.saw.endswith("last log line: last words")
+    assert ("out of memory" in error.remedy) is (code == -9)
+
+
+def test_work_that_asks_whether_to_stop_is_not_interrupted_any_more() -> None:
+    child = Child(None)  # type: ignore[arg-type]
+    child._signalled(signal.SIGTERM, None)  # between two calls
+    child.signal_number, child.working = 0, True
+    with pytest.raises(Stopped):
+        child._signalled(signal.SIGTERM, None)
+    child.signal_number = 0
+    assert child._stopping() == 0
+    child._signalled(signal.SIGINT, None)
+    assert child._stopping() == signal.SIGINT
+
+
+def test_an_error_of_the_machine_arrives_as_one() -> None:
+    full = _sendable(OSError(28, "No space left on device", "/disk/file"))
+    assert isinstance(full, OSError) and (full.errno, full.filename) == (28, "/disk/file")
+    assert _sendable(ValueError("x")) == "ValueError: x" and isinstance(_sendable(OSError("plain")), str)
+
+
+def test_results_of_several_processes_are_in_the_order_of_their_items() -> None:
+    def work(number: int) -> int:
+        time.sleep(0.05 * (4 - number))
+        return number * number
+
+    assert list(in_processes(work, range(4), 2)) == [0, 1, 4, 9]
+
+
+@pytest.fixture
+def channels() -> Iterator[tuple[Channel, Channel]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    near = socket.create_connection(listener.getsockname())
+    far, _ = listener.accept()
+    listener.close()
+    made = Channel(near), Channel(far)
+    yield made
+    for each in made:
+        each.close()
+
+
+def test_a_connection_is_open_until_it_ends_also_while_a_message_waits(channels: tuple[Channel, Channel]) -> None:
+    near, far = channels
+    assert near.open()
+    far.send("call", 1)
+    deadline = time.monotonic() + 5
+    while not near.open() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert near.recv() == ["call", 1] and near.open()
+    far.close()
+    while near.open() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not near.open()
+    near.close()
+    assert not near.open()
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"no json", b"3"])
+def test_what_is_no_message_ends_the_connection(content: bytes, channels: tuple[Channel, Channel]) -> None:
+    near, far = channels
+    far._socket.sendall(wire.LENGTH.pack(len(content)) + content)
+    with pytest.raises(EOFError):
+        near.recv()
+
+
+def test_a_message_that_is_too_long_is_not_waited_for(channels: tuple[Channel, Channel]) -> None:
+    near, far = channels
+    far._socket.sendall(wire.LENGTH.pack(wire.MOST_BYTES + 1))
+    with pytest.raises(EOFError):
+        near.recv()
+
+
+def test_another_host_can_name_neither_code_nor_a_class_that_is_no_setting() -> None:
+    request = {"work": "tasks.training.fit:fit", "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": []}
+    made = request_from_json({**request, "arguments": [None, 3]}, 2, lambda reference: None)
+    assert made.threads == 2 and made.arguments == (None, 3) and made.staging is None
+    with pytest.raises(AssertionError):
+        request_from_json({**request, "work": "os:system", "arguments": ["ls"]}, 2, lambda reference: None)
+    for section in ("subprocess:Popen", "tasks.config.base:TypeAdapter", "tasks.config.load:load"):
+        with pytest.raises((AssertionError, AttributeError, TypeError)):
+            wire.from_json({"section": section, "values": {}}, lambda reference: None)
+
+
+@pytest.fixture
+def meeting() -> Iterator[Meeting]:
+    cluster = ClusterConfig.model_validate({"hosts": ["127.0.0.1", "127.0.0.2"], "port": int(free_ports()[0])})
+    made = Meeting(cluster, {})
+    yield made
+    made.close(0, None)
+
+
+class Line:
+    """A channel that is only closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def open(self) -> bool:
+        return not self.closed
+
+    def send(self, *message: Any) -> None:
+        pass
+
+
+def test_a_host_that_came_back_is_not_forgotten_with_its_old_connection(meeting: Meeting) -> None:
+    old, new = (Joined(1, "other", "a:1", Line()) for _ in range(2))  # type: ignore[arg-type]
+    meeting._joined[1] = new
+    meeting._forget(old)
+    assert meeting.missing() == [] and old.channel.closed  # type: ignore[attr-defined]
+    meeting._forget(new)
+    assert meeting.missing() == [1]
+    with pytest.raises(Lost, match="rank 1 on 127.0.0.2 has left"):
+        meeting.process(1, "train", 1)
+
+
+def test_a_host_that_joins_again_ends_its_first_connection(meeting: Meeting) -> None:
+    first = Joined(1, "other", "a:1", Line())  # type: ignore[arg-type]
+    meeting._joined[1] = first
+    near, far = socket.socketpair(socket.AF_UNIX)
+    near.close()
+    far.close()
+    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)) as connection:
+        channel = Channel(connection)
+        channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}})
+        assert channel.recv()[0] == "joined"
+        deadline = time.monotonic() + 5
+        while meeting._joined[1] is first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert first.channel.closed and meeting._joined[1].address == "a:2"  # type: ignore[attr-defined]
+
+
+def test_slurms_tasks_are_one_for_each_host() -> None:
+    variables = {"SLURM_JOB_NODELIST": "gpu[08-10]", "SLURM_PROCID": "2", "SLURM_NTASKS": "3"}
+    config: Any = SimpleNamespace(cluster=None)
+    assert places.slurm(variables, config) == (["gpu08", "gpu09", "gpu10"], 2, "Slurm")
+    for tasks in ("2", "6"):
+        with pytest.raises(Exception, match="a host has one process"):
+            places.slurm({**variables, "SLURM_NTASKS": tasks}, config)
+    of_step = {**variables, "SLURM_STEP_NODELIST": "gpu08", "SLURM_NTASKS": "1"}
+    assert places.slurm(of_step, config) is None, "one task is a training on one host"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_left_to_the_processes_while_any_thread_computes(number: int) -> None:
+    signals = Signals()
+    with signals.working():
+        with signals.working():
+            signals._handle(number, None)
+        signals._handle(number, None)
+        assert signals.number == number
+        with pytest.raises(Stopped):
+            signals.raise_if_stopped()
+    with pytest.raises(Stopped):
+        signals._handle(number, None)
+    with pytest.raises(Stopped), signals.translated():
+        raise KeyError("what a library made of it")
+    with pytest.raises(KeyError), Signals().translated():
+        raise KeyError("of its own")
+
+
+def test_the_processes_of_a_gang_are_noted_together_and_one_alone_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.tracking import prefect_page
+
+    measured: list[int] = []
+    run: Any = SimpleNamespace(measure=lambda name, events: measured.append(len(events)))
+    monkeypatch.setattr(prefect_page, "processes", lambda stage, events: None)
+    presence = Presence("train", [CHIEF, WORKER], run)  # type: ignore[list-item]
+    for rank in (0, 1):
+        presence.note(rank, "here", "started")
+    assert measured == [2], "once for all that start together"
+    presence.note(1, "here", "was killed")
+    presence.note(0, "here", "started")
+    assert measured == [2, 3], "all of them end with one, and are not there until all have started"
+    presence.note(1, "here", "started")
+    assert measured == [2, 3, 5]
+    Presence("train", [CHIEF], run).note(0, "here", "started")  # type: ignore[list-item]
+    assert measured == [2, 3, 5]

@@ -1,0 +1,244 @@
+"""The parts of a tuning: seeds of trials, settings that reach the library, what is stored once, when it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasks.config import tune as configs
+from tasks.config.compress import SearchConfig
+from tasks.config.space import Choice, FloatRange, IntRange
+from tasks.errors import Failed, Lost
+from tasks.stage import self_tests
+from tasks.stage.attempt import current
+from tasks.stage.searches import search
+from tasks.stage.stages import _may_retry
+from tasks.stage.trials import TrialAttempt
+from tasks.store.store import digest_of
+from tasks.tuning import storage
+from tasks.tuning.pruners import PRUNERS, make_pruner
+from tasks.tuning.samplers import derived, grid, make_sampler, tpe
+from tasks.tuning.space import decoded, distributions
+from tasks.tuning.study import Study, opened
+from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
+
+SPACE: dict[str, Any] = {
+    "rate": FloatRange(low=1e-4, high=1.0, log=True),
+    "steps": IntRange(low=1, high=64, log=True),
+    "kind": Choice(values=("a", {"b": 1}, None)),
+}
+TRIAL = Trial(0, COMPLETE, {}, 0.5, 10, 1.0, None, False, None)
+
+
+def test_a_seed_is_that_of_the_run_and_of_what_it_is_for() -> None:
+    seeds = {derived(seed, name) for seed in (1, 2) for name in ("trial/0", "trial/1", "grid")}
+    assert len(seeds) == 6 and all(0 <= seed < 2**31 for seed in seeds)
+    assert derived(1, "grid") in seeds
+
+
+def test_random_values_are_others_in_each_trial_and_the_same_again() -> None:
+    def drawn(seed: int, number: int) -> float:
+        sampler: Any = make_sampler(configs.RandomSampler(), SPACE, seed, number)
+        return float(sampler._rng.rng.rand())
+
+    assert len({drawn(1, 0), drawn(1, 1), drawn(2, 0)}) == 3 and drawn(1, 1) == drawn(1, 1)
+
+
+def test_a_grid_is_in_one_order_for_all_trials_of_a_seed() -> None:
+    space: Any = {"steps": IntRange(low=1, high=9), "kind": SPACE["kind"]}
+    grids: list[Any] = [
+        grid.create(configs.GridSampler(), space, seed, number) for seed, number in ((1, 0), (1, 7), (2, 0))
+    ]
+    assert grids[0]._all_grids == grids[1]._all_grids != grids[2]._all_grids
+    assert sorted(map(str, grids[0]._all_grids)) == sorted(map(str, grids[2]._all_grids))
+
+
+@pytest.mark.parametrize("multivariate", [True, False])
+def test_values_are_chosen_together_where_that_is_set(multivariate: bool) -> None:
+    sampler: Any = tpe.create(configs.TpeSampler(multivariate=multivariate), SPACE, 1, 0)
+    assert sampler._multivariate is multivariate
+
+
+def test_each_pruner_gets_all_of_its_settings() -> None:
+    halving: Any = make_pruner(configs.HalvingPruner(first=7, factor=5))
+    assert (halving._min_resource, halving._reduction_factor) == (7, 5)
+    hyperband: Any = make_pruner(configs.HyperbandPruner(first=7, last=189, factor=3))
+    assert (hyperband._min_resource, hyperband._max_resource, hyperband._reduction_factor) == (7, 189, 3)
+    assert type(make_pruner(configs.NoPruner())).__name__ == "NopPruner" and len(PRUNERS) == 4
+
+
+def test_ranges_keep_their_scale_their_steps_and_the_order_of_their_keys() -> None:
+    made: Any = distributions(
+        {**SPACE, "even": IntRange(low=2, high=8, step=2), "a": FloatRange(low=0, high=1, step=0.5)}
+    )
+    assert list(made) == ["a", "even", "kind", "rate", "steps"]
+    assert made["rate"].log and made["steps"].log and not made["even"].log
+    assert (made["even"].step, made["a"].step, made["rate"].high) == (2, 0.5, 1.0)
+    chosen = decoded(SPACE, {"kind": made["kind"].choices[1], "rate": 0.5})
+    assert chosen == {"kind": {"b": 1}, "rate": 0.5} and made["kind"].choices[2] == "null"
+
+
+def test_a_search_is_over_when_all_trials_have_ended_or_its_minutes_have_shown_one() -> None:
+    def table(*states: str) -> Table:
+        return Table("s", "loss", False, [replace(TRIAL, number=n, state=state) for n, state in enumerate(states)])
+
+    def asks(trials: int | None, minutes: float | None) -> Any:
+        return SimpleNamespace(most=trials if trials is not None else 1000, minutes=minutes)
+
+    assert table(COMPLETE, PRUNED, FAILED).covers(asks(3, None))
+    assert not table(COMPLETE, PRUNED, RUNNING).covers(asks(3, None)), "one is under way"
+    assert table(COMPLETE).covers(asks(None, 5)) and not table(RUNNING).covers(asks(None, 5))
+    assert not table().covers(asks(None, 5)) and not table(COMPLETE).covers(asks(2, None))
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read(tmp_path) is None
+    made = Table("s", "accuracy", True, [TRIAL, replace(TRIAL, number=1, value=0.75)], {"a": 0.25, "b": 0.75})
+    made.save(tmp_path)
+    again = read(tmp_path)
+    assert again == made and again.best == made.trials[1]
+    assert [key for key, _ in again.shares] == ["b", "a"], "the largest first"
+
+
+def study_of(path: Path, higher: bool = True, **more: Any) -> contextlib.AbstractContextManager[Study]:
+    config = configs.TuneConfig(space={"rate": SPACE["rate"]}, trials=9, **more)
+    return opened(path, "study", config, higher_is_better=higher, seed=1)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_study_looks_for_what_is_better(tmp_path: Path, higher: bool) -> None:
+    with study_of(tmp_path / "s.db", higher) as study:
+        for value in (0.2, 0.9, 0.5):
+            study.complete(study.ask().number, value)
+        assert study._study.best_value == (0.9 if higher else 0.2)
+        assert study.importances() == {}, "of fewer than four"
+        study.complete(study.ask().number, 0.1)
+        assert study.importances() == study.importances() == {"rate": 1.0}
+
+
+def test_the_first_score_of_a_step_stays_and_only_the_last_one_prunes(tmp_path: Path) -> None:
+    """A journal that is read again after a resume repeats evaluations."""
+    with study_of(tmp_path / "s.db", pruner=configs.MedianPruner(startup=1, warmup=0)) as study:
+        first = study.ask().number
+        for step in (10, 20):
+            study.report(first, step, 0.9)
+        study.complete(first, 0.9)
+        second = study.ask().number
+        study.report(second, 10, 0.1)
+        study.report(second, 10, 0.95)
+        assert study._frozen()[second].intermediate_values == {10: 0.1}
+        assert study.prunes(second, 10) and study.prunes(second, 10)
+        study.report(second, 20, 0.2)
+        assert not study.prunes(second, 10), "it went on"
+        assert study.prunes(second, 20)
+
+
+def test_a_study_whose_draft_is_left_begins_anew_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    for name in (".s.db.draft", ".s.db.draft-journal"):
+        (tmp_path / name).write_bytes(b"torn")
+    with study_of(path) as study:
+        assert study.count == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["s.db"]
+    assert sqlite3.connect(path).execute("SELECT count(*) FROM studies").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("address", ["mysql://host/name", "https://host", "/a/path"])
+def test_a_study_is_kept_in_postgresql_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUDY", address)
+    with pytest.raises(Failed, match="begins with postgresql://") as refused:
+        storage.open_database("env:STUDY", "study", "minimize")
+    assert address not in str(refused.value)
+
+
+def test_only_a_lost_process_or_server_is_tried_again() -> None:
+    def may_retry(error: Exception) -> bool:
+        stage: Any = SimpleNamespace(name="train")
+        return _may_retry(stage, None, SimpleNamespace(data=error))  # type: ignore[arg-type]
+
+    assert may_retry(Lost("train", "killed", "it must live", "run again"))
+    assert not may_retry(Failed("train", "killed", "it must live", "run again"))
+    assert not may_retry(OSError(errno.ENOSPC, "full"))
+
+
+def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its own seed: those of another one are other trials."""
+    from tasks.compression.searching import Trial as Tried
+    from tasks.config.methods import Chain
+
+    def stored(run: str, seed: int, count: int) -> None:
+        folder = tmp_path / "runs" / run
+        folder.mkdir(parents=True)
+        trials = [Tried(number, {"m": "x"}, f"of {run}", 10, 0.1).as_json() for number in range(count)]
+        key = digest_of({"model": "m", "seed": seed})
+        (folder / "search.json").write_text(json.dumps({"key": key, "trials": trials}))
+
+    for run, seed, count in (("a", 1, 1), ("b", 1, 3), ("c", 1, 2), ("d", 2, 5)):
+        stored(run, seed, count)
+    folder = tmp_path / "runs/now"
+    folder.mkdir()
+    attempt: Any = SimpleNamespace(run=SimpleNamespace(folder=folder, home=SimpleNamespace(runs=tmp_path / "runs")))
+    space: Any = SimpleNamespace(chain=lambda values: Chain())
+    token = current.set(attempt)
+    try:
+        search(
+            SearchConfig(trials=3, seed=1),
+            {"model": "m"},
+            space,
+            lambda chain: pytest.fail("it is known"),
+            lambda each: 0.0,
+        )
+    finally:
+        current.reset(token)
+    assert {row["name"] for row in json.loads((folder / "search.json").read_bytes())["trials"]} == {"of b"}
+
+
+def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.config import TrainConfig
+
+    tested: list[str] = []
+    measured: list[Any] = []
+
+    def work(stage: str, name: str, staging: Any, arguments: Any, **more: Any) -> dict[str, Any]:
+        tested.append(f"{arguments[0].kind} {arguments[1]}")
+        return {"largest": 0.0}
+
+    run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: measured.append(value))
+    attempt: Any = SimpleNamespace(run=run, work=work)
+    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    for precision in ("float32", "float16", "bfloat16", "float16"):
+        self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": precision}))
+    assert tested == ["one_device float16"]
+    for precision in ("float32", "bfloat16", "float32"):
+        strategy = {"kind": "mirrored", "devices": 2}
+        config = TrainConfig.model_validate({"steps": 1, "precision": precision, "strategy": strategy})
+        self_tests.check_strategy(config)
+    assert len(tested) == 3 and len(measured) == 5
+    (tmp_path / "self_tests.json").write_text("torn")
+    self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "precision": "float16"}))
+    assert len(tested) == 4, "a damaged file has no verdict"
+
+
+def test_a_trial_stops_for_a_signal_an_error_of_another_and_its_own_end() -> None:
+    attempt: Any = TrialAttempt.__new__(TrialAttempt)
+    attempt.run = SimpleNamespace(folder=Path())
+    attempt.signals = SimpleNamespace(number=0, raise_if_stopped=lambda: None)
+    attempt._ending = SimpleNamespace(is_set=lambda: False)
+    attempt.judge = SimpleNamespace(take=lambda journal: False)
+    assert attempt.stopping() == 0
+    attempt.judge = SimpleNamespace(take=lambda journal: True)
+    assert attempt.stopping() == 15
+    attempt.judge, attempt._ending = SimpleNamespace(take=lambda journal: False), SimpleNamespace(is_set=lambda: True)
+    assert attempt.stopping() == 15
+    attempt.signals.number = 2
+    assert attempt.stopping() == 2
