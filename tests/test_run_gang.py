@@ -405,9 +405,9 @@ def test_the_processes_of_a_gang_are_noted_together_and_one_alone_is_not(monkeyp
         presence.note(rank, "here", "started")
     assert measured == [2], "once for all that start together"
     presence.note(1, "here", "was killed")
-    presence.note(0, "here", "started")
-    assert measured == [2, 3], "all of them end with one, and are not there until all have started"
     presence.note(1, "here", "started")
+    assert measured == [2, 3], "all of them end with one, and are not there until all have started"
+    presence.note(0, "here", "started")
     assert measured == [2, 3, 5]
     Presence("train", [CHIEF], run).note(0, "here", "started")  # type: ignore[list-item]
     assert measured == [2, 3, 5]

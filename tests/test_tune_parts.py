@@ -16,9 +16,9 @@ import pytest
 from tasks.config import tune as configs
 from tasks.config.compress import SearchConfig
 from tasks.config.space import Choice, FloatRange, IntRange
-from tasks.errors import Failed, Lost
+from tasks.errors import Failed, Lost, Stopped
 from tasks.stage import self_tests
-from tasks.stage.attempt import current
+from tasks.stage.attempt import Attempt, current
 from tasks.stage.searches import search
 from tasks.stage.stages import _may_retry
 from tasks.stage.trials import TrialAttempt
@@ -124,6 +124,14 @@ def test_a_study_looks_for_what_is_better(tmp_path: Path, higher: bool) -> None:
         assert study.importances() == study.importances() == {"rate": 1.0}
 
 
+def test_trials_that_are_under_way_are_known_to_the_next(tmp_path: Path) -> None:
+    """As of a tuning with several trials at a time: none of them has ended."""
+    choice = Choice(values=("a", "b", "c", "d"))
+    config = configs.TuneConfig(space={"kind": choice}, sampler=configs.GridSampler())
+    with opened(tmp_path / "s.db", "study", config, higher_is_better=True, seed=1) as study:
+        assert sorted(study.ask().values["kind"] for _ in range(4)) == ["a", "b", "c", "d"]
+
+
 def test_the_first_score_of_a_step_stays_and_only_the_last_one_prunes(tmp_path: Path) -> None:
     """A journal that is read again after a resume repeats evaluations."""
     with study_of(tmp_path / "s.db", pruner=configs.MedianPruner(startup=1, warmup=0)) as study:
@@ -201,6 +209,35 @@ def test_a_search_goes_on_from_the_longest_of_the_earlier_ones(tmp_path: Path, m
     assert {row["name"] for row in json.loads((folder / "search.json").read_bytes())["trials"]} == {"of b"}
 
 
+def test_the_longest_of_the_known_searches_counts_and_the_same_methods_are_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.compression.searching import Trial as Tried
+    from tasks.config.methods import Chain
+
+    rows = [Tried(number, {"m": "x"}, "known", 10, 0.1).as_json() for number in range(2)]
+    monkeypatch.setattr("tasks.stage.searches._stored", lambda runs, digest: iter([rows[:1], rows, []]))
+    monkeypatch.setattr("tasks.compression.searching.ask", lambda trials, of, seed: {"m": str(len(trials))})
+    (tmp_path / "now").mkdir()
+    attempt: Any = SimpleNamespace(run=SimpleNamespace(folder=tmp_path / "now", home=SimpleNamespace(runs=tmp_path)))
+    made: list[Any] = []
+
+    def make(chain: Any) -> Any:
+        made.append(chain)
+        return SimpleNamespace(manifest={"statistics": {"bytes": 20}})
+
+    space: Any = SimpleNamespace(chain=lambda values: Chain())
+    token = current.set(attempt)
+    try:
+        search(SearchConfig(trials=5, seed=1), {"model": "m"}, space, make, lambda each: 0.2)
+    finally:
+        current.reset(token)
+    trials = json.loads((tmp_path / "now/search.json").read_bytes())["trials"]
+    assert len(made) == 1 and [trial["bytes"] for trial in trials] == [10, 10, 20, 20, 20]
+    assert [trial["number"] for trial in trials] == [0, 1, 2, 3, 4]
+    assert [trial["values"]["m"] for trial in trials] == ["x", "x", "2", "3", "4"]
+
+
 def test_a_strategy_is_tested_once_for_each_precision_and_one_float32_device_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,3 +279,16 @@ def test_a_trial_stops_for_a_signal_an_error_of_another_and_its_own_end() -> Non
     assert attempt.stopping() == 15
     attempt.signals.number = 2
     assert attempt.stopping() == 2
+
+
+def test_a_training_that_was_pruned_as_it_ended_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Attempt, "work", lambda attempt, *call, **options: "outcome")
+    attempt: Any = TrialAttempt.__new__(TrialAttempt)
+    attempt.run = SimpleNamespace(folder=Path())
+    for pruned in (False, True):
+        attempt.judge = SimpleNamespace(take=lambda journal, pruned=pruned: pruned)
+        if pruned:
+            with pytest.raises(Stopped):
+                attempt.work("train")
+        else:
+            assert attempt.work("train") == "outcome"
