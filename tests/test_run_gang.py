@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -17,14 +18,14 @@ import pytest
 from tasks.config import SqlSource
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Lost, Stopped
+from tasks.processes import fork_server, places, wire
 from tasks.processes import gang as gangs
-from tasks.processes import places, wire
 from tasks.processes.child import Child, _sendable
 from tasks.processes.gang import MOST_REPLACED, Gang
 from tasks.processes.local import Process
 from tasks.processes.meeting import Joined, Meeting
 from tasks.processes.pool import in_processes
-from tasks.processes.request import Limits, secrets_of
+from tasks.processes.request import Limits, Request, secrets_of
 from tasks.processes.wire import Channel, request_from_json
 from tasks.stage.presence import Presence
 from tasks.stage.signals import Signals
@@ -245,6 +246,91 @@ def test_work_that_asks_whether_to_stop_is_not_interrupted_any_more() -> None:
     assert child._stopping() == 0
     child._signalled(signal.SIGINT, None)
     assert child._stopping() == signal.SIGINT
+
+
+class Kept:
+    """A connection that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+def runs_out_of_memory(bench: Any) -> None:
+    raise MemoryError
+
+
+def is_interrupted_in_a_library(bench: Any) -> None:
+    bench.journal  # noqa: B018 - it does not ask whether to stop
+    CHILDREN[-1].signal_number = signal.SIGTERM
+    raise RuntimeError("what a library made of the signal")
+
+
+def fails_although_it_saves(bench: Any) -> None:
+    bench.stopping()
+    CHILDREN[-1].signal_number = signal.SIGTERM
+    raise RuntimeError("a bug")
+
+
+CHILDREN: list[Child] = []
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "says"),
+    [
+        (runs_out_of_memory, "crash", "out of memory"),
+        (is_interrupted_in_a_library, "stopped", "SIGTERM"),
+        (fails_although_it_saves, "crash", "RuntimeError: a bug"),
+    ],
+)
+def test_what_work_ends_with_is_what_the_parent_hears(
+    work: Callable[..., None], kind: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
+    connection: Any = Kept()
+    CHILDREN.append(Child(connection))
+    CHILDREN[-1]._work(Request(f"{__name__}:{work.__name__}", None, None, 1, (), {}))
+    [(heard, value)] = connection.sent
+    assert heard == kind and says in str(value) and not CHILDREN[-1].working
+
+
+def test_only_the_chief_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
+    level = logging.getLogger("tasks").level
+    for rank, heard in ((0, ["progress", "measure", "done"]), (1, ["done"])):
+        connection: Any = Kept()
+        Child(connection)._work(Request(f"{__name__}:reports", None, None, 1, (), {}, rank=rank))
+        assert [kind for kind, *_ in connection.sent] == heard
+        assert (logging.getLogger("tasks").level == logging.WARNING) is (rank == 1)
+        logging.getLogger("tasks").setLevel(level)
+
+
+def reports(bench: Any) -> None:
+    bench.progress(1, 2, "steps")
+    bench.measure("name", 1)
+
+
+def test_a_fork_server_that_has_ended_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Server:
+        over = False
+
+        def __init__(self, threads: int, log: Path) -> None:
+            pass
+
+        def ended(self) -> bool:
+            return self.over
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(fork_server, "ForkServer", Server)
+    monkeypatch.setattr(fork_server, "_servers", {})
+    first: Any = fork_server.fork_server(3, tmp_path)  # a `Server`
+    assert fork_server.fork_server(3, tmp_path) is first is not fork_server.fork_server(4, tmp_path)
+    monkeypatch.setattr(first, "over", True)
+    assert fork_server.fork_server(3, tmp_path) is not first
 
 
 def test_an_error_of_the_machine_arrives_as_one() -> None:

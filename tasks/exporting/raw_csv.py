@@ -41,6 +41,7 @@ def rows(path: Path, columns: Collection[str], form: Mapping[str, Any] | None) -
         else:
             delimiter, names = delimiters, []
             lines = _after(first, lines)
+        named = 1 if form["header"] is None else 0  # lines before those of the reader
         reader = csv.reader(lines, **_dialect(delimiter, form))
         for cells in reader:
             if not cells:  # an empty line
@@ -48,7 +49,7 @@ def rows(path: Path, columns: Collection[str], form: Mapping[str, Any] | None) -
             names = names or _names(path, len(cells), form)
             if len(cells) != len(names):
                 saw, rule = f"{len(cells)} cells", f"a row has {len(names)}: {', '.join(names)}"
-                raise Failed(f"{path} row of line {reader.line_num}", saw, rule, "correct that line")
+                raise Failed(f"{path} row of line {named + reader.line_num}", saw, rule, "correct that line")
             yield dict(zip(names, cells, strict=True))
 
 

@@ -1,0 +1,335 @@
+"""What an export promises of a file: the batches that it is compared in, what a check lets in, how it is measured."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.artifacts import Variant
+from tasks.errors import Failed, Refused
+from tasks.exporting import check_installed, latency, raw_csv, safetensors, with_parents
+from tasks.exporting.energy import Energy
+from tasks.exporting.export import fault_of, in_order, keep_verified
+from tasks.exporting.fresh_process import Verified, fresh_process
+from tasks.exporting.generation import Cached
+from tasks.exporting.prediction import class_of, predictions
+from tasks.exporting.preprocess import arguments_of
+from tasks.exporting.raw_rows import Answers, is_table, rows_of
+from tasks.exporting.transform import read_transform
+from tasks.exporting.verify import compared, decisions, own_outputs, shapes, shortened, unequal
+from tasks.models.decoding import DECODE, LOGITS, PREFILL
+from tasks.models.features import TOKENS
+
+
+def test_answers_are_compared_in_batches_of_all_three_and_one_and_at_other_lengths() -> None:
+    assert shapes(np.zeros((7, 2))) == [(7, None), (3, None), (1, None)]
+    assert shapes(np.zeros((7, 10, 2))) == [(7, None), (3, None), (1, None), (7, 5), (1, 1)]
+    assert shapes(np.zeros((7, 10, 2)), ahead=True) == [(7, None), (3, None), (1, None)]
+    assert [shortened(np.zeros((2, length))).shape[1] for length in (1, 2, 5)] == [1, 1, 2]
+
+
+def test_a_file_that_is_right_in_one_batch_alone_is_found() -> None:
+    inputs, outputs = {"x": np.arange(7.0)}, np.arange(7, dtype=np.float32)[:, None] - 3.0
+
+    def run(batch: dict[str, Any]) -> Any:
+        return (batch["x"][:, None] - 3.0).astype(np.float32) + np.float32(len(batch["x"]) == 3)
+
+    found = compared(run, {}, inputs, {}, outputs)
+    assert found["max_abs_difference"] == 1.0 and found["argmax_agreement"] < 1.0 and found["raw_differs"] == []
+    exact = compared(lambda batch: (batch["x"][:, None] - 3.0).astype(np.float32), {}, inputs, {}, outputs)
+    assert exact["max_abs_difference"] == 0.0 and exact["argmax_agreement"] == 1.0
+    with pytest.raises(AssertionError, match="float64"):
+        compared(lambda batch: batch["x"][:, None] - 3.0, {}, inputs, {}, outputs)
+    with pytest.raises(AssertionError, match="not finite"):
+        compared(lambda batch: np.full((len(batch["x"]), 1), np.nan, np.float32), {}, inputs, {}, outputs)
+
+
+def test_what_a_graph_makes_is_compared_bit_for_bit_and_a_decision_is_a_class_or_a_sign() -> None:
+    expected = {"a": np.zeros(2, np.float32), "b": np.ones(2, np.float32)}
+    assert unequal({"a": -expected["a"], "b": expected["b"]}, expected) == ["a"]
+    assert unequal({"a": expected["a"].astype(np.float64), "b": expected["b"]}, expected) == ["a"]
+    assert decisions(np.array([[0.1, 0.9]])).tolist() == [1] and decisions(np.array([[-0.1]])).tolist() == [[False]]
+    assert own_outputs("int8", ["outputs", "outputs/int8"]) == "outputs/int8"
+    assert own_outputs("other", ["outputs", "outputs/int8"]) == "outputs"
+
+
+@pytest.mark.parametrize(
+    ("figures", "says"),
+    [
+        ({}, None),
+        ({"max_abs_difference": 0.1}, None),
+        ({"max_abs_difference": 0.11}, "over the tolerance"),
+        ({"max_abs_difference": float("nan")}, "over the tolerance"),
+        ({"raw_differs": ["age"]}, "makes another age of raw columns"),
+        ({"weights_sha256": "other"}, "weights are not those of the model"),
+        ({"weights_sha256": "w"}, None),
+    ],
+)
+def test_a_variant_passes_that_loads_answers_and_has_the_models_weights(
+    figures: dict[str, Any], says: str | None
+) -> None:
+    whole: dict[str, Any] = {"max_abs_difference": 0.0, "raw_differs": [], **figures}
+    found = fault_of(Verified(whole), 0.1, "w")
+    assert found is None if says is None else says in str(found)
+    assert fault_of(Verified(whole, fault="it does not load"), 0.1, "w") == "it does not load"
+
+
+def test_a_variant_that_fails_leaves_no_file_and_the_saved_model_must_not_fail() -> None:
+    dropped: list[str] = []
+    staging = SimpleNamespace(pieces=lambda under: [f"{under}x"], drop=dropped.append)
+    bench: Any = SimpleNamespace(staging=staging)
+    good, bad = Verified({"max_abs_difference": 0.0, "raw_differs": []}), Verified(fault="it does not load")
+    listed = [{"name": name, "tolerance": 0.1} for name in ("saved_model", "int8")]
+    kept = keep_verified(listed, {"saved_model": good, "int8": bad}, "w", bench)
+    assert [each["name"] for each in kept] == ["saved_model"] and dropped == ["int8/x"]
+    with pytest.raises(Failed, match="variant saved_model: it does not load"):
+        keep_verified(listed, {"saved_model": bad, "int8": good}, "w", bench)
+
+
+def test_float_variants_come_first_in_the_order_of_the_formats() -> None:
+    names = ["int8", "onnx", "float16", "litert", "saved_model"]
+    ordered = in_order([Variant(name, Path(), name) for name in names])
+    assert [each.name for each in ordered] == ["saved_model", "litert", "onnx", "float16", "int8"]
+    assert with_parents("onnx")[0] == "saved_model" and with_parents("onnx")[-1] == "onnx"
+    check_installed(["saved_model", "litert"])
+
+
+def test_a_format_asks_for_the_packages_of_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import PackageNotFoundError
+
+    def version(name: str) -> str:
+        if name == "safetensors":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("tasks.exporting.version", version)
+    check_installed(["saved_model", "keras"])
+    with pytest.raises(Refused, match=r"millrace\[safetensors\]"):
+        check_installed(["keras", "safetensors"])
+
+
+@pytest.mark.parametrize(
+    ("script", "fault", "error"),
+    [
+        (
+            'import sys; sys.stdin.read(); print(\'noise\'); print(\'{"verified": {"a": 1}, "measured": {}}\')',
+            None,
+            None,
+        ),
+        ("raise SystemExit('no such operator')", "no such operator", None),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", None, "was ended by SIGKILL"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "exit code -11", None),
+        ("import time; time.sleep(60)", None, "no answer in 1 s"),
+    ],
+)
+def test_a_process_that_was_killed_says_nothing_of_the_variant(
+    script: str, fault: str | None, error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash of its own is the variant's fault; a kill or a slow machine is not: another try may succeed."""
+    from tasks.exporting import fresh_process as module
+
+    (tmp_path / "verify.py").write_text(script)
+    monkeypatch.setattr(module, "verify", SimpleNamespace(__file__=str(tmp_path / "verify.py")))
+    monkeypatch.setattr(module, "TIMEOUT", 1.0 if "sleep" in script else 30.0)
+    form: Any = SimpleNamespace(__file__=str(tmp_path / "format.py"))
+    with fresh_process(tmp_path / "int8", form, tmp_path) as verify_variant:
+        if error is not None:
+            with pytest.raises(Failed, match=error):
+                verify_variant()
+            return
+        found = verify_variant()
+    assert found.fault is None if fault is None else fault in str(found.fault)
+    assert found.figures == ({"a": 1} if fault is None else {})
+
+
+def test_latency_is_that_of_rounds_in_turns_relative_to_the_float_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, order = [0.0], list[str]()
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: now[0])  # type: ignore[attr-defined]
+
+    def runner(name: str, seconds: float) -> Any:
+        def run(batch: Any) -> None:
+            order.append(name)
+            now[0] += seconds
+
+        return run
+
+    runners = {
+        "litert": runner("litert", 0.01),
+        "int8": runner("int8", 0.004),
+        latency.FLOAT_AGAIN: runner("again", 0.0105),
+    }
+    energy: Any = type(
+        "None_", (), {"__bool__": lambda self: False, "read": lambda self: [], "joules": lambda *_: 0.0}
+    )()
+    made = latency.compare(runners, {}, energy)
+    assert made["variants"]["int8"]["ratio"] == pytest.approx(0.4) and made["again"] == pytest.approx(1.05)
+    assert made["conclusive"] and set(made["variants"]) == {"litert", "int8"}
+    assert made["variants"]["int8"]["p50"] == pytest.approx(4.0), "milliseconds"
+    firsts = [name for before, name in zip(["", *order], order, strict=False) if before != name]
+    assert len(set(firsts[-9::3])) > 1, "each round begins with another one"
+    runners[latency.FLOAT_AGAIN] = runner("again", 0.0112)
+    assert not latency.compare(runners, {}, energy)["conclusive"]
+
+
+def test_a_batch_repeats_few_examples_and_has_few_tokens() -> None:
+    class Rows(dict[str, Any]):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, rows: Any) -> Any:
+            return {TOKENS: np.arange(3)[rows][:, None] * np.ones((1, 1000), np.int32)}
+
+    rows: Any = Rows()
+    made = latency.batch_of(rows, {TOKENS: {}}, 32)[TOKENS]
+    assert made.shape == (32, latency.MAX_TOKENS // 32) and made[:4, 0].tolist() == [0, 1, 2, 0]
+    assert latency.batch_of(rows, {TOKENS: {}}, 1)[TOKENS].shape == (1, latency.MAX_TOKENS)
+
+
+def test_only_whole_packages_count_energy(tmp_path: Path) -> None:
+    for name, most in (("intel-rapl:0", 999), ("intel-rapl:0:0", 999), ("intel-rapl:1", 999)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "energy_uj").write_text("5")
+        (tmp_path / name / "max_energy_range_uj").write_text(str(most))
+    (tmp_path / "intel-rapl:2").mkdir()  # one that only root can read
+    energy = Energy(tmp_path)
+    assert energy and energy.read() == [5, 5]
+    assert energy.joules([5, 990], [105, 10]) == pytest.approx((100 + 20) / 1e6)
+    assert not Energy(tmp_path / "none")
+
+
+def test_a_cache_is_of_the_tokens_that_it_was_made_of() -> None:
+    called: list[tuple[str, int]] = []
+
+    class Model:
+        def run(self, signature: str, batch: dict[str, Any]) -> dict[str, Any]:
+            called.append((signature, batch[TOKENS].shape[1]))
+            return {LOGITS: np.zeros((1, 1, 3)), "keys": np.zeros((1, 64, 4))}
+
+    cached = Cached(Model())
+    for tokens in ([1, 2], [1, 2, 3], [1, 2, 4, 5], [2, 4, 5], [2, 4, 5, 6]):
+        cached({TOKENS: np.array([tokens], np.int32)})
+    assert called == [(PREFILL, 2), (DECODE, 1), (PREFILL, 4), (PREFILL, 3), (DECODE, 1)]
+
+
+def test_the_top_classes_are_the_most_probable_and_tags_are_those_of_words() -> None:
+    transform = {"classes": ["a", "b", "c", "d"], "task": "classification"}
+    top = class_of(np.array([0.0, 3.0, 1.0, 3.0]), transform)["top"]
+    assert [each["class"] for each in top] == ["b", "d", "c"] and sum(each["confidence"] for each in top) < 1
+    logits = np.zeros((2, 3, 4))
+    logits[0, 0, 2] = logits[0, 1, 1] = logits[1, 0, 3] = 1.0
+    ids = np.array([[5, 6, 0], [7, 0, 0]])
+    inputs = {"other": np.zeros((2, 9)), "words": ids}
+    made = predictions(logits, {**transform, "task": "tagging"}, inputs)
+    assert made == [{"tags": ["c", "b"]}, {"tags": ["d"]}]
+
+
+def test_columns_have_arguments_that_no_other_has() -> None:
+    names = arguments_of(["fixed acidity", "fixed_acidity", "Fixed-Acidity", "class", "self", "1st", "ü"])
+    assert len({name.lower() for name in names.values()}) == 7
+    assert (names["fixed acidity"], names["class"], names["1st"]) == ("fixed_acidity", "column_class", "column_1st")
+    assert all(name.isidentifier() for name in names.values())
+
+
+def file_of(header: dict[str, Any], tensors: bytes = b"\0" * 8) -> bytes:
+    packed = json.dumps(header).encode()
+    return struct.pack("<Q", len(packed)) + packed + tensors
+
+
+def test_a_safetensors_file_is_the_same_whatever_the_order_of_its_header(tmp_path: Path) -> None:
+    rows = {
+        "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},
+        "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+    }
+    meta = {safetensors.ARCHITECTURE: "{}", "keras_version": "3"}
+    first = safetensors.canonical(file_of({"__metadata__": meta, **rows}))
+    second = safetensors.canonical(
+        file_of({**dict(reversed(rows.items())), "__metadata__": dict(reversed(meta.items()))})
+    )
+    assert first == second and (len(first) - 8) % 8 == 0 and first.endswith(b"\0" * 8)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(first)
+    safetensors.check(path)
+    for broken in (first[:-4], first[:20], safetensors.canonical(file_of({"__metadata__": {}, **rows}))):
+        path.write_bytes(broken)
+        with pytest.raises(Failed, match="use an export from a source that you trust"):
+            safetensors.check(path)
+
+
+def test_rows_are_read_in_batches_and_a_field_that_some_lack_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.exporting.raw_rows.BATCH", 2)
+    path = tmp_path / "rows.jsonl"
+    path.write_text('\ufeff{"a": 1, "b": {"c": 2}}\n\n{"a": 3}\n{"a": 4}\n', encoding="utf-8")
+    made = list(rows_of(path, {"a": "number", "b.c": "number"}, None))
+    assert made == [[{"a": 1, "b.c": 2}, {"a": 3, "b.c": None}], [{"a": 4}]]
+    path.write_text('{"a": 1}\n[2]\n')
+    with pytest.raises(Failed, match="line 2: list; a line is a JSON object"):
+        list(rows_of(path, {"a": "number"}, None))
+    names = ("a.csv", "a.csv.gz", "a.TSV", "a.parquet", "a.parquet.gz", "a.gz", "a.png")
+    assert [is_table(Path(name)) for name in names] == [True, True, True, True, False, False, False]
+
+
+def test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b,c\n1;2,3\n")
+    assert list(raw_csv.rows(path, ["a", "b,c"], None)) == [{"a": "1", "b,c": "2,3"}]
+    assert list(raw_csv.rows(path, ["a;b", "c"], None)) == [{"a;b": "1;2", "c": "3"}]
+    path.write_text("a,b\n1,2\n\n3\n")
+    with pytest.raises(Failed, match="row of line 4: 1 cells; a row has 2: a, b"):
+        list(raw_csv.rows(path, ["a", "b"], None))
+    path.write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(Failed, match="several columns a"):
+        list(raw_csv.rows(path, ["a", "b"], None))
+    assert list(raw_csv.rows(path, ["b"], None))
+    form = {**raw_csv.PLAIN, "delimiter": ",", "header": ["x", "y", "label"], "outputs": ["label"]}
+    for content, expected in (("1,2\n", {"x": "1", "y": "2"}), ("1,2,c\n", {"x": "1", "y": "2", "label": "c"})):
+        path.write_text(content)
+        assert list(raw_csv.rows(path, ["x", "y"], form)) == [expected]
+    path.write_text("1,2\n\n1\n")
+    with pytest.raises(Failed, match="row of line 3: 1 cells"):
+        list(raw_csv.rows(path, ["x", "y"], form))
+    path.write_text("1\n")
+    with pytest.raises(Failed, match="or those without label"):
+        list(raw_csv.rows(path, ["x", "y"], form))
+    path.write_bytes("a,b\nü,1\n".encode())
+    with pytest.raises(Failed, match="rows are in latin-1, as those of the training were"):
+        list(raw_csv.rows(path, ["a"], {**raw_csv.PLAIN, "delimiter": ",", "encoding": "latin-1"}))
+
+
+def test_answers_have_the_columns_of_the_first_row(tmp_path: Path) -> None:
+    for name in ("out.csv", "out.jsonl"):
+        answers = Answers(tmp_path / name)
+        answers.write([{"a": 1, "image": b"123", "tags": ["x", "ü"]}, {"a": 2, "more": 3}])
+        answers.close()
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines() == [
+        "a,image,tags",
+        '1,3 bytes,"[""x"", ""ü""]"',
+        "2,,",
+    ]
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"a": 1, "image": "3 bytes", "tags": ["x", "ü"]}, {"a": 2, "more": 3}]
+
+
+def test_an_export_says_its_task_and_what_was_fitted(tmp_path: Path) -> None:
+    folder = tmp_path / "transform"
+    folder.mkdir()
+    with pytest.raises(Failed, match="not an export"):
+        read_transform(tmp_path)
+    (folder / "transform.json").write_text('{"kind": "table", "columns": []}')
+    assert read_transform(tmp_path)["task"] == "classification"
+    (folder / "task.json").write_text('{"task": "regression", "targets": ["x"]}')
+    (folder / "decision.json").write_text('{"temperature": 2.0}')
+    made = read_transform(tmp_path)
+    assert (made["task"], made["targets"], made["temperature"]) == ("regression", ["x"], 2.0)
+    (folder / "transform.json").write_text("{torn")
+    with pytest.raises(Failed, match="not JSON"):
+        read_transform(tmp_path)
