@@ -30,6 +30,16 @@ from tests.support.homes import DIGITS, ROOT, SMALL, CommandHome, compute_proces
 from tests.support.shared import shared_fork_servers
 from tests.support.stacks import wait
 
+SECRETS = ("AWS_SECRET_ACCESS_KEY", "MILLRACE_WEBHOOK", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_URI")
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets in the environment of whichever test starts the fork server that several use."""
+    for name in SECRETS:
+        monkeypatch.setenv(name, "of the shell")
+
+
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
 
 
@@ -160,7 +170,7 @@ def leave_temporary_file(bench: Workbench, killed: bool) -> str:
 
 
 def test_each_process_has_the_variables_of_its_own_request_and_other_random_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the fork server has from its own start is in none of them."""
     answers = []
@@ -175,7 +185,7 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     assert one != other
 
 
-def test_a_compute_process_collects_garbage_again_after_the_imports(tmp_path: Path) -> None:
+def test_a_compute_process_collects_garbage_again_after_the_imports(secrets: None, tmp_path: Path) -> None:
     with Crew(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
         work = f"{__name__}:collection"
         enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
@@ -196,15 +206,15 @@ def test_temporary_files_of_a_compute_process_end_with_it(
     assert not folder.exists()
 
 
-def test_a_compute_process_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets = ("AWS_SECRET_ACCESS_KEY", "MILLRACE_WEBHOOK", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_URI")
-    for name in secrets:
-        monkeypatch.setenv(name, "of the shell")
+def test_a_compute_process_gets_no_secret_of_ours(
+    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
-    with Crew(tmp_path, 1).gang("train") as gang:
+    threads = available_threads() + 2  # not of the shared fork server
+    with Crew(tmp_path, threads).gang("train") as gang:
         work = f"{__name__}:environment"
         variables = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
     assert variables["MILLRACE_HOME"] == str(tmp_path) and variables["PATH"] == os.environ["PATH"]
-    assert not variables.keys() & set(secrets) and "of the shell" not in str(variables)
-    server = Path(f"/proc/{fork_server(1, tmp_path / 'log').process.pid}/environ").read_text()
-    assert "of the shell" not in server
+    assert not variables.keys() & set(SECRETS) and "of the shell" not in str(variables)
+    server = fork_server(threads, tmp_path / "log").process
+    assert server is not None and "of the shell" not in Path(f"/proc/{server.pid}/environ").read_text()

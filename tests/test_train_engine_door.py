@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 from tasks.config.roles import CHIEF, SIDECAR, WORKER, Role
@@ -27,6 +26,7 @@ from tasks.training.ledger import prove
 from tasks.training.meter import StepSums
 from tasks.training.plan import Pace, make_plan
 from tasks.training.sidecar import connected, packed, serve
+from tests.support.homes import compute_processes
 from tests.support.tiny import stopping_after
 from tests.support.toys import CONFIG, EXAMPLES, STEPS, ToyEngine, files, fit_line
 
@@ -60,7 +60,7 @@ def test_killed_it_goes_on_from_its_checkpoint_and_ends_with_the_same_bytes(
 
     def on_report(kind: str, *values: object) -> None:
         if kind == "progress" and values[0] == 7 and not killed:
-            [process] = [child for child in psutil.Process().children(True) if child.name() == "millrace train"]
+            [process] = compute_processes(tmp_path)
             process.kill()
             killed.append(True)
 
@@ -85,12 +85,7 @@ def test_its_ledger_is_proven_by_the_order_alone(bench: Workbench, tmp_path: Pat
 
 def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Workbench, tmp_path: Path) -> None:
     """It comes in the second step, which is longer than the two seconds that a call may last."""
-    reached = [0]
-
-    def on_report(kind: str, *values: Any) -> None:
-        if kind == "progress":
-            reached[0] = values[0]
-
+    log = tmp_path / "logs/train.log"
     with pytest.raises(Stopped) as stopped, Crew(tmp_path / "logs", 1).gang("train") as gang:
         gang.call(
             WORK,
@@ -98,8 +93,8 @@ def test_a_signal_waits_for_the_step_under_way_and_says_which_is_saved(bench: Wo
             tmp_path / "journal",
             (2.2,),
             limits=Limits(),
-            on_report=on_report,
-            stop=lambda: 15 if reached[0] else 0,
+            on_report=print,
+            stop=lambda: 15 if "step 2 begins" in log.read_text() else 0,
         )
     saved = {path.stem for path in (bench.staging.root / "checkpoints").glob("*.npz")}
     assert stopped.value.saved == "step 2" and saved == {"step-000000000002"}

@@ -55,6 +55,7 @@ class ToyEngine:
         self.position = step
 
     def step(self, n: int) -> StepSums:
+        print(f"step {self.position + 1} begins", flush=True)
         started, losses, norms = time.perf_counter(), [], []
         rates = self.plan.rates(self.position, self.position + n)
         rows, _ = batch_rows(self.position, self.plan.batch_size, EXAMPLES, 5, steps=n)
