@@ -98,11 +98,15 @@ HASHES = digests([str(number).encode() for number in range(60)])[:, 0]
 
 
 def test_a_seed_is_taken_with_which_every_split_is_large_enough() -> None:
-    shares, seed = choose(HASHES, SHARES) or ({}, -1)
-    filled = np.bincount(split_numbers(HASHES, shares, seed))
-    assert shares == SHARES[0] and (filled[[0, 2]] >= 6).all(), "6 of test and 6 of validation"
-    for earlier in range(seed):
-        assert (np.bincount(split_numbers(HASHES, shares, earlier), minlength=3)[[0, 2]] < 6).any(), "the first one"
+    seeds = []
+    for start in range(0, 600, 60):
+        hashes = digests([str(number).encode() for number in range(start, start + 60)])[:, 0]
+        shares, seed = choose(hashes, SHARES) or ({}, -1)
+        seeds.append(seed)
+        filled = [np.bincount(split_numbers(hashes, shares, each), minlength=3)[[0, 2]] for each in range(seed + 1)]
+        assert shares == SHARES[0] and (filled[-1] >= 6).all(), "6 of test and 6 of validation"
+        assert all((each < 6).any() for each in filled[:-1]), "the first such seed"
+    assert any(seeds)
     assert choose(HASHES[:2], SHARES) is None and choose(HASHES[:3], SHARES) is not None
     assert choose(np.repeat(HASHES[:1], 50), SHARES) is None, "of one content"
     many = digests([str(number).encode() for number in range(FEW_EXAMPLES)])[:, 0]

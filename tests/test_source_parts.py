@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,11 @@ def test_the_hash_of_a_settled_file_alone_is_kept(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(time, "time_ns", lambda: now + 10**12)
     young.of(["b"])
     assert sorted(young._load()) == ["a", "b"], "what is known of others stays"
+    (root / "c").write_bytes(b"c")
+    os.utime(root / "c", (1, 1))
+    monkeypatch.setattr(time, "time_ns", lambda: (root / "c").stat().st_ctime_ns + SETTLED_NS // 2)
+    young.of(["c"])
+    assert "c" not in young._load(), "copied with its old time a moment ago"
     other = tmp_path / "other"
     other.mkdir()
     assert Hashes(other, memory)._load() == {}, "a folder has its own"

@@ -162,6 +162,15 @@ def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(
         check_base(base, tiny, {"model": MODEL, "train": after, "seed": 5}, other)
 
 
+def test_a_training_goes_on_with_the_snapshot_that_it_began_with(tiny: Snapshot, tmp_path: Path) -> None:
+    config = {"model": MODEL, "train": CONFIG.model_copy(update=CONSTANT), "seed": 5}
+    manifest = {"parents": {"snapshot": "2" * 64}, "steps": 7, "inputs": {**ANEW, "config": identity(config)}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    base, longer = Model("0" * 64, tmp_path, "model"), CONFIG.model_copy(update={**CONSTANT, "steps": 12})
+    with pytest.raises(Refused, match="was trained on another snapshot; a training goes on with the snapshot"):
+        check_base(base, tiny, {**config, "train": longer}, ANEW)
+
+
 def test_weights_that_have_no_validation_loss_are_never_the_best() -> None:
     def weights() -> dict[str, np.ndarray]:
         return {"w": np.array(len(best.losses))}
@@ -179,3 +188,31 @@ def test_a_score_that_stays_the_same_is_not_better() -> None:
     scores = {"loss": 2.0, "accuracy": 0.5}
     seen = [best.update(scores, lambda: {"w": np.array(next(taken))}, ("accuracy", True)) for _ in range(3)]
     assert seen == [False, False, True] and best.best()["w"] == 0, "of equal losses the first"
+
+
+def test_the_curves_decide_no_byte_of_a_model_that_ended_early(
+    tiny: Snapshot, benches: Callable[[str], Workbench]
+) -> None:
+    """It ends at step 4, a point of one curve and not of the other."""
+    states = []
+    for log_every in (4, 3):
+        stopping = EarlyStopping(patience=1, delta=100.0)
+        options = {"steps": 40, "evaluate_every": 2, "log_every": log_every, "early_stopping": stopping}
+        bench = benches(f"every{log_every}")
+        outcome = fit(bench, tiny, MODEL, CONFIG.model_copy(update=options), seed=5)
+        assert outcome is not None and outcome.counts["steps"] == 4
+        states.append((bench.staging.root / STATE).read_bytes())
+    assert states[0] == states[1]
+
+
+def test_a_training_pauses_at_the_ends_of_the_ledgers_spans(
+    tiny: Snapshot, benches: Callable[[str], Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("fit", "ledger"):
+        monkeypatch.setattr(f"tasks.training.{module}.SPAN", 5)
+    monkeypatch.setattr("tasks.training.plan.Pace.update", lambda pace, steps, seconds: setattr(pace, "longest", 50))
+    seldom = {"steps": 12, "log_every": 99, "evaluate_every": 99, "checkpoint": CheckpointConfig(every=99)}
+    bench = benches("spans")
+    fit(bench, tiny, MODEL, CONFIG.model_copy(update=seldom), seed=5)
+    lines = [json.loads(line) for line in (bench.staging.root / LEDGER).read_text().splitlines()]
+    assert [(line["from"], line["to"], line["count"]) for line in lines] == [(0, 5, 20), (5, 10, 20), (10, 12, 8)]

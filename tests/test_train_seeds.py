@@ -150,8 +150,10 @@ def test_the_best_model_is_taken_whole_with_the_scores_of_all(
 
 def test_the_average_is_taken_where_it_is_better(shifted: Callable[[float], Model], chosen: Callable) -> None:
     trained = [shifted(1.0), shifted(-1.0)]
+    path = trained[0].path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "steps": 7}))
     choice, bench, outcome = chosen(trained, AVERAGE)
-    assert choice.chosen == "average"
+    assert choice.chosen == "average" and outcome.counts["steps"] == outcome.also["steps"] == 9, "of the longest"
     assert choice.metrics["average/validation/accuracy"] > choice.metrics["seeds/validation/accuracy"]
     one, other, mean = (weights(folder) for folder in (*(model.path for model in trained), bench.staging.root))
     for path, values in mean.items():
