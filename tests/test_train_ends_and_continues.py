@@ -134,6 +134,11 @@ def test_a_continued_model_is_one_that_was_trained_longer(
         ({}, {"select": "best"}, "train.select: best; the model that is continued has None"),
         ({}, {"early_stopping": EarlyStopping()}, "train.early_stopping: .*remembers no evaluations for it"),
         (
+            {"early_stopping": EarlyStopping(patience=5)},
+            {"early_stopping": EarlyStopping(patience=3)},
+            "train.early_stopping: .*remembers no evaluations for it",
+        ),
+        (
             {"select": "best", "evaluate_every": 7},
             {"evaluate_every": 3},
             "train.evaluate_every: 3; the model that is continued was evaluated every 7 steps",

@@ -17,7 +17,7 @@ from tasks.data import open_snapshot
 from tasks.data.augment import Augmenter
 from tasks.errors import Refused
 from tasks.training.feeding import Feed
-from tasks.training.plan import Plan, make_plan
+from tasks.training.plan import Pace, Plan, make_plan
 
 FLIP = (Flip(),)
 
@@ -143,3 +143,11 @@ def test_a_schedule_that_does_not_fit_the_epochs_is_refused() -> None:
     with pytest.raises(Refused, match="train.schedule.warmup"):
         make_plan(config, 10, [1])
     assert make_plan(config, 16, [1]).steps == 4
+
+
+def test_two_calls_have_one_step_as_the_first_compiles_and_the_second_is_measured() -> None:
+    pace = Pace()
+    pace.update(1, 0.001)
+    assert pace.longest == 1, "however fast it was"
+    pace.update(1, 0.25)
+    assert pace.longest == 4

@@ -13,11 +13,14 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.config.transform import Standardise
+from tasks.data.features import Feature
 from tasks.data.reader import log_mel, quantile, tokens, words
 from tasks.data.reader.filled import filling
 from tasks.data.reader.log_mel import FLOOR, decoded, mel_filters, resampled
 from tasks.data.reader.time_parts import load, names_of, on_circle, parts_of
 from tasks.data.reader.values import NO_TIME, Unusable
+from tasks.data.transforms import fitter
 from tasks.data.transforms.quantile import ranks
 from tasks.data.transforms.vocabulary import most_frequent
 
@@ -146,3 +149,13 @@ def test_silence_is_the_floor_and_nothing_is_more_than_eight_decades_below_the_l
     np.testing.assert_allclose(silent, np.full((9, 4), floor), rtol=1e-6)
     assert sounding.shape == (9, 4) and sounding.max() - sounding.min() <= 8 / 4 + 1e-6
     assert sounding.max() == pytest.approx((np.log10((64 / 4) ** 2) + 4) / 4, abs=0.25), "half a window's sum, squared"
+
+
+def test_a_fill_is_a_number_of_float32_as_the_columns_are() -> None:
+    """What stands for a missing number is the same in a snapshot, in its moments and in a graph."""
+    config = Standardise(missing={"fill": 0.1})  # type: ignore[arg-type]
+    fitted = fitter("x", Feature("number", "float32"), config, Path())
+    fitted.add(np.array([np.nan, 1.0], np.float32), np.arange(2))
+    made = fitted.fitted()
+    assert made.state["fill"] == float(np.float32(0.1)) != 0.1
+    assert made.feature["mean"][0] == (float(np.float32(0.1)) + 1) / 2
