@@ -213,6 +213,22 @@ def test_only_layers_that_become_smaller_are_factored() -> None:
         low_rank.prepare(LowRank(rank=4, fine_tune=TUNED), config, model)  # 2 x 4 x 8 is as much as 8 x 8
 
 
+def test_a_convolution_of_several_groups_is_left_as_it_is() -> None:
+    inputs = keras.Input((8, 4))
+    plain, grouped = (keras.layers.Conv1D(4, 3, groups=groups, name=f"groups{groups}") for groups in (1, 2))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="logits")(grouped(plain(inputs))))
+    assert [layer.name for layer in low_rank.factorable(model)] == ["groups1", "logits"]
+
+
+def test_the_average_of_pruned_weights_is_pruned_again() -> None:
+    """Of `train.ema`, in which what was masked late is not 0."""
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="a")])
+    architecture: Any = SimpleNamespace(model="before")
+    made, weights = prune.finish(Prune(share=0.5, fine_tune=TUNED), architecture, model)
+    [kernel] = [value for path, value in weights.items() if path.endswith("kernel")]
+    assert made == "before" and (kernel == 0).sum() == 8
+
+
 def test_the_smallest_of_each_four_inputs_go_by_magnitude_and_of_equal_ones_the_first() -> None:
     kernel = np.array([[-9, 1], [1, -1], [-2, 1], [3, 1], [5, 0], [-6, 7], [7, -8], [8, 9]], np.float32)
     made = prune.two_of_four(kernel)
@@ -282,11 +298,11 @@ def test_units_that_stay_keep_their_order() -> None:
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(2, name="logits")(keras.layers.Dense(4, name="dense0")(inputs))
     model = keras.Model(inputs, outputs)
-    kernel = np.array([[1, 9, 2, 8], [1, 9, 2, 8], [1, 9, 2, 8]], np.float32)
+    kernel = np.array([[1, 8, 2, 9], [1, 8, 2, 9], [1, 8, 2, 9]], np.float32)
     model.get_layer("dense0").set_weights([kernel, np.arange(4, dtype=np.float32)])
     made, weights = prepare(PruneStructured(share=0.5, fine_tune=TUNED), MlpModel(units=(4,)), model)
     assert made.units == (2,) and weights["dense0/bias"].tolist() == [1, 3]
-    assert weights["dense0/kernel"][0].tolist() == [9, 8] and weights["logits/kernel"].shape == (2, 2)
+    assert weights["dense0/kernel"][0].tolist() == [8, 9] and weights["logits/kernel"].shape == (2, 2)
     with pytest.raises(Failed, match="leaves none out"):
         prepare(PruneStructured(share=0.05, fine_tune=TUNED), MlpModel(units=(4,)), model)
 
