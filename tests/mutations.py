@@ -1363,9 +1363,888 @@ FIRST = [
         "test_tune_choices.py",
         ("With tune.parallel above 1 trials that run at the same time do not keep away from each other's values."),
     ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        "            meter.ended = False\n",
+        "            pass\n",
+        "test_train_checkpoints.py::test_a_training_from_a_base_goes_on_although_the_base_ended_early",
+        (
+            "A training that continues a model which early stopping had ended ends at once, with the old"
+            " weights, although it has no early stopping."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        "loss = last[1] if last and last[0] == step and math",
+        "loss = last[1] if last and math",
+        "test_train_checkpoints.py::test_a_checkpoint_has_the_loss_of_an_evaluation_at_its_own_step",
+        (
+            "checkpoint.keep_best keeps a checkpoint some steps after the best evaluation instead of the"
+            " state that was evaluated."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        "                (best, weights), last = self.best.copy(), meter.evaluated\n            entries",
+        "            entries",
+        "test_train_checkpoints.py::test_a_checkpoint_waits_for_the_scores_of_another_process_and_has_them",
+        (
+            "With a sidecar a checkpoint lacks the best weights of the evaluation at its step, so that a"
+            " resumed training publishes others."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        (
+            "            if self.staging.adopt(name) is not None:\n                return (self.staging.root"
+            " / name).read_bytes()\n"
+        ),
+        "            if name:\n                return (self.staging.root / name).read_bytes()\n",
+        "test_train_checkpoints.py::test_a_rollback_passes_over_what_it_has_gone_back_to_and_what_is_damaged",
+        (
+            "A rollback to a damaged checkpoint ends the training with an error of numpy instead of going to"
+            " the one before it."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        "        state, layouts = engine.state(), [dict(layout) for layout in self.layouts]",
+        "        state, layouts = engine.state(), self.layouts",
+        "test_train_checkpoints.py::test_a_copy_of_the_state_is_written_and_not_what_comes_later",
+        "A checkpoint that is written while the training goes on has the layouts of later steps.",
+    ),
+    Mutation(
+        "tasks/training/ledger.py",
+        "        if start % SPAN == 0:\n",
+        "        if not self.lines:\n",
+        "test_train_ledger.py::test_a_line_ends_at_a_multiple_of_the_span_and_counts_add_up",
+        (
+            "The ledger of a training of more than 1,000 steps is one line: a wrong batch is placed nowhere,"
+            " and a stopped training has other bytes."
+        ),
+    ),
+    Mutation(
+        "tasks/training/ledger.py",
+        "until = min(stop, start - start % SPAN + SPAN)",
+        "until = stop",
+        "test_train_ledger.py::test_skipped_steps_are_cut_at_the_ends_of_spans",
+        (
+            "A rollback over a multiple of 1,000 steps makes a line of the ledger too long, so that the proof"
+            " counts examples twice."
+        ),
+    ),
+    Mutation(
+        "tasks/training/ledger.py",
+        "        return [dict(line) for line in self.lines]",
+        "        return self.lines",
+        "test_train_ledger.py::test_the_state_of_a_ledger_is_a_copy_both_ways",
+        (
+            "A checkpoint written while the training goes on has rows of later steps in its ledger: resumed,"
+            " they are counted twice."
+        ),
+    ),
+    Mutation(
+        "tasks/training/ledger.py",
+        ' or number != line["count"]',
+        "",
+        "test_train_ledger.py::test_a_line_with_another_number_or_hash_is_wrong",
+        "A ledger whose number of examples is wrong is called proven.",
+    ),
+    Mutation(
+        "tasks/training/spikes.py",
+        "step <= spike.step and",
+        "step < spike.step and",
+        "test_train_checkpoints.py::test_a_checkpoint_of_the_step_that_spikes_is_before_it",
+        "A spike at the step right after a checkpoint goes back past it, and skips more examples than it must.",
+    ),
+    Mutation(
+        "tasks/training/spikes.py",
+        "                self.seconds += call.seconds\n",
+        "",
+        "test_train_curves.py::test_spikes_remember_a_window_across_calls_and_a_stop",
+        "The time of the call that spiked is in no part of the goodput but `other`.",
+    ),
+    Mutation(
+        "tasks/training/meter.py",
+        '        self.skipped, self.skipped_last = state["skipped"], state["skipped_last"]\n',
+        '        self.skipped = state["skipped"]\n',
+        "test_train_curves.py::test_skipped_updates_in_a_row_end_where_one_is_not_skipped",
+        (
+            "float16: after a stop the skipped updates in a row are counted anew, so that a training that is"
+            " stopped often never ends with the error."
+        ),
+    ),
+    Mutation(
+        "tasks/training/feeding.py",
+        "Augmenter(augment, snapshot.features, arrays, seed) if",
+        "Augmenter(augment, snapshot.features, arrays, 0) if",
+        "test_train_feed.py::test_examples_are_augmented_by_seed_epoch_and_row",
+        "Trainings with different seeds get the same random augmentations.",
+    ),
+    Mutation(
+        "tasks/training/feeding.py",
+        "self._augment(batch, self._reader.epochs_of(start, stop))",
+        "self._augment(batch, self._reader.epochs_of(0, stop - start))",
+        "test_train_feed.py::test_examples_are_augmented_by_seed_epoch_and_row",
+        (
+            "Every call draws the augmentations of the first epoch: all epochs show the same crops, and a"
+            " resumed training others."
+        ),
+    ),
+    Mutation(
+        "tasks/training/feeding.py",
+        "        if isinstance(gathered, BaseException):\n            raise gathered\n",
+        "",
+        "test_train_feed.py::test_an_error_of_reading_comes_to_the_one_who_takes_and_not_before",
+        "An error of reading examples (a broken disk) becomes a strange TypeError instead of the error itself.",
+    ),
+    Mutation(
+        "tasks/training/feeding.py",
+        "        self.waited += time.perf_counter() - started\n",
+        "",
+        "test_train_feed.py::test_the_time_of_waiting_for_input_is_counted",
+        "The share of time that a training waits for its input is always 0.",
+    ),
+    Mutation(
+        "tasks/training/actions.py",
+        "first = step - last.steps + int(np.argmin(last.finite))",
+        "first = step - last.steps",
+        "test_train_curves.py::test_the_first_step_that_is_not_finite_is_named_with_its_examples",
+        "The error of a loss that is not finite names another step and its examples.",
+    ),
+    Mutation(
+        "tasks/training/actions.py",
+        "float(max(meter.staleness))",
+        "float(np.mean(meter.staleness))",
+        "test_train_curves.py::test_a_point_of_asynchronous_steps_has_their_staleness",
+        "The curve of the largest staleness shows the mean.",
+    ),
+    Mutation(
+        "tasks/training/actions.py",
+        "        if meter.skipped_last > MOST_SKIPPED:",
+        "        if meter.skipped > MOST_SKIPPED:",
+        "test_train_curves.py::test_skipped_updates_in_a_row_end_where_one_is_not_skipped",
+        "A long float16 training ends with an error after 50 skipped updates in all, which are normal.",
+    ),
+    Mutation(
+        "tasks/data/records.py",
+        "int(budget * read)",
+        "round(budget * read)",
+        "test_convert_parts.py::test_a_budget_is_a_number_or_a_share_of_what_was_read_rounded_down",
+        "A share as bad budget lets one bad example more pass than it says.",
+    ),
+    Mutation(
+        "tasks/data/records.py",
+        "    found = sorted(set().union(*(note.classes for note in notes)))",
+        "    found = list(dict.fromkeys(name for note in notes for name in note.classes))",
+        "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
+        "The numbers of classes depend on which piece of the source has a class first.",
+    ),
+    Mutation(
+        "tasks/data/records.py",
+        "len(feature.classes or ()) > MAX_CLASSES:",
+        "len(feature.classes or ()) > 10 * MAX_CLASSES:",
+        "test_convert_parts.py::test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded",
+        "A label with too many classes (a name of each row) is not refused.",
+    ),
+    Mutation(
+        "tasks/data/merging.py",
+        "canonical([sums, copies, schema])",
+        "canonical([sums, copies])",
+        "test_convert_parts.py::test_a_shard_is_written_anew_where_rows_drops_or_features_are_others",
+        "After a kill shards are used that were written with other classes.",
+    ),
+    Mutation(
+        "tasks/data/merging.py",
+        "        if high == SPACE:\n            return start, int(ends[split + 1])\n",
+        "        if high == SPACE:\n            high -= 1\n",
+        "test_convert_parts.py::test_rows_of_a_run_are_found_by_split_and_place_at_both_ends",
+        "An example whose place is the highest number is in no shard.",
+    ),
+    Mutation(
+        "tasks/data/duplicates.py",
+        "for index in equal(table, CONTENT)]",
+        "for index in equal(table, CONTENT[:1])]",
+        "test_convert_parts.py::test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are",
+        "Two examples of which half of the content hash is equal count as copies.",
+    ),
+    Mutation(
+        "tasks/data/duplicates.py",
+        "if len(set(keys)) < len(keys):",
+        "if len(set(keys)) == 1:",
+        "test_convert_parts.py::test_a_key_is_twice_where_two_rows_of_a_place_have_it",
+        "A key that occurs twice beside another of the same hash is not refused.",
+    ),
+    Mutation(
+        "tasks/data/parts.py",
+        "(part + 1) * SPACE // number - 1)",
+        "(part + 1) * SPACE // number - 2)",
+        "test_convert_parts.py::test_every_row_is_in_one_part_of_the_hash_space",
+        "With more than a million rows a content at the border of two parts of the hash space is compared with none.",
+    ),
+    Mutation(
+        "tasks/data/regrouping.py",
+        "np.lexsort((np.asarray(table[PLACE]), splits))",
+        'np.argsort(splits, kind="stable")',
+        "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
+        (
+            "Examples that near_duplicates.handling: group moves stand in no order in their new split, so"
+            " that shards miss some."
+        ),
+    ),
+    Mutation(
+        "tasks/data/regrouping.py",
+        'done.pop("plan") == plan',
+        'done.pop("plan")',
+        "test_convert_parts.py::test_rows_that_move_keep_their_order_in_their_new_split",
+        "After a kill moved examples of another plan are used.",
+    ),
+    Mutation(
+        "tasks/training/group.py",
+        "    return Agreed(count, sum_of_hashes % 2**64, ranks)",
+        "    return Agreed(count, sum_of_hashes, ranks)",
+        "test_train_group.py::test_processes_agree_on_all_rows_and_on_the_times_of_each",
+        "Half of the lines of a distributed training's ledger have a negative hash.",
+    ),
+    Mutation(
+        "tasks/training/fit.py",
+        "    meter.clear()  # sums since",
+        "    # sums since",
+        "test_train_ends_and_continues.py::test_the_curves_decide_no_byte_of_a_model_that_ended_early",
+        "log_every, which is in no digest, decides bytes of a model that ended early.",
+    ),
+    Mutation(
+        "tasks/training/fit.py",
+        "config.checkpoint.every, SPAN)",
+        "config.checkpoint.every)",
+        "test_train_ends_and_continues.py::test_a_training_pauses_at_the_ends_of_the_ledgers_spans",
+        (
+            "Where no other interval divides 1,000, a call of several steps crosses the end of a line of the"
+            " ledger, whose bytes then depend on the speed of the machine."
+        ),
+    ),
+    Mutation(
+        "tasks/training/choosing.py",
+        '"steps": max(steps)}',
+        '"steps": min(steps)}',
+        "test_train_seeds.py::test_the_average_is_taken_where_it_is_better",
+        "An average of seeds says the steps of the shortest training.",
+    ),
+    Mutation(
+        "tasks/training/continuing.py",
+        '    if base.manifest["parents"]["snapshot"] != examples.digest:',
+        "    if False:",
+        "test_train_ends_and_continues.py::test_a_training_goes_on_with_the_snapshot_that_it_began_with",
+        "train.continue_from goes on with another snapshot, so that the model is that of no one training.",
+    ),
+    Mutation(
+        "tasks/data/sources/files.py",
+        "                if max(stat_key[1], stat_key[2]) < time",
+        "                if stat_key[1] < time",
+        "test_source_parts.py::test_the_hash_of_a_settled_file_alone_is_kept",
+        "A file copied with its old time and written again within a tenth of a second keeps its old hash.",
+    ),
+    Mutation(
+        "tasks/data/sorting.py",
+        "places(keys[:, 0], self._config.split_seed)",
+        "places(keys[:, 0], 0)",
+        "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
+        "records.split_seed does not change the order within a split.",
+    ),
+    Mutation(
+        "tasks/data/sorting.py",
+        "            run.classes = dict(sorted((Counter(run.classes) + counts).items()))",
+        "            run.classes = dict(sorted(counts.items()))",
+        "test_convert_parts.py::test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place",
+        "Classes that occur in the first batches of a piece alone are unknown, and their rows get no number.",
+    ),
+    Mutation(
+        "tasks/training/plan.py",
+        "if self.calls > 1:",
+        "if self.calls > 0:",
+        "test_train_feed.py::test_two_calls_have_one_step_as_the_first_compiles_and_the_second_is_measured",
+        "The length of the second call is that of the first one's time, so that a signal may wait for long.",
+    ),
+    Mutation(
+        "tasks/data/transforms/numbers.py",
+        "np.broadcast_to(np.float32(self._fill()), self.feature.shape)",
+        "np.broadcast_to(self._fill(), self.feature.shape)",
+        "test_transform_parts.py::test_a_fill_is_a_number_of_float32_as_the_columns_are",
+        (
+            "A missing number is filled with another one in the snapshot than in the moments by which the"
+            " model standardises it."
+        ),
+    ),
+    Mutation(
+        "tasks/training/continuing.py",
+        "if own.get(name) is not None and own[name] != base_config.get(name):",
+        "if own.get(name) is not None and base_config.get(name) is None:",
+        "test_train_ends_and_continues.py::test_what_would_not_be_a_longer_training_is_refused_with_the_reason",
+        (
+            "train.continue_from with another early stopping is accepted, though the evaluations before count"
+            " by the old one."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/classification.py",
+        'labels=present, average="macro"',
+        'labels=range(len(self.names)), average="macro"',
+        "test_evaluate_fine_print.py::test_macro_f1_is_of_the_classes_that_occur_or_are_predicted",
+        "Macro F1 of a test split without some class counts that class as 0.",
+    ),
+    Mutation(
+        "tasks/evaluation/columns.py",
+        "key=lambda row: (-row[1], str(row[0])))[:most]",
+        "key=lambda row: str(row[0]))[:most]",
+        (
+            "test_evaluate_fine_print.py::test_slices_of_a_column_are_its_most_frequent_values_and_one_missing_value_is_a_slice"
+        ),
+        "Of a column with many values the slices are the first by name, and the most frequent ones are left out.",
+    ),
+    Mutation(
+        "tasks/evaluation/columns.py",
+        "    if column.null_count():\n",
+        "    if column.null_count() > 1:\n",
+        (
+            "test_evaluate_fine_print.py::test_slices_of_a_column_are_its_most_frequent_values_and_one_missing_value_is_a_slice"
+        ),
+        "An example whose value is missing is in no slice of its column.",
+    ),
+    Mutation(
+        "tasks/evaluation/columns.py",
+        'LEFT_OUT = ("label", "target", "weight", "key", "split")',
+        'LEFT_OUT = ("label", "weight", "key", "split")',
+        "test_evaluate_fine_print.py::test_the_truth_makes_no_condition_of_the_worst_slices",
+        "The worst slices of a regression are conditions on its own target.",
+    ),
+    Mutation(
+        "tasks/evaluation/decisions.py",
+        "decisions = judge.binary(Decision(scaling).apply(predictions), config.positive)",
+        "decisions = judge.binary(predictions, config.positive)",
+        "test_evaluate_fine_print.py::test_a_threshold_is_chosen_on_and_applied_to_calibrated_probabilities",
+        "With calibrate and threshold the threshold is chosen on other probabilities than the export has.",
+    ),
+    Mutation(
+        "tasks/evaluation/decisions.py",
+        "decisions = judge.binary(decision.apply(predictions), config.positive)\n        fields",
+        "decisions = judge.binary(predictions, config.positive)\n        fields",
+        "test_evaluate_fine_print.py::test_a_threshold_is_chosen_on_and_applied_to_calibrated_probabilities",
+        "The report's figures at a threshold are those of other decisions than the export's.",
+    ),
+    Mutation(
+        "tasks/evaluation/entities.py",
+        "np.asarray((stops[place] == predicted.stop) & (types[place] == predicted.type))",
+        "np.asarray(stops[place] == predicted.stop)",
+        "test_evaluate_fine_print.py::test_an_entity_of_another_type_or_end_is_not_found",
+        "A person that is tagged as a place counts as found: entity F1 is too high.",
+    ),
+    Mutation(
+        "tasks/evaluation/fairness.py",
+        "group.sum() >= MIN_EXAMPLES and not group.all()",
+        "group.sum() > MIN_EXAMPLES and not group.all()",
+        (
+            "test_evaluate_fine_print.py::test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_other"
+        ),
+        "A group of exactly 20 examples is not compared.",
+    ),
+    Mutation(
+        "tasks/evaluation/fairness.py",
+        '"false_positive_rate": Rate(yes, ~truth)',
+        '"false_positive_rate": Rate(yes, everyone)',
+        "test_evaluate_fine_print.py::test_rates_are_among_those_that_they_are_rates_of",
+        "The false positive rate of a group is its selection rate.",
+    ),
+    Mutation(
+        "tasks/evaluation/fairness.py",
+        'adjusted = holm(np.array([row["p_value"] for row in tested]))',
+        'adjusted = np.array([row["p_value"] for row in tested])',
+        (
+            "test_evaluate_fine_print.py::test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_other"
+        ),
+        "Of many groups some are called unfair by chance.",
+    ),
+    Mutation(
+        "tasks/evaluation/fairness.py",
+        "return max(values) - min(values) if values else None",
+        "return max(values) - values[0] if values else None",
+        (
+            "test_evaluate_fine_print.py::test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_other"
+        ),
+        "The largest difference between groups is too small.",
+    ),
+    Mutation(
+        "tasks/evaluation/fairness.py",
+        "tested = p_value if np.isfinite(p_value) else None",
+        "tested = p_value",
+        "test_evaluate_fine_print.py::test_a_group_whose_values_are_all_equal_has_no_test",
+        "A group whose values are all equal makes a report that is no JSON.",
+    ),
+    Mutation(
+        "tasks/evaluation/gates.py",
+        "if not all(score > value if higher_is_better",
+        "if not all(score >= value if higher_is_better",
+        "test_promote_edges.py::test_a_model_must_be_better_than_each_baseline_and_not_as_good",
+        "A model that always answers the most frequent class becomes champion.",
+    ),
+    Mutation(
+        "tasks/evaluation/gates.py",
+        "passed = promotion.passed and all(verdict.passed for verdict in verdicts)",
+        "passed = promotion.passed and all(verdict.verdict != FAIL for verdict in verdicts)",
+        "test_promote_edges.py::test_an_open_gate_lets_no_version_pass",
+        "A version becomes champion of which promote.gates could not show that it passes.",
+    ),
+    Mutation(
+        "tasks/evaluation/gating/against_float.py",
+        "gate.max_ratio is None and subject.limits.get(GZIP, 1.0) < 1:",
+        "subject.limits.get(GZIP, 1.0) < 1:",
+        "test_promote_edges.py::test_the_size_after_gzip_is_judged_beside_the_default_size_alone",
+        "A size gate with max_ratio rejects a pruned variant by a limit after gzip that nobody set.",
+    ),
+    Mutation(
+        "tasks/evaluation/gating/by_slice.py",
+        "key=lambda test: (test.lower > test.limit, test.p_value)",
+        "key=lambda test: test.p_value",
+        "test_promote_edges.py::test_a_slice_that_is_shown_to_fail_is_named_before_one_that_shows_less",
+        "A variant that breaks on a large slice is undecided, and kept, because of a small one.",
+    ),
+    Mutation(
+        "tasks/store/checks.py",
+        '        if stat_keys[name][0] != row["bytes"]:\n',
+        '        if stat_keys[name][0] < row["bytes"]:\n',
+        "test_store_fine_print.py::test_a_file_that_has_grown_is_damaged_by_its_size_alone",
+        "A file that something was appended to is named by its hash alone, after all of it was read.",
+    ),
+    Mutation(
+        "tasks/store/checks.py",
+        '        hashlib.sha256(canonical(manifest["inputs"])).hexdigest() != digest\n        or ',
+        "        ",
+        "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
+        "A fetched copy whose manifest has other inputs is published under this digest.",
+    ),
+    Mutation(
+        "tasks/store/checks.py",
+        'if manifest["digest"] != digest or manifest["kind"] != kind:',
+        'if manifest["digest"] != digest:',
+        "test_store_fine_print.py::test_a_manifest_of_other_inputs_or_of_another_kind_is_not_this_artifact",
+        "A folder of another kind is taken for this artifact.",
+    ),
+    Mutation(
+        "tasks/store/files.py",
+        "        os.replace(partial, path)\n        sync(path.parent)\n",
+        "        os.replace(partial, path)\n",
+        "test_store_fine_print.py::test_a_rename_is_on_the_disk_when_a_write_returns",
+        "After a power cut a piece, run.json or the begun change of the registry is the old one again.",
+    ),
+    Mutation(
+        "tasks/store/files.py",
+        'f"{path.name}.{os.getpid()}{PARTIAL}"',
+        'f"{path.name}{PARTIAL}"',
+        "test_store_fine_print.py::test_two_processes_that_write_a_file_write_two_drafts",
+        "Two processes that write one file at a time publish a mixture.",
+    ),
+    Mutation(
+        "tasks/store/files.py",
+        "        crc = google_crc32c.extend(crc, chunk)",
+        "        crc = google_crc32c.value(chunk)",
+        "test_store_fine_print.py::test_checksums_are_of_the_whole_file_and_not_of_its_last_part",
+        "The CRC of a file of more than 4 MiB in a manifest is that of its last part.",
+    ),
+    Mutation(
+        "tasks/store/lock.py",
+        " and watch.look() > 0:",
+        ":",
+        "test_store_fine_print.py::test_a_holder_that_has_gone_on_is_not_killed",
+        "A run that continued just now is killed by one that had found it silent.",
+    ),
+    Mutation(
+        "tasks/exporting/raw_csv.py",
+        'named = 1 if form["header"] is None else 0',
+        "named = 0",
+        "test_export_parts.py::test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all_columns",
+        "`millrace predict` names the line above the one that has too few cells (found by the test in the product).",
+    ),
 ]
 
-SECOND: list[Mutation] = []
+SECOND = [
+    Mutation(
+        "tasks/evaluation/ranking.py",
+        "    return (gained / ideal[np.minimum(relevant, predictions.at) - 1])[:, None]\n",
+        "    return (gained / ideal[relevant - 1])[:, None]\n",
+        "test_evaluate_ranking.py test_evaluate_edges.py test_evaluate_metrics.py test_evaluate_coverage.py",
+        "The ndcg of queries is too low: even a perfect order does not reach 1.",
+    ),
+    Mutation(
+        "tasks/data/batches.py",
+        (
+            '        if WEIGHT in features and self.order != "stored":  # metrics, of stored order, are of'
+            " examples without weights\n"
+        ),
+        "        if WEIGHT in features:\n",
+        (
+            "test_snapshot_reading.py test_snapshot_parts.py test_train_feed.py test_train_objectives.py"
+            " test_train_decides.py test_train_options.py"
+        ),
+        "Validation scores, and what they select or stop, are weighted by the examples' weights.",
+    ),
+    Mutation(
+        "tasks/data/sources/sql.py",
+        '        for secret in filter(None, [str(self._url.password or ""), *given]):\n',
+        '        for secret in filter(None, [str(self._url.password or "")]):\n',
+        "test_source_sql.py test_source_parts.py",
+        "A password that is an option of the database's URL is printed in the error message and stored with the run.",
+    ),
+    Mutation(
+        "tasks/config/models/vit.py",
+        "        if height % self.patch or width % self.patch:\n",
+        "        if height % self.patch:\n",
+        "test_config_refusals.py test_config_values.py test_config_combinations.py test_model_kinds.py",
+        "The right edge of the images is cut off silently.",
+    ),
+    Mutation(
+        "tasks/data/snapshots/packing.py",
+        "    pieces = np.stack([record, begin, length, column + lead], axis=1)[order]\n",
+        "    pieces = np.stack([record, begin, length, column], axis=1)[order]\n",
+        "test_snapshot_packing.py test_snapshot_parts.py test_snapshot_tokens.py",
+        (
+            "The later parts of a long document have no BOS before them, and their first token is not a"
+            " target of its own any more."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/stop_signals.py",
+        (
+            "        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:"
+            "\n            previous[int(number)] = signal.signal(number, handler)\n"
+        ),
+        "        previous[int(number)] = signal.signal(number, handler)\n",
+        "test_environment.py test_run_gang.py test_run_processes.py test_run_stops.py",
+        "A run that was started with nohup is stopped when the terminal is closed.",
+    ),
+    Mutation(
+        "tasks/models/from_file.py",
+        "        model = keras.saving.deserialize_keras_object(under_policy(description), safe_mode=True)\n",
+        "        model = keras.saving.deserialize_keras_object(under_policy(description), safe_mode=False)\n",
+        (
+            "test_model_keras_file.py test_model_import.py test_train_init.py test_train_model_files.py"
+            " test_export_hostile.py"
+        ),
+        "Code from a foreign `.keras` file is executed instead of refused.",
+    ),
+    Mutation(
+        "tasks/config/sources/columns.py",
+        (
+            '        if len(set(self.classes)) < len(self.classes):\n            raise Conflict("classes",'
+            ' list(self.classes), "must differ", "name each class once")\n'
+        ),
+        "",
+        "test_config_refusals.py test_config_values.py test_source_csv.py test_source_parts.py",
+        (
+            "A class that is listed twice is accepted: the model has an output that no example has, and"
+            " numbers of classes are wrong."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/front.py",
+        "            if limit is not None and (value is None or value > limit):\n",
+        "            if limit is not None and value is not None and value > limit:\n",
+        "test_compress_front.py test_compress_parts.py",
+        "A variant whose latency was not measured is chosen as one that meets the limit of latency.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/step.py",
+        '        gradients = [gradient / tf.maximum(totals["weight"], 1e-9) for gradient in gradients]\n',
+        '        gradients = [gradient / tf.maximum(totals["seen"], 1e-9) for gradient in gradients]\n',
+        "test_train_step.py test_train_objectives.py test_train_self_test.py test_train_options.py",
+        "The gradient is not that of the weighted mean loss: its size depends on the class weights of the batch.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/engine.py",
+        "            variable.assign(state[name])\n        split_seeds(self.model, self._first_replica)\n",
+        "            variable.assign(state[name])\n",
+        (
+            "test_train_step.py test_train_decides.py test_train_resumes_exactly.py test_train_options.py"
+            " test_train_workers.py"
+        ),
+        (
+            "After a resume all replicas draw the same dropout masks, and the weights differ from those of an"
+            " uninterrupted training."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/preprocess.py",
+        (
+            '        if kind.dtype == "string":\n            for missing in self._missing:'
+            '\n                raw = tf.where(raw == missing, "", raw)\n        return kind.typed(column,'
+            " raw)\n"
+        ),
+        "        return kind.typed(column, raw)\n",
+        "test_export_parts.py test_export_raw.py",
+        (
+            "The signature of an export that takes raw columns treats texts that mean a missing value as"
+            " categories of their own."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/identities.py",
+        (
+            '    if any(method.reads_limit for method in form.methods):\n        limits["max_quality_loss"] ='
+            " config.max_quality_loss(task)\n"
+        ),
+        "",
+        "test_compress_search.py test_compress_parts.py test_compress_verdicts.py test_run_stages.py",
+        (
+            "A variant of a method that reads the limit of quality is taken from the store although the limit"
+            " is another one now."
+        ),
+    ),
+    Mutation(
+        "infra/databases.py",
+        '    trailing = "password=" in unquote(parts.query).lower()\n',
+        '    trailing = "password=" in parts.query.lower()\n',
+        "test_platform_fine_print.py test_platform_refuses_early.py test_platform_layout.py",
+        "A database address with a literal password is accepted, stored and shown.",
+    ),
+    Mutation(
+        "tasks/processes/gang.py",
+        "        self._reason, self._deadline = reason, time.monotonic() + limits.grace\n",
+        "        self._reason, self._deadline = reason, time.monotonic() + limits.seconds\n",
+        "test_run_gang.py test_run_processes.py test_run_tries_again.py test_train_engine_door.py",
+        (
+            "A process that does not react to a stop signal or to the time-out is not killed after"
+            " resources.grace but after a day."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/archives.py",
+        (
+            '        if member.crc not in (None, crc):\n            raise self._damaged(path, f"CRC-32'
+            ' {crc:08x}, and the archive says {member.crc:08x}")\n'
+        ),
+        "",
+        "test_source_archives.py test_source_parts.py",
+        "Files of a damaged zip archive are read as good data.",
+    ),
+    Mutation(
+        "tasks/training/choosing.py",
+        '    value = scores[f"validation/{metric}"]\n',
+        '    value = scores[f"test/{metric}"]\n',
+        "test_train_seeds.py",
+        "The best of several seeds (and the average) is chosen on the test split, so that its test score is flattered.",
+    ),
+    Mutation(
+        "tasks/stage/stages.py",
+        "                identity.check_sources(inputs)\n",
+        "",
+        "test_convert_source_changes.py test_run_stages.py test_run_verbs.py",
+        "An artifact is published under the digest of files that it was not made from.",
+    ),
+    Mutation(
+        "tasks/data/kinds/number.py",
+        '        "squares": left["squares"] + right["squares"] + difference * difference * left["count"] * share,\n',
+        '        "squares": left["squares"] + right["squares"] + difference * difference * share,\n',
+        "test_convert_statistics.py test_convert_profile.py test_convert_parts.py test_source_parts.py",
+        "The standard deviation of numbers in the statistics is too small.",
+    ),
+    Mutation(
+        "tasks/training/best_weights.py",
+        '        self.losses, self.watched, self.waited = state["losses"], state["watched"], state["waited"]\n',
+        '        self.losses, self.watched, self.waited = state["losses"], state["watched"], 0\n',
+        "test_train_curves.py test_train_decides.py test_train_checkpoints.py test_train_ends_and_continues.py",
+        (
+            "A training with early stopping that was killed and resumed ends later than an uninterrupted one"
+            " and has other weights."
+        ),
+    ),
+    Mutation(
+        "tasks/data/assignment.py",
+        "        return np.where(named[numbers], of_groups[numbers], alone)\n",
+        "        return of_groups[numbers]\n",
+        "test_convert_split.py test_convert_parts.py test_convert_duplicates.py",
+        "All rows without a group go to one and the same split.",
+    ),
+    Mutation(
+        "infra/backup.py",
+        '        if Path(row["path"]).is_absolute() or ".." in Path(row["path"]).parts:\n',
+        '        if Path(row["path"]).is_absolute():\n',
+        "test_backup_restores.py test_platform_fine_print.py",
+        "A restore writes files outside of the home.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
+        "    while time.monotonic() < deadline:\n",
+        "    while True:\n",
+        "test_train_group.py test_train_horovod.py test_train_hosts.py",
+        "A worker waits forever for rank 0 instead of reporting that it is lost.",
+    ),
+    Mutation(
+        "tasks/data/guess/splits.py",
+        (
+            '    found = choose(contents_of(source, train), [{"train": 1 - share, "validation": share}]) if'
+            " few else (None, 0)\n"
+        ),
+        '    found = choose(contents_of(source), [{"train": 1 - share, "validation": share}]) if few else (None, 0)\n',
+        "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_presets.py",
+        (
+            "The split seed in the preset is chosen by examples of all splits, so that validation, a part of"
+            " train, may be empty or too small."
+        ),
+    ),
+    Mutation(
+        "flows/decisions.py",
+        '    with locked(folder / "lock", terminal.say), registry_of(home) as client:\n',
+        "    with registry_of(home) as client:\n",
+        "test_store_audit.py test_platform_fine_print.py test_promote_one_at_a_time.py test_promote_awaits.py",
+        (
+            "A decision is applied to a run while another process works on it, and one of them overwrites the"
+            " other's record."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/log_mel.py",
+        '            sound = file.read(length, dtype="float64", always_2d=True).mean(axis=1)\n',
+        '            sound = file.read(length, dtype="float64", always_2d=True)[:, 0]\n',
+        "test_transform_parts.py test_source_audio_folder.py test_transform_reader.py",
+        "Of a stereo sound only the first channel is used instead of the mean of both.",
+    ),
+    Mutation(
+        "tasks/evaluation/gates.py",
+        "        if not all(score > value if higher_is_better else score < value for value in baselines.values()):\n",
+        "        if not any(score > value if higher_is_better else score < value for value in baselines.values()):\n",
+        "test_promote_edges.py test_promote_gates.py test_promote_approval.py",
+        "A version that is worse than a baseline becomes champion.",
+    ),
+    Mutation(
+        "tasks/evaluation/decisions.py",
+        "    decisions = judge.binary(Decision(scaling).apply(predictions), config.positive)\n",
+        "    decisions = judge.binary(predictions, config.positive)\n",
+        "test_evaluate_decisions.py test_evaluate_fine_print.py test_evaluate_everything.py",
+        (
+            "The threshold is fitted on probabilities before calibration and then applied to calibrated ones,"
+            " so that decisions are wrong."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/image.py",
+        "    return list(combinations(range(_differing(similarity) + 2), 2))\n",
+        "    return list(combinations(range(_differing(similarity) + 1), 2))\n",
+        "test_convert_near_duplicates.py",
+        "Near-duplicate images just within the similarity are not found.",
+    ),
+    Mutation(
+        "tasks/evaluation/intervals.py",
+        "    influence = without.mean() - without\n",
+        "    influence = without - without.mean()\n",
+        "test_evaluate_intervals.py test_evaluate_fine_print.py test_evaluate_coverage.py",
+        "The ends of confidence intervals are shifted to the wrong side (wrong sign of the acceleration of BCa).",
+    ),
+    Mutation(
+        "tasks/data/transforms/samples.py",
+        "        order = np.argsort(self._priorities)[:ROWS]\n",
+        "        order = np.argsort(self._priorities)\n",
+        "test_transform_fitting.py test_transform_parts.py",
+        (
+            "Fitted quantiles, medians and boundaries depend on the batches in which rows came, and the"
+            " sample is larger than stated: snapshots with one digest differ in their bytes."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/optimizers.py",
+        "                variable.assign(variable - variable * own.weight_decay * factor * own.learning_rate)\n",
+        "                variable.assign(variable - variable * own.weight_decay * own.learning_rate)\n",
+        "test_train_optimizers.py",
+        (
+            "train.layer_rates does not scale the weight decay: layers with a small factor decay as fast as"
+            " the others, and pretrained weights shrink."
+        ),
+    ),
+    Mutation(
+        "tasks/config/train.py",
+        "            return self.on_spike is not None\n",
+        "            return False\n",
+        (
+            "test_config_values.py test_config_combinations.py test_train_spikes.py test_run_stages.py"
+            " test_tune_search.py test_golden_digests.py"
+        ),
+        (
+            "With train.on_spike the checkpoint settings decide the model, but a run with other ones gets the"
+            " old model from the store as if it were its own."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/streams.py",
+        "        self._read += len(chunk)\n",
+        "        self._read = len(chunk)\n",
+        "test_source_csv.py test_source_parquet.py test_source_parts.py",
+        (
+            "A decompression bomb is no longer refused: the limit is compared with single chunks, not with"
+            " all that was read, and the run fills disk and time."
+        ),
+    ),
+    Mutation(
+        "tasks/store/store.py",
+        "            sync(path)\n            sync(path.parent)\n",
+        "            sync(path.parent)\n",
+        "test_store_commits.py test_store_fine_print.py",
+        (
+            "An export that was fetched from the registry is published although its content is not on the"
+            " disk: after a power cut its files are empty or cut."
+        ),
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        (
+            "    return used(home, [*whole, *(trial for run in whole for trial in trials_of(run)),"
+            " *filter(released, runs[:-keep])])\n"
+        ),
+        "    return used(home, [*whole, *filter(released, runs[:-keep])])\n",
+        "test_gc_beside_runs.py test_store_fine_print.py test_tune_flow.py",
+        (
+            "Garbage collection deletes the models and checkpoints of the trials of a recent or unfinished"
+            " tuning: when it is continued, trials begin anew, and a finished one has lost the models that"
+            " its table names."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/approval.py",
+        "        require = promote.require\n",
+        '        require = "not_worse"\n',
+        "test_promote_approval.py test_promote_edges.py",
+        (
+            "An approval that is given after the champion was replaced ignores promote.require: better: a"
+            " version within noise of the new champion takes its place."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/tuning.py",
+        "        self.before: float = attempt.run.measurements().get(SPENT, 0.0)\n",
+        "        self.before = 0.0\n",
+        "test_tune_parts.py test_tune_search.py test_tune_flow.py test_run_bookkeeping.py",
+        (
+            "tune.minutes counts anew in each attempt: a tuning that is interrupted and continued runs far"
+            " longer than its budget, and the recorded seconds are those of the last attempt."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/low_rank.py",
+        "            rank = int(np.searchsorted(kept, config.energy * kept[-1])) + 1\n",
+        "            rank = max(1, int(np.searchsorted(kept, config.energy * kept[-1])))\n",
+        "test_compress_parts.py test_compress_trains.py",
+        (
+            "Factors keep less energy than the setting asks for, one singular value too few in each layer:"
+            " the compressed model is worse than it should be."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/litert_check.py",
+        "            for side in (operator.inputs, operator.outputs, operator.intermediates):\n",
+        "            for side in (operator.inputs, operator.intermediates):\n",
+        "test_export_hostile.py test_export_parts.py",
+        (
+            "A damaged or crafted .tflite file whose operator writes to a tensor that is not there is"
+            " accepted and given to the interpreter."
+        ),
+    ),
+]
 
 LISTS = {"first": FIRST, "second": SECOND}
 

@@ -265,6 +265,16 @@ def test_images_of_six_other_bits_share_a_band(bits: int, differing: set[int]) -
     assert image.estimates(signatures[0], signatures[1:])[0] == 1 - len(differing) / 64
 
 
+@pytest.mark.parametrize("unlike", list(combinations(range(8), 6)))
+def test_images_of_six_other_bits_share_a_band_wherever_they_are(unlike: tuple[int, ...]) -> None:
+    """One in each of six of the eight parts: the two others are the band."""
+    hashes = iter([0, sum(1 << 8 * part for part in unlike)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image, "difference_hash", lambda payload: next(hashes))
+        _, bands = image.signed(pa.array([b"a", b"b"], pa.large_binary()), 0.9)
+    assert (bands[0] == bands[1]).sum() == 1
+
+
 def photo(seed: int, size: int = 96, quality: int | None = None) -> bytes:
     noise = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), np.uint8)
     picture = Image.fromarray(noise).resize((96, 96), Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(4))

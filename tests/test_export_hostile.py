@@ -229,6 +229,26 @@ def buffer_out_of_range(model: Any) -> None:
     model.subgraphs[0].tensors[0].buffer = 7777
 
 
+def index_of(*path: str | int) -> Callable[[Any], None]:
+    """Set what `path` leads to from the model, a list of indices or one, to an index that there is not."""
+
+    def change(model: Any) -> None:
+        place = model
+        for step in path[:-1]:
+            place = place[step] if isinstance(step, int) else getattr(place, step)
+        name = str(path[-1])
+        count = len(model.subgraphs[0].tensors)
+        setattr(place, name, count if name.endswith("Index") else np.array([count], np.int32))
+
+    return change
+
+
+def constant_outside(model: Any) -> None:
+    """Of a file of more than 2 GiB values are behind the flatbuffer."""
+    buffer = model.buffers[model.subgraphs[0].tensors[0].buffer]
+    buffer.data, buffer.offset, buffer.size = None, 1 << 20, 4
+
+
 def short_constant(model: Any) -> None:
     [constant, *_] = [each for each in model.subgraphs[0].tensors if model.buffers[each.buffer].data is not None]
     model.buffers[constant.buffer].data = model.buffers[constant.buffer].data[:1]
@@ -239,6 +259,14 @@ TFLITE: dict[str, tuple[Callable[[Any], None], str]] = {
     "huge tensor": (huge_tensor, "bytes; the tensors of a model have 8 GiB at most"),
     "negative tensor": (negative_tensor, "sizes are not negative"),
     "tensor out of range": (tensor_out_of_range, "tensor 9999 of"),
+    "result out of range": (index_of("subgraphs", 0, "operators", 0, "outputs"), r"tensor (\d+) of \1;"),
+    "intermediate out of range": (index_of("subgraphs", 0, "operators", 0, "intermediates"), r"tensor (\d+) of \1;"),
+    "input out of range": (index_of("subgraphs", 0, "inputs"), r"tensor (\d+) of \1;"),
+    "output out of range": (index_of("subgraphs", 0, "outputs"), r"tensor (\d+) of \1;"),
+    "argument out of range": (index_of("signatureDefs", 0, "inputs", 0, "tensorIndex"), r"tensor (\d+) of \1;"),
+    "answer out of range": (index_of("signatureDefs", 0, "outputs", 0, "tensorIndex"), r"tensor (\d+) of \1;"),
+    "graph out of range": (index_of("signatureDefs", 0, "subgraphIndex"), r"subgraph \d+ of 1;"),
+    "constant outside": (constant_outside, "constants are within the file"),
     "operator out of range": (operator_out_of_range, "operator code 77 of"),
     "buffer out of range": (buffer_out_of_range, "buffer 7777 of"),
     "short constant": (short_constant, "a constant has all of its values"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,19 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from tasks.config import RecordsConfig
 from tasks.data.guess.columns import FEW_CLASSES, Column, guess_columns, look, payload_kind
 from tasks.data.guess.payloads import image_shape
-from tasks.data.guess.splits import FEW_EXAMPLES, FEW_TEXTS, SHARES, Splits, choose, keep_splits, shares_of_text
+from tasks.data.guess.splits import (
+    FEW_EXAMPLES,
+    FEW_TEXTS,
+    SHARES,
+    Splits,
+    choose,
+    contents_of,
+    keep_splits,
+    shares_of_text,
+)
 from tasks.data.guess.tables import weighted, worries_of_classes
 from tasks.data.guess.tags import tagged
 from tasks.data.split import digests, split_numbers
@@ -131,6 +142,26 @@ def test_splits_of_the_source_are_kept_where_train_is_one_of_several() -> None:
     without_validation = kept("train", "test")
     assert without_validation is not None and without_validation.official == {} and without_validation.shares is None
     assert without_validation.train_share == 0.8 == Splits(dict(SHARES[0])).train_share
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_of_few_examples_in_train_the_seed_leaves_some_for_validation(first: int, tmp_path: Path) -> None:
+    """Whatever there is beside train, it is no part of validation."""
+    rows = [{"x": first + number, "split": "train" if number < 10 else "test"} for number in range(200)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({**row, "y": row["x"] / 7}) + "\n" for row in rows))
+    source = {
+        "kind": "jsonl",
+        "path": str(tmp_path),
+        "columns": {"x": "number", "y": "number", "split": "category"},
+        "targets": ["y"],
+        "split": "split",
+    }
+    kept = keep_splits(source, ("train", "test"), 200)
+    assert kept is not None
+    shares = {"train": 1 - RecordsConfig().validation_share, "validation": RecordsConfig().validation_share}
+    contents = contents_of(source, ["train"])
+    assert len(contents) == 10 and choose(contents, [shares]) == (shares, kept.seed)
+    assert np.bincount(split_numbers(contents, shares, kept.seed), minlength=2).all()
 
 
 @pytest.mark.parametrize(

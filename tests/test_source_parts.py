@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import os
@@ -19,7 +21,16 @@ from tasks.data.sources.files import SETTLED_NS, Hashes, groups
 from tasks.data.sources.nested import column, leaves, names_in, value
 from tasks.data.sources.payloads import Payloads
 from tasks.data.sources.rows import Numbered, selected
-from tasks.data.sources.streams import BOM, Pushed, Transcoded, check_ratio, is_single_byte, whole, without_bom
+from tasks.data.sources.streams import (
+    BOM,
+    Pushed,
+    Transcoded,
+    check_ratio,
+    is_single_byte,
+    open_stream,
+    whole,
+    without_bom,
+)
 from tasks.data.sources.values import column_of, columns_of, text_of
 from tasks.data.user_code import closure, importable
 from tasks.errors import Failed
@@ -31,6 +42,18 @@ def test_a_bomb_holds_more_than_a_thousand_times_its_size_and_64_mib(monkeypatch
     for compressed, size in ((1, (64 << 20) + 1), (1 << 20, (1000 << 20) + 1)):
         with pytest.raises(Failed, match="a compressed file holds at most 1,000 times its size, or 64 MiB"):
             check_ratio("x", compressed, size)
+
+
+@pytest.mark.parametrize("name", ["rows.gz", "rows.bz2"])
+def test_a_bomb_is_found_by_all_that_was_read_of_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr(streams, "BOMB_RATIO", 10)
+    (tmp_path / name).write_bytes({"rows.gz": gzip, "rows.bz2": bz2}[name].compress(bytes(4 << 20)))
+    read = 0
+    with open_stream(tmp_path, name) as stream, pytest.raises(Failed, match="over 1 MiB in"):
+        while chunk := stream.read(1 << 16):
+            read += len(chunk)
+    assert read == 1 << 20
 
 
 def test_bytes_that_were_put_back_are_read_first_and_across_their_end() -> None:

@@ -69,6 +69,29 @@ def test_a_step_descends_by_the_gradient_of_the_weighted_mean(accumulate: int) -
     np.testing.assert_allclose(found[HALF_SQUARES], [LENGTH**2 / 2], rtol=1e-5)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_an_example_counts_in_the_mean_by_the_weight_of_its_class(accumulate: int) -> None:
+    """Weights of examples and of classes are multiplied; the mean is over their sum, not over that of the first."""
+    inputs = keras.Input((2,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2, use_bias=False, name="line")(inputs))
+    kernel, of_class = np.array([[0.5, 0.1], [-0.25, 0.2]], np.float32), np.array([3.0, 0.5], np.float32)
+    model.trainable_variables[0].assign(kernel)
+    snapshot: Any = SimpleNamespace(features={"label": {"classes": ["a", "b"]}}, arrays=None)
+    config = TrainConfig(steps=1, class_weights={"a": 3.0, "b": 0.5})
+    optimizer = make_optimizer(Sgd(), model.trainable_variables, "float32")
+    optimizer.learning_rate = RATE
+    label = np.array([0, 1, 1, 0])
+    given = {"x": tf.constant(X), "label": tf.constant(label), "weight": tf.constant(WEIGHT)}
+    found = taken(
+        Step(model, optimizer, make_objective("classification", config, snapshot), accumulate=accumulate), given
+    )
+    weights, chances = WEIGHT * of_class[label], np.exp(X @ kernel)
+    errors = chances / chances.sum(1, keepdims=True) - np.eye(2)[label]
+    gradient = X.T @ (weights[:, None] * errors) / weights.sum()
+    np.testing.assert_allclose(found["kernel"], kernel - RATE * gradient, rtol=1e-4)
+    assert (found["weight"], found["seen"]) == (weights.sum(), WEIGHT.sum()) == (4.25, 3.5)
+
+
 @pytest.mark.parametrize("share", [0.5, 2.0])
 def test_a_gradient_is_clipped_where_it_is_longer_and_its_norm_is_that_before(share: float) -> None:
     found = taken(step_of(clip_norm=share * LENGTH))
