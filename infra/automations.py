@@ -53,10 +53,14 @@ def address_of(reference: str) -> str:
     return address
 
 
-def install(layout: Layout) -> None:
-    """Create or update the automations; those that send messages only with an alert address. Raises as `address_of`."""
+def install(layout: Layout, silence: int = SILENCE) -> None:
+    """Create or update the automations; those that send messages only with an alert address. Raises as `address_of`.
+
+    Args:
+        silence: seconds without a heartbeat after which a run is dead.
+    """
     receiver = None if layout.alert is None else _receiver(layout, layout.alert)
-    _ensure(layout, dead_runs(receiver))
+    _ensure(layout, dead_runs(receiver, silence))
     _ensure(layout, revived_runs())
     if receiver is not None:
         _ensure(layout, late_runs(receiver))
@@ -67,14 +71,14 @@ def install(layout: Layout) -> None:
         ask(layout, "DELETE", f"/block_documents/{block}")
 
 
-def dead_runs(receiver: str | None) -> dict[str, Any]:
+def dead_runs(receiver: str | None, silence: int = SILENCE) -> dict[str, Any]:
     """Return the automation that marks a run without heartbeats as Crashed."""
-    message = f"no heartbeat for {SILENCE} s; run it again to continue from the finished stages"
+    message = f"no heartbeat for {silence} s; run it again to continue from the finished stages"
     actions: list[dict[str, Any]] = [{"type": "change-flow-run-state", "state": "CRASHED", "message": message}]
     if receiver is not None:
         actions.append(_notification(receiver, "{{ flow_run.name }} is dead", message))
-    description = f"Marks a run without a heartbeat for {SILENCE} s as Crashed."
-    return _automation(DEAD_RUNS, description, "Proactive", [HEARTBEAT], [HEARTBEAT, *ENDS], SILENCE, actions)
+    description = f"Marks a run without a heartbeat for {silence} s as Crashed."
+    return _automation(DEAD_RUNS, description, "Proactive", [HEARTBEAT], [HEARTBEAT, *ENDS], silence, actions)
 
 
 def revived_runs() -> dict[str, Any]:

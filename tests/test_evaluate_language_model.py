@@ -118,14 +118,13 @@ def bigram_bits(reader):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
-def test_bigrams_are_counted_alike_in_chunks_of_any_size(monkeypatch, chunk):
-    monkeypatch.setattr(bigrams, "CHUNK", chunk)
+def test_bigrams_are_counted_alike_in_chunks_of_any_size(chunk):
     texts = [(b"", b"abracadabra" * 3), (b"given", b""), (b"given c", b"cc"), (b"", b"x")]
     expected = np.zeros((256, 256), int)
     for text in (b"\0" + b"abracadabra" * 3, b"ccc", b"\0x"):
         for before, byte in itertools.pairwise(text):
             expected[before, byte] += 1
-    np.testing.assert_array_equal(bigrams.count(texts), expected)
+    np.testing.assert_array_equal(bigrams.count(texts, chunk), expected)
 
 
 def test_report_names_the_hardest_files_shows_pictures_and_a_sample(report, text):

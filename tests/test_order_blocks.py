@@ -27,12 +27,11 @@ from tests.support.tiny import CONFIG, MODEL
 @settings(max_examples=80, deadline=None)
 @given(n=st.integers(1, 3000), block=st.integers(1, 50), seed=st.integers(0, 2**63 - 1), epoch=st.integers(0, 9))
 def test_every_epoch_is_a_bijection_at_any_position(n: int, block: int, seed: int, epoch: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_order, "WINDOW", 4)
-        rows = permutation_in_blocks(np.arange(n), n, seed, epoch, "train", block)
-        assert sorted(rows.tolist()) == list(range(n))
-        for place in {0, n // 3, n // 2, n - 1}:
-            assert permutation_in_blocks(np.array([place]), n, seed, epoch, "train", block)[0] == rows[place]
+    rows = permutation_in_blocks(np.arange(n), n, seed, epoch, "train", block, blocks_of_window=4)
+    assert sorted(rows.tolist()) == list(range(n))
+    for place in {0, n // 3, n // 2, n - 1}:
+        alone = permutation_in_blocks(np.array([place]), n, seed, epoch, "train", block, blocks_of_window=4)
+        assert alone[0] == rows[place]
 
 
 def test_an_epoch_of_more_blocks_than_are_searched_at_once_is_a_bijection() -> None:
@@ -44,15 +43,14 @@ def test_an_epoch_of_more_blocks_than_are_searched_at_once_is_a_bijection() -> N
     np.testing.assert_array_equal(np.sort(rows), np.arange(n))
 
 
-def test_a_window_has_the_rows_of_its_blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_order, "WINDOW", 8)
+def test_a_window_has_the_rows_of_its_blocks_alone() -> None:
     n, block = 100_003, 100
-    rows = permutation_in_blocks(np.arange(n), n, 7, 0, "train", block)
+    rows = permutation_in_blocks(np.arange(n), n, 7, 0, "train", block, blocks_of_window=8)
     for begin in range(0, 10 * 8 * block, 8 * block):
         blocks = np.unique(rows[begin : begin + 8 * block] // block)
         assert len(blocks) <= 9, "eight, or nine where the short block is before"
     assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.2
-    other = permutation_in_blocks(np.arange(n), n, 7, 1, "train", block)
+    other = permutation_in_blocks(np.arange(n), n, 7, 1, "train", block, blocks_of_window=8)
     assert (rows == other).mean() < 0.01
 
 

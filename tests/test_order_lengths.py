@@ -98,15 +98,12 @@ def unbroken(
     seed=st.integers(0),
 )
 def test_every_epoch_is_a_bijection_at_any_position(n: int, batch: int, most: int, epoch: int, seed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(length_order, "WINDOW", 4)
-        lengths = np.random.default_rng(seed).integers(1, most + 1, n)
-        order = LengthOrder(lengths, batch)
-        rows = order(np.arange(n), n, seed % 2**63, epoch, "train")
-        assert sorted(rows.tolist()) == list(range(n))
-        for place in {0, n // 3, n // 2, n - 1}:
-            fresh = LengthOrder(lengths, batch)
-            assert fresh(np.array([place]), n, seed % 2**63, epoch, "train")[0] == rows[place]
+    lengths = np.random.default_rng(seed).integers(1, most + 1, n)
+    rows = LengthOrder(lengths, batch, batches_of_window=4)(np.arange(n), n, seed % 2**63, epoch, "train")
+    assert sorted(rows.tolist()) == list(range(n))
+    for place in {0, n // 3, n // 2, n - 1}:
+        fresh = LengthOrder(lengths, batch, batches_of_window=4)
+        assert fresh(np.array([place]), n, seed % 2**63, epoch, "train")[0] == rows[place]
 
 
 def test_batches_have_little_padding_and_windows_the_rows_of_version_1() -> None:

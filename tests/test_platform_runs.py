@@ -99,17 +99,15 @@ def test_a_run_that_beats_after_it_was_marked_crashed_is_running_again(stack: Up
 
 
 @pytest.fixture
-def impatient(stack: Up, running: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def impatient(stack: Up, running: object) -> Iterator[int]:
     """The stack marks a run as Crashed after so many seconds without a heartbeat, instead of `SILENCE`."""
     layout = Stack(stack.root).layout
     assert layout is not None
     installed = ask(layout, "POST", "/automations/filter", {})
     [within] = [each["trigger"]["within"] for each in installed if each["name"] == automations.DEAD_RUNS]
     assert within == automations.SILENCE == 210
-    with monkeypatch.context() as patched:
-        patched.setattr(automations, "SILENCE", 45)
-        automations.install(layout)
-        yield automations.SILENCE
+    automations.install(layout, silence=45)
+    yield 45
     automations.install(layout)
 
 

@@ -61,13 +61,10 @@ def test_a_dead_holders_lock_is_free_at_once(tmp_path: Path, holder: subprocess.
     assert time.monotonic() - started < 5
 
 
-def test_a_stopped_holder_is_ended_and_its_token_is_old(
-    tmp_path: Path, holder: subprocess.Popen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "SILENCE", 1.0)
+def test_a_stopped_holder_is_ended_and_its_token_is_old(tmp_path: Path, holder: subprocess.Popen) -> None:
     os.kill(holder.pid, signal.SIGSTOP)
     messages: list[str] = []
-    with locked(tmp_path / "l", messages.append) as mine:
+    with locked(tmp_path / "l", messages.append, silence=1.0) as mine:
         mine.check("test")
         assert mine.token == 2
     assert holder.wait(5) is not None
@@ -98,9 +95,8 @@ def slow():  # between the flock and the signature, as on a disk that is busy
 socket.gethostname = slow
 
 def arrive(path, barrier, tokens):
-    lock.SILENCE = 0.5
     barrier.wait()
-    with lock.locked(path) as mine:
+    with lock.locked(path, silence=0.5) as mine:
         os.write(tokens, b"%d\\n" % mine.token)
 
 context = multiprocessing.get_context("fork")
@@ -144,52 +140,49 @@ def test_forty_arrivals_at_once_harm_nobody(tmp_path: Path, bystander: subproces
 
 
 def test_what_stood_in_the_lock_before_its_holder_signed_proves_nothing(
-    tmp_path: Path, bystander: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bystander: subprocess.Popen[str]
 ) -> None:
-    monkeypatch.setattr(lock, "SILENCE", 0.5)
     with open(tmp_path / "l", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(Failed, match="has not signed"), locked(tmp_path / "l", raise_if_stopped=stopped_after(5)):
+        with (
+            pytest.raises(Failed, match="has not signed"),
+            locked(tmp_path / "l", raise_if_stopped=stopped_after(5), silence=0.5),
+        ):
             pass
     assert bystander.poll() is None
 
 
 def test_a_process_that_has_a_dead_holders_number_is_left_alone(
-    tmp_path: Path, bystander: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bystander: subprocess.Popen[str]
 ) -> None:
     """The flock of a killed process may live on in a child of its; its number may be another's by then."""
-    monkeypatch.setattr(lock, "SILENCE", 0.5)
     started = psutil.Process(bystander.pid).create_time() - 60
     owner = {"token": 7, "pid": bystander.pid, "started": started, "host": socket.gethostname()}
     (tmp_path / "l").write_text(json.dumps(owner))
     with open(tmp_path / "l", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(1.5)):
+        with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(1.5), silence=0.5):
             pass
     assert bystander.poll() is None
     with locked(tmp_path / "l") as mine:
         assert mine.token == 8
 
 
-def test_a_silent_holder_elsewhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "SILENCE", 0.5)
+def test_a_silent_holder_elsewhere_is_named(tmp_path: Path) -> None:
     path = tmp_path / "l"
     path.write_text(json.dumps({"token": 7, "pid": os.getpid(), "started": 0, "host": "elsewhere"}))
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with (
             pytest.raises(Failed, match=f"process {os.getpid()} on elsewhere, silent"),
-            locked(path, raise_if_stopped=stopped_after(5)),
+            locked(path, raise_if_stopped=stopped_after(5), silence=0.5),
         ):
             pass
 
 
-def test_a_holder_that_beats_is_waited_for(
-    tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holder_that_beats_is_waited_for(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     """And without its heartbeat it would be ended: half a second of silence is allowed, and 1.5 are waited."""
-    monkeypatch.setattr(lock, "SILENCE", 0.5)
-    with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(1.5)):
+    with pytest.raises(Stopped), locked(tmp_path / "l", raise_if_stopped=stopped_after(1.5), silence=0.5):
         pass
     assert holder.poll() is None
 

@@ -21,27 +21,30 @@ def rows_per_block(row_bytes: int) -> int:
     return max(1, BLOCK_BYTES // max(1, row_bytes))
 
 
-def permutation_in_blocks(positions: Rows, n: int, seed: int, epoch: int, split: str, block: int) -> Rows:
+def permutation_in_blocks(
+    positions: Rows, n: int, seed: int, epoch: int, split: str, block: int, blocks_of_window: int = WINDOW
+) -> Rows:
     """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n).
 
     Args:
         positions: int64, any shape, each in [0, n).
         n: number of examples.
         block: rows of a block.
+        blocks_of_window: `WINDOW` in version 1b; with another number it is another order.
     """
     places = np.asarray(positions, np.int64)
     blocks = -(-n // block)
     lacking = blocks * block - n  # rows that the last block has less
     order_of_blocks = f"{split}/blocks"
     short = _place_of_last(blocks, seed, epoch, order_of_blocks)
-    size = WINDOW * block
+    size = blocks_of_window * block
 
     def start(window: Rows) -> Rows:
         """Return the first position of windows: those after the short block begin earlier."""
-        return np.minimum(window * size - np.where(window > short // WINDOW, lacking, 0), n)
+        return np.minimum(window * size - np.where(window > short // blocks_of_window, lacking, 0), n)
 
-    windows = np.minimum(places // size, short // WINDOW)
-    later = places >= start(np.asarray(short // WINDOW + 1))
+    windows = np.minimum(places // size, short // blocks_of_window)
+    later = places >= start(np.asarray(short // blocks_of_window + 1))
     windows = np.where(later, (places + lacking) // size, windows)
     mixed = np.empty_like(places)
     for window in np.unique(windows):

@@ -21,14 +21,18 @@ WINDOW = 64
 class LengthOrder:
     """Rows at positions of an epoch, near to others of their length; keeps the latest windows, but has no state."""
 
-    def __init__(self, lengths: Any, batch_size: int) -> None:
-        """Create the order of rows with these lengths, an integer array [N], in global batches of a size."""
-        self._lengths, self._batch_size = lengths, batch_size
+    def __init__(self, lengths: Any, batch_size: int, batches_of_window: int = WINDOW) -> None:
+        """Create the order of rows with these lengths, an integer array [N], in global batches of a size.
+
+        Args:
+            batches_of_window: `WINDOW` in version 1c; with another number it is another order.
+        """
+        self._lengths, self._batch_size, self._batches_of_window = lengths, batch_size, batches_of_window
         self._window = lru_cache(maxsize=2)(self._rows_of)
 
     def __call__(self, positions: Rows, n: int, seed: int, epoch: int, split: str) -> Rows:
         """Return the rows at these positions of an epoch, int64 of the same shape; a bijection of range(n)."""
-        size = WINDOW * self._batch_size
+        size = self._batches_of_window * self._batch_size
         before = epoch * n % size  # positions of the first window that are in earlier epochs
         places = np.asarray(positions, np.int64)
         rows, windows = np.empty_like(places), (places + before) // size

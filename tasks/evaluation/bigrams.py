@@ -21,10 +21,14 @@ CHUNK = 1 << 20
 """Bytes that are counted at once."""
 
 
-def count(texts: Iterable[tuple[bytes, bytes]]) -> Counts:
-    """Count the bigrams of texts, each given with the text before it, of which only the last byte matters."""
+def count(texts: Iterable[tuple[bytes, bytes]], at_once: int = CHUNK) -> Counts:
+    """Count the bigrams of texts, each given with the text before it, of which only the last byte matters.
+
+    Args:
+        at_once: bytes that are counted at once.
+    """
     counts = np.zeros(BYTES * BYTES, np.int64)
-    for chunk in _chunks(texts):
+    for chunk in _chunks(texts, at_once):
         numbers = np.concatenate([_numbers(part) for part in chunk])
         counts += np.bincount(numbers, minlength=len(counts))
     return counts.reshape(BYTES, BYTES)
@@ -52,15 +56,15 @@ def _numbers(part: bytes) -> NDArray[np.int64]:
     return np.asarray(values[:-1] * BYTES + values[1:])
 
 
-def _chunks(texts: Iterable[tuple[bytes, bytes]]) -> Iterator[list[bytes]]:
-    """Yield parts of texts, each after the byte before it, in lists of about `CHUNK` bytes."""
+def _chunks(texts: Iterable[tuple[bytes, bytes]], at_once: int) -> Iterator[list[bytes]]:
+    """Yield parts of texts, each after the byte before it, in lists of about `at_once` bytes."""
     chunk, size = list[bytes](), 0
     for before, text in texts:
         whole = (before[-1:] or START) + text
-        for start in range(0, len(text), CHUNK):
-            chunk.append(whole[start : start + CHUNK + 1])
+        for start in range(0, len(text), at_once):
+            chunk.append(whole[start : start + at_once + 1])
             size += len(chunk[-1])
-            if size >= CHUNK:
+            if size >= at_once:
                 yield chunk
                 chunk, size = [], 0
     if chunk:

@@ -55,20 +55,24 @@ class Lock:
 
 @contextmanager
 def locked(
-    path: Path, waiting: Callable[[str], None] = lambda line: None, raise_if_stopped: Callable[[], None] = lambda: None
+    path: Path,
+    waiting: Callable[[str], None] = lambda line: None,
+    raise_if_stopped: Callable[[], None] = lambda: None,
+    silence: float = SILENCE,
 ) -> Iterator[Lock]:
     """Acquire a lock for the block: wait for a living holder, and kill a suspended one on this host.
 
     Args:
         waiting: called with a line for the user when the wait begins, and when a holder is killed.
         raise_if_stopped: called while waiting; ends the wait by raising.
+        silence: seconds after which a holder counts as suspended.
 
     Raises:
         Failed: the holder is suspended, and is on another host or unknown.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-        _acquire(file.fileno(), path, waiting, raise_if_stopped)
+        _acquire(file.fileno(), path, waiting, raise_if_stopped, silence)
         token = _last_token(path) + 1
         me = psutil.Process()
         _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=socket.gethostname())
@@ -84,7 +88,9 @@ def locked(
                 _sign(file.fileno(), token=token)
 
 
-def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], raise_if_stopped: Callable[[], None]) -> None:
+def _acquire(
+    descriptor: int, path: Path, waiting: Callable[[str], None], raise_if_stopped: Callable[[], None], silence: float
+) -> None:
     watch: Watch | None = None
     while True:
         try:
@@ -95,8 +101,8 @@ def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], raise_
                 watch = Watch(path)
                 name = "process {pid} on {host}".format_map(watch.owner) if "pid" in watch.owner else "another process"
                 waiting(f"waiting for {name}, which works on the same")
-            elif watch.look() > SILENCE:
-                _end(watch, waiting)
+            elif watch.look() > silence:
+                _end(watch, waiting, silence)
             raise_if_stopped()
             time.sleep(LOOK)
 
@@ -124,20 +130,20 @@ class Watch:
         return self.path.read_bytes(), self.path.stat().st_mtime_ns
 
 
-def _end(watch: Watch, waiting: Callable[[str], None]) -> None:
+def _end(watch: Watch, waiting: Callable[[str], None], silence: float) -> None:
     """Kill a holder without heartbeat; raise `Failed` where that is not possible."""
     owner, name = watch.owner, watch.path.stem
     if "pid" not in owner:
         raise Failed(
             name,
-            f"held for {SILENCE:.0f} s by a process that has not signed",
+            f"held for {silence:.0f} s by a process that has not signed",
             "a holder signs at once; this one is stopped",
             f"end it (`fuser {watch.path}` names it), then run again",
         )
     if owner["host"] != socket.gethostname():
         raise Failed(
             name,
-            f"held by process {owner['pid']} on {owner['host']}, silent for {SILENCE:.0f} s",
+            f"held by process {owner['pid']} on {owner['host']}, silent for {silence:.0f} s",
             "a holder on another host cannot be ended from here",
             "end it there, then run again",
         )
@@ -145,7 +151,7 @@ def _end(watch: Watch, waiting: Callable[[str], None]) -> None:
         holder = psutil.Process(owner["pid"])
         # The pid may belong to another process by now, and the holder may have continued since.
         if abs(holder.create_time() - owner["started"]) < 1 and watch.look() > 0:
-            waiting(f"process {holder.pid} shows no sign of life for {SILENCE:.0f} s: ending it and taking over")
+            waiting(f"process {holder.pid} shows no sign of life for {silence:.0f} s: ending it and taking over")
             holder.send_signal(signal.SIGKILL)
             holder.wait(10)
     except (psutil.NoSuchProcess, psutil.TimeoutExpired):
