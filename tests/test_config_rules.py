@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +78,13 @@ def assert_refused(call: Callable[[], Any], field: str, says: str) -> None:
     """The field and the rule, of a `Conflict` alone or in an error of pydantic; of other errors the place."""
     with pytest.raises((ValidationError, Conflict)) as caught:
         call()
-    if isinstance(caught.value, ValidationError):
-        fault = caught.value.errors(include_url=False)[0]
+    error: Any = caught.value
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False)[0]
         error = fault.get("ctx", {}).get("error")
-        seen = error.field if isinstance(error, Conflict) else ".".join(str(part) for part in fault["loc"])
-        rule = error.rule if isinstance(error, Conflict) else fault["msg"]
-    else:
-        seen, rule = caught.value.field, caught.value.rule
+        seen, rule = ".".join(str(part) for part in fault["loc"]), fault["msg"]
+    if isinstance(error, Conflict):
+        seen, rule = error.field, error.rule
     assert seen == field and says in rule
 
 
@@ -100,6 +100,7 @@ LR = "train.learning_rate: {kind: choice, values: [0.1, 0.2]}"
 WIDE = "columns: {c: category, d: category, n: number, m: number, t: text, w: time, i: image}"
 
 Rule = tuple[type[Section], str, str, list[str], list[str]]
+"""A section, the field that is refused, a piece of the rule, what is refused by it, and what is not."""
 
 RULES: list[Rule] = [
     # records
@@ -1327,7 +1328,6 @@ RULES: list[Rule] = [
         for gates in ("compress", "promote")
     ],
 ]
-"""A section, the field that is refused, a piece of the rule, what is refused by it, and what is not."""
 
 SPACES: list[tuple[str, str, list[str], list[str]]] = [
     (
@@ -1429,8 +1429,8 @@ SPACES: list[tuple[str, str, list[str], list[str]]] = [
     ),
     ("rate.x (1), rate", "unknown key of the preset", ["{space: {rate.x: {kind: choice, values: [1]}}}"], []),
 ]
-"""A key of `tune.space`, with what follows of the field, a piece of the rule, and configs with `space` for `tune.space`:
-those that are refused by it, and those that are not."""
+"""A key of `tune.space`, with what follows of the field, a piece of the rule, what is refused by it, and what is not; in
+these configs `space` is `tune.space`."""
 
 
 def tuned(text: str) -> Config:
@@ -1474,7 +1474,7 @@ def train(text: str = "{}") -> TrainConfig:
 Call = tuple[Any, ...]
 """A section, and what its function is called with."""
 
-FITS: list[tuple[type[Section], str, str, str, list[Call], list[Call]]] = [
+FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
     (
         ConvnetModel,
         "fit_image",
