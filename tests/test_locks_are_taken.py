@@ -54,14 +54,14 @@ def held(path: Path) -> bool:
 class Turns:
     """What is called by several threads: how many were in it at the same time."""
 
-    def __init__(self, of: Callable[..., Any] = lambda *given: None) -> None:
-        self._of, self._inside, self.most, self.calls = of, 0, 0, 0
+    def __init__(self, of: Callable[..., Any] = lambda *given: None, seconds: float = 0.03) -> None:
+        self._of, self._seconds, self._inside, self.most, self.calls = of, seconds, 0, 0, 0
 
     def __call__(self, *given: Any, **more: Any) -> Any:
         self._inside += 1
         self.calls += 1
         self.most = max(self.most, self._inside)
-        time.sleep(0.03)  # for another one to come in
+        time.sleep(self._seconds)  # for another one to come in
         try:
             return self._of(*given, **more)
         finally:
@@ -317,7 +317,7 @@ def test_threads_use_a_study_one_at_a_time(call: str, tmp_path: Path) -> None:
             at_once(lambda: study.report(0, 10, 0.1), lambda: study.report(0, 10, 0.2))
             assert write.calls == 1, "one that is stored stays as it is"
         if call == "prunes":
-            judged = Turns(lambda *given: False)
+            judged = Turns(lambda *given: False, 0.1)
             study._study.pruner.prune = judged  # type: ignore[method-assign]
             study._storage.set_trial_intermediate_value(study._trial_id(0), 10, 0.5)
             at_once(lambda: study.prunes(0, 10), lambda: study.prunes(0, 10))
