@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -81,6 +82,17 @@ def nothing_is_left_of_tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     if before is not None:
         os.environ["MLFLOW_TRACKING_URI"] = before
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_left_of_graphs() -> Iterator[None]:
+    """TensorFlow 2.21 keeps the graph of each `tf.custom_gradient` that is traced (findings/)."""
+    yield
+    if ops := sys.modules.get("tensorflow.python.framework.ops"):
+        registered = ops.gradient_registry._registry
+        for name in [name for name in registered if name.startswith("CustomGradient-")]:
+            del registered[name]
+        gc.collect()
 
 
 def pytest_configure(config: pytest.Config) -> None:
