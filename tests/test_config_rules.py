@@ -44,7 +44,7 @@ from tasks.config.model_methods import Distill, LowRank, Prune, PruneStructured
 from tasks.config.optimizer import Adam, AdamW, Sgd
 from tasks.config.schedule import Constant, Cosine, Piecewise
 from tasks.config.space import FloatRange, IntRange
-from tasks.config.strategy import Horovod, Mirrored, OneDevice, ParameterServer, Pipeline
+from tasks.config.strategy import Horovod, Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Tpu
 from tasks.config.tensorboard import TensorBoard
 from tasks.config.transform import Bucketize, HashWords, Image, LogMel, Missing, TimeParts, Tokens
 from tasks.config.tune import HalvingPruner, HyperbandPruner, MedianPruner, NoPruner
@@ -92,11 +92,27 @@ QAT = "{kind: qat, fine_tune: {steps: 1}}"
 QAT8 = "{kind: qat, bits: 8, fine_tune: {steps: 1}}"
 RANKS = "{kind: low_rank, rank: 1, fine_tune: {steps: 1}}"
 STUDENT = "{kind: distill, student: {kind: mlp}, fine_tune: {steps: 1}}"
+UNITS = "{kind: prune_structured, fine_tune: {steps: 1}}"
+ZEROS = "{kind: prune, fine_tune: {steps: 1}}"
+ON_FILE = (
+    *("float16", "int8_dynamic", "int8_weight_only", "int8_static"),
+    *("int8_selective", "int4_dynamic", "int4_weight_only", "gptq"),
+)
 PIPELINE = "strategy: {kind: pipeline, micro_batches: 1}"
 SERVERS = "strategy: {kind: parameter_server}"
 WORKERS = "strategy: {kind: multi_worker}"
 TIMES = "splits: time, split_times: {validation: '2024-01-01', test: '2024-01-02'}"
 LR = "train.learning_rate: {kind: choice, values: [0.1, 0.2]}"
+WHOLE = ("one_device", "mirrored", "multi_worker", "horovod", "tpu")
+"""The strategies of which each process has whole replicas."""
+UNMIXED = (
+    *("flip", "crop", "resized_crop", "colour", "rand_augment"),
+    *("cutout", "noise", "time_mask", "band_mask", "token_dropout"),
+)
+"""The augmentations that mix no two examples."""
+OF_PIECES = ("adam", "adamw", "nadam", "adamax", "lion", "rmsprop", "adagrad", "adadelta", "ftrl", "sgd")
+"""The optimizers that can update pieces of a matrix."""
+TASKS = ("classification", "multilabel", "anomaly", "ranking", "regression", "language_model", "tagging")
 WIDE = "columns: {c: category, d: category, n: number, m: number, t: text, w: time, i: image}"
 
 Rule = tuple[type[Section], str, str, list[str], list[str]]
@@ -631,7 +647,11 @@ RULES: list[Rule] = [
         "augment",
         "mixes two examples that the others have changed",
         ["{augment: [{kind: mixup}, {kind: flip}]}", "{augment: [{kind: cutmix}, {kind: mixup}]}"],
-        ["{augment: [{kind: flip}, {kind: mixup}]}", "{augment: [{kind: cutmix}]}", "{augment: []}"],
+        [
+            *(f"{{augment: [{{kind: {kind}}}, {{kind: mixup}}]}}" for kind in UNMIXED),
+            "{augment: [{kind: cutmix}]}",
+            "{augment: []}",
+        ],
     ),
     (
         TrainConfig,
@@ -666,8 +686,7 @@ RULES: list[Rule] = [
             "where no process has a whole replica",
             [f"{{{name}: true, {PIPELINE}}}", f"{{{name}: true, {SERVERS}}}"],
             [
-                f"{{{name}: true}}",
-                f"{{{name}: true, strategy: {{kind: mirrored}}}}",
+                *(f"{{{name}: true, strategy: {{kind: {kind}}}}}" for kind in WHOLE),
                 f"{{{name}: false, {PIPELINE}}}",
                 f"{{{name}: false, {SERVERS}}}",
             ],
@@ -679,7 +698,7 @@ RULES: list[Rule] = [
         "jit",
         "XLA compiles for one device",
         [f"{{jit: true, {PIPELINE}}}", f"{{jit: true, {SERVERS}}}"],
-        [f"{{jit: false, {PIPELINE}}}", "{jit: true}", "{jit: true, strategy: {kind: mirrored}}"],
+        [f"{{jit: false, {PIPELINE}}}", *(f"{{jit: true, strategy: {{kind: {kind}}}}}" for kind in WHOLE)],
     ),
     (
         TrainConfig,
@@ -689,8 +708,9 @@ RULES: list[Rule] = [
         [
             "{order: blocks, strategy: {kind: tpu}}",
             "{order: shuffled, strategy: {kind: tpu}}",
-            "{order: lengths}",
-            "{order: lengths, strategy: {kind: mirrored}}",
+            *(f"{{order: lengths, strategy: {{kind: {kind}}}}}" for kind in WHOLE if kind != "tpu"),
+            f"{{order: lengths, {PIPELINE}}}",
+            f"{{order: lengths, {SERVERS}}}",
         ],
     ),
     *[
@@ -720,14 +740,21 @@ RULES: list[Rule] = [
         "continue_from",
         "promises the bytes of one longer training",
         [f"{{continue_from: abc, {SERVERS}}}"],
-        [f"{{{SERVERS}}}", f"{{continue_from: abc, {WORKERS}}}"],
+        [
+            f"{{{SERVERS}}}",
+            f"{{continue_from: abc, {PIPELINE}}}",
+            *(f"{{continue_from: abc, strategy: {{kind: {kind}}}}}" for kind in WHOLE),
+        ],
     ),
     (
         TrainConfig,
         "optimizer.kind",
         "needs whole matrices",
         [f"{{optimizer: {{kind: {kind}}}, {SERVERS}}}" for kind in ("lamb", "muon", "adafactor")],
-        [f"{{optimizer: {{kind: adamw}}, {SERVERS}}}", f"{{optimizer: {{kind: lamb}}, {WORKERS}}}"],
+        [
+            *(f"{{optimizer: {{kind: {kind}}}, {SERVERS}}}" for kind in OF_PIECES),
+            *(f"{{optimizer: {{kind: {kind}}}, {WORKERS}}}" for kind in ("lamb", "muon", "adafactor")),
+        ],
     ),
     *[
         (
@@ -750,9 +777,10 @@ RULES: list[Rule] = [
         TrainConfig,
         "cluster",
         "is for several processes",
-        ["{cluster: {}}", "{cluster: {}, strategy: {kind: mirrored}}"],
+        [f"{{cluster: {{}}, strategy: {{kind: {kind}}}}}" for kind in ("one_device", "mirrored", "tpu", "pipeline")],
         [
             f"{{cluster: {{}}, {WORKERS}}}",
+            "{cluster: {}, strategy: {kind: horovod}}",
             "{cluster: {}, strategy: {kind: parameter_server, workers: 1}}",
             "{strategy: {kind: mirrored}}",
         ],
@@ -968,8 +996,12 @@ RULES: list[Rule] = [
         CompressConfig,
         "methods",
         "changes the finished file",
-        ["{methods: [[int8_dynamic, prune]]}", "{methods: [[float16, float16]]}"],
-        ["{methods: [[prune, int8_dynamic]]}", "{methods: [[int8_dynamic]]}", "{methods: [int8_dynamic, prune]}"],
+        [*(f"{{methods: [[{kind}, prune]]}}" for kind in ON_FILE), "{methods: [[float16, float16]]}"],
+        [
+            *(f"{{methods: [[prune, {kind}]]}}" for kind in ON_FILE),
+            *(f"{{methods: [[{method}, float16]]}}" for method in ("prune", "cluster", QAT, RANKS, STUDENT, UNITS)),
+            "{methods: [int8_dynamic, prune]}",
+        ],
     ),
     (
         CompressConfig,
@@ -979,11 +1011,12 @@ RULES: list[Rule] = [
             f"{{methods: [[prune, {QAT}]]}}",
             f"{{methods: [[cluster, {RANKS}]]}}",
             f"{{methods: [[{QAT}, {RANKS}]]}}",
-            f"{{methods: [[{QAT}, {{kind: prune, fine_tune: {{steps: 1}}}}]]}}",
+            f"{{methods: [[{QAT}, {ZEROS}]]}}",
+            f"{{methods: [[prune, {UNITS}]]}}",
             f"{{methods: [[prune, cluster, {QAT}]]}}",
         ],
         [
-            f"{{methods: [[{RANKS}, {QAT}]]}}",
+            *(f"{{methods: [[{method}, {QAT}]]}}" for method in (RANKS, UNITS, STUDENT)),
             f"{{methods: [[{QAT}, prune]]}}",
             "{methods: [[prune, cluster]]}",
             "{methods: [[prune, {kind: prune, share: 0.6, fine_tune: {steps: 1}}]]}",
@@ -994,13 +1027,15 @@ RULES: list[Rule] = [
     (
         CompressConfig,
         "methods",
-        "qat rounds weights to 8 bits, and int4_dynamic to 4 again",
-        [f"{{methods: [[{QAT8}, int4_dynamic]]}}"],
+        "qat rounds weights to 8 bits, and ",
         [
-            f"{{methods: [[{QAT8}, int8_dynamic]]}}",
-            f"{{methods: [[{QAT8}, float16]]}}",
-            f"{{methods: [[{QAT}, int4_dynamic]]}}",
-            f"{{methods: [[{QAT}, int8_dynamic]]}}",
+            f"{{methods: [[{QAT8}, {kind}]]}}"
+            for kind in ON_FILE
+            if kind in ("gptq", "int4_dynamic", "int4_weight_only")
+        ],
+        [
+            *(f"{{methods: [[{QAT8}, {kind}]]}}" for kind in ON_FILE if kind.startswith(("int8", "float"))),
+            *(f"{{methods: [[{QAT}, {kind}]]}}" for kind in ON_FILE),
         ],
     ),
     (
@@ -1233,6 +1268,27 @@ RULES: list[Rule] = [
         ["{model: {kind: encoder}}"],
         ["{model: {kind: encoder}, snapshot: {kind: table}}", "{model: {kind: mlp}}"],
     ),
+    *[
+        (
+            Config,
+            "model.kind",
+            "reads snapshots of kind",
+            [
+                f"{{snapshot: {{kind: {kind}}}, model: {{{model}}}}}"
+                for kind in ("image", "table", "tokens")
+                if kind not in read
+            ],
+            [f"{{snapshot: {{kind: {kind}}}, model: {{{model}}}}}" for kind in read],
+        )
+        for model, read in [
+            *((f"kind: {kind}", ["image"]) for kind in ("convnet", "resnet", "vit")),
+            *((f"kind: {kind}", ["table"]) for kind in ("encoder", "dlrm", "convnet1d")),
+            ("kind: mlp", ["image", "table"]),
+            ("kind: transformer", ["tokens"]),
+            ("kind: import, target: 'a:b'", ["image", "table", "tokens"]),
+            ("kind: keras_file, path: a.keras", ["image", "table", "tokens"]),
+        ]
+    ],
     (
         Config,
         "compress.methods.kind",
@@ -1429,8 +1485,8 @@ SPACES: list[tuple[str, str, list[str], list[str]]] = [
     ),
     ("rate.x (1), rate", "unknown key of the preset", ["{space: {rate.x: {kind: choice, values: [1]}}}"], []),
 ]
-"""A key of `tune.space`, with what follows of the field, a piece of the rule, what is refused by it, and what is not; in
-these configs `space` is `tune.space`."""
+"""A key of `tune.space`, with what follows of the field, a piece of the rule, what is refused by it, and what is not;
+in these configs `space` is `tune.space`."""
 
 
 def tuned(text: str) -> Config:
@@ -1536,7 +1592,7 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         ],
         [
             ("{experts: 2}", OneDevice(), False),
-            ("{experts: 2}", Mirrored(), False),
+            *(("{experts: 2}", each, False) for each in (Mirrored(), MultiWorker(), Horovod(), Tpu())),
             ("{experts: 2, balance_weight: 0}", OneDevice(), True),
             ("{experts: 2, balance_weight: 0}", Pipeline(), False),
             ("{experts: 0}", OneDevice(), True),
@@ -1722,23 +1778,24 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
             section,
             "fit",
             f"{name}.{setting.partition(':')[0]}",
-            f"is ignored by {without}",
-            [(f"{{{setting}}}", without)],
-            [(f"{{{setting}}}", having), ("{}", without)],
+            "is ignored by ",
+            [(f"{{{setting}}}", task) for task in TASKS if task not in having],
+            [*((f"{{{setting}}}", task) for task in having), *(("{}", task) for task in TASKS)],
         )
-        for section, name, setting, without, having in [
-            (TrainConfig, "train", "label_smoothing: 0.1", "regression", "classification"),
-            (TrainConfig, "train", "class_weights: balanced", "multilabel", "tagging"),
-            (EvaluateConfig, "evaluate", "bins: 14", "multilabel", "classification"),
-            (EvaluateConfig, "evaluate", "at: 9", "classification", "ranking"),
-            (EvaluateConfig, "evaluate", "calibrate: temperature", "ranking", "anomaly"),
-            (EvaluateConfig, "evaluate", "threshold: {maximize: f1}", "regression", "multilabel"),
-            (EvaluateConfig, "evaluate", "find_slices: true", "anomaly", "ranking"),
-            (EvaluateConfig, "evaluate", "slices: [a]", "anomaly", "language_model"),
-            (EvaluateConfig, "evaluate", "robustness: [noise]", "language_model", "tagging"),
-            (EvaluateConfig, "evaluate", "sample_tokens: 0", "tagging", "language_model"),
-            (EvaluateConfig, "evaluate", "sample_temperature: 0.9", "tagging", "language_model"),
-            (EvaluateConfig, "evaluate", "sample_prompt: a", "classification", "language_model"),
+        for section, name, setting, having in [
+            (TrainConfig, "train", "label_smoothing: 0.1", [task for task in TASKS if task != "regression"]),
+            (TrainConfig, "train", "class_weights: balanced", ["classification", "tagging"]),
+            (EvaluateConfig, "evaluate", "bins: 14", ["classification"]),
+            (EvaluateConfig, "evaluate", "at: 9", ["ranking"]),
+            (EvaluateConfig, "evaluate", "calibrate: temperature", ["classification", "multilabel", "anomaly"]),
+            (EvaluateConfig, "evaluate", "threshold: {maximize: f1}", ["classification", "multilabel", "anomaly"]),
+            (EvaluateConfig, "evaluate", "find_slices: true", [task for task in TASKS if task != "anomaly"]),
+            (EvaluateConfig, "evaluate", "slices: [a]", [task for task in TASKS if task != "anomaly"]),
+            (EvaluateConfig, "evaluate", "robustness: [noise]", [task for task in TASKS if task != "language_model"]),
+            (EvaluateConfig, "evaluate", "groups: a", list(TASKS)),
+            (EvaluateConfig, "evaluate", "sample_tokens: 0", ["language_model"]),
+            (EvaluateConfig, "evaluate", "sample_temperature: 0.9", ["language_model"]),
+            (EvaluateConfig, "evaluate", "sample_prompt: a", ["language_model"]),
         ]
     ],
     (
@@ -1870,7 +1927,15 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         [
             ("{methods: [gptq]}", train(), "classification", True),
             ("{methods: [gptq]}", train(), "tagging", True),
-            ("{methods: [int8_dynamic, int4_dynamic]}", train(), "language_model", True),
+            *(
+                (f"{{methods: [{kind}]}}", train(), "language_model", True)
+                for kind in ON_FILE
+                if kind not in ("int8_static", "int8_selective", "gptq")
+            ),
+            *(
+                (f"{{methods: [{method}]}}", train(), "language_model", True)
+                for method in ("prune", "cluster", QAT, RANKS, UNITS)
+            ),
         ],
     ),
     (
@@ -1879,7 +1944,10 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         "compress.methods",
         "trains a whole model in each process",
         [
-            (f"{{methods: [{QAT}]}}", train(f"{{{PIPELINE}}}"), "classification", True),
+            *(
+                (f"{{methods: [{method}]}}", train(f"{{{PIPELINE}}}"), "classification", True)
+                for method in (QAT, RANKS, UNITS, ZEROS, STUDENT)
+            ),
             (f"{{methods: [prune, [{QAT}, int4_dynamic]]}}", train(f"{{{SERVERS}}}"), "classification", True),
         ],
         [
@@ -1895,7 +1963,10 @@ FITS: list[tuple[Any, str, str, str, Sequence[Call], Sequence[Call]]] = [
         [(f"{{methods: [{STUDENT}]}}", train("{remat: true}"), "classification", True)],
         [
             (f"{{methods: [{STUDENT}]}}", train(), "classification", True),
-            (f"{{methods: [{QAT}]}}", train("{remat: true}"), "classification", True),
+            *(
+                (f"{{methods: [{method}]}}", train("{remat: true}"), "classification", True)
+                for method in (QAT, RANKS, UNITS, ZEROS)
+            ),
         ],
     ),
     (
@@ -1929,6 +2000,32 @@ def test_what_just_does_not_fit_is_refused(
 def test_what_just_fits_is_accepted(section: type[Section], function: str, call: Call) -> None:
     text, *arguments = call
     assert getattr(made(section, text), function)(*arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: made(IntRange, "{low: 1, high: 5, step: 3}"), "use 4 or 7"),
+        (lambda: made(FloatRange, "{low: 0.1, high: 0.35, step: 0.1}"), "use 0.3 or 0.4"),
+        (lambda: train("{batch_size: 5, accumulate: 6}"), "use 6"),
+        (lambda: train("{batch_size: 7, accumulate: 6}"), "use 6 or 12"),
+        (lambda: train("{batch_size: 17, accumulate: 6}"), "use 12 or 18"),
+        (lambda: made(EncoderModel, "{width: 12, heads: 4}"), "set model.width to 8 or 16"),
+        (lambda: made(EncoderModel, "{head_dim: 5}"), "use 4 or 6"),
+        (lambda: ConvnetModel(filters=(1, 1, 1)).fit_image(7, 8), "give at most 2 values, or make the image larger"),
+        (lambda: ConvnetModel(filters=(1,)).fit_image(1, 8), "use model.kind mlp, or make the image larger"),
+        (lambda: ResNetModel(blocks=(1, 1, 1)).fit_image(3, 8), "give at most 2 values, or make the image larger"),
+        (lambda: Cosine(warmup=9).check(8), "lower it to 8"),
+        (lambda: made(Piecewise, "{boundaries: [1, 2, 3], factors: [1]}"), "give 3"),
+    ],
+)
+def test_the_nearest_values_that_would_do_are_named(call: Callable[[], Any], remedy: str) -> None:
+    with pytest.raises((ValidationError, Conflict)) as caught:
+        call()
+    error: Any = caught.value
+    if isinstance(error, ValidationError):
+        error = error.errors(include_url=False)[0]["ctx"]["error"]
+    assert error.remedy == remedy
 
 
 def test_only_where_slices_can_be_set_a_gate_of_them_says_so() -> None:
