@@ -21,17 +21,21 @@ from tasks.config import (
     JsonlSource,
     KerasFileModel,
     NotifyConfig,
+    ParquetSource,
     PromoteConfig,
+    PythonSource,
     RecordsConfig,
     ResNetModel,
     Section,
     SqlSource,
     TfdsSource,
+    TfrecordSource,
     TokensSnapshot,
     TrainConfig,
     TransformerModel,
     TuneConfig,
     ViTModel,
+    WebdatasetSource,
 )
 from tasks.config.augment import ResizedCrop
 from tasks.config.base import Conflict
@@ -59,6 +63,10 @@ NEEDED: dict[type[Section], str] = {
     IntRange: "{low: 0}",
     FloatRange: "{low: 0}",
     JsonlSource: "{path: x}",
+    ParquetSource: "{path: x}",
+    PythonSource: "{function: 'a:b'}",
+    TfrecordSource: "{path: x}",
+    WebdatasetSource: "{path: x}",
     LowRank: "{fine_tune: {steps: 1}}",
     PruneStructured: "{fine_tune: {steps: 1}}",
     SlicesGate: "{max_loss: 0.1}",
@@ -275,6 +283,17 @@ RULES: list[Rule] = [
         ["{columns: {a: number, w: words}}", "{columns: {a: number, t: tags}, label: t}"],
         ["{columns: {a: number, t: text}}"],
     ),
+    *[
+        (
+            section,
+            "columns",
+            "are lists, which JSON lines, Parquet and functions have",
+            ["{columns: {k: text, w: words}, key: k}"],
+            ["{columns: {k: text, w: text}, key: k}"],
+        )
+        for section in (SqlSource, TfdsSource, TfrecordSource, WebdatasetSource)
+    ],
+    *[(section, "", "", [], ["{columns: {w: words}}"]) for section in (JsonlSource, ParquetSource, PythonSource)],
     (
         JsonlSource,
         "columns",
@@ -2011,6 +2030,7 @@ def test_what_just_fits_is_accepted(section: type[Section], function: str, call:
         (lambda: train("{batch_size: 7, accumulate: 6}"), "use 6 or 12"),
         (lambda: train("{batch_size: 17, accumulate: 6}"), "use 12 or 18"),
         (lambda: made(EncoderModel, "{width: 12, heads: 4}"), "set model.width to 8 or 16"),
+        (lambda: made(EncoderModel, "{width: 28, heads: 4}"), "set model.width to 24 or 32"),
         (lambda: made(EncoderModel, "{head_dim: 5}"), "use 4 or 6"),
         (lambda: ConvnetModel(filters=(1, 1, 1)).fit_image(7, 8), "give at most 2 values, or make the image larger"),
         (lambda: ConvnetModel(filters=(1,)).fit_image(1, 8), "use model.kind mlp, or make the image larger"),
@@ -2040,6 +2060,7 @@ def test_only_where_slices_can_be_set_a_gate_of_them_says_so() -> None:
     [
         (None, "and none is installed"),
         ("0.28.1", "and 0.28.1 is installed"),
+        ("2.21.0", "and 2.21.0 is installed"),
         ("0.28.1+tensorflow2.20.0", "needs horovod built for tensorflow2.21.0"),
         ("0.28.1+tensorflow2.21.0.1", "needs horovod built for tensorflow2.21.0"),
         ("0.28.1+tensorflow2.21.0", None),
