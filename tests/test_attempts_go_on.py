@@ -250,7 +250,7 @@ def test_a_trial_that_goes_on_has_the_score_of_all_its_attempts(select: str, tmp
     assert reported == {step: accuracy for step, (accuracy, _) in scores.items()}
 
 
-LOSSES = [1.0, 0.8, 0.9, 0.79, 0.5, 0.6, 0.55, 0.58, 0.4]
+LOSSES = [1.0, 0.8, 0.9, 0.79, 0.5, 0.6, 0.55, 0.58, 0.57]
 
 
 def waits(best: BestWeights, losses: list[float], first: int) -> list[bool]:

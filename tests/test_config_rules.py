@@ -940,7 +940,13 @@ RULES: list[Rule] = [
         ["{bytes: 0B}", "{bytes: 0.999B}", "{bytes: -1B}", "{bytes: 0.0009kB}", "{bytes: nanB}"],
         ["{bytes: 1B}", "{bytes: 0.001kB}", "{bytes: 9223372036854774784B}"],
     ),
-    (WantConfig, "bytes", "", ["{bytes: 9223372036854775808B}", "{bytes: infB}"], ["{bytes: 9223372036854774784B}"]),
+    (
+        WantConfig,
+        "bytes",
+        "less than 8 EiB",
+        ["{bytes: 9223372036854775808B}", "{bytes: infB}"],
+        ["{bytes: 9223372036854774784B}"],
+    ),
     (
         Prune,
         "share",
@@ -2029,6 +2035,7 @@ def test_what_just_fits_is_accepted(section: type[Section], function: str, call:
         (lambda: train("{batch_size: 5, accumulate: 6}"), "use 6"),
         (lambda: train("{batch_size: 7, accumulate: 6}"), "use 6 or 12"),
         (lambda: train("{batch_size: 17, accumulate: 6}"), "use 12 or 18"),
+        (lambda: made(EncoderModel, "{width: 4, heads: 4}"), "set model.width to 8"),
         (lambda: made(EncoderModel, "{width: 12, heads: 4}"), "set model.width to 8 or 16"),
         (lambda: made(EncoderModel, "{width: 28, heads: 4}"), "set model.width to 24 or 32"),
         (lambda: made(EncoderModel, "{head_dim: 5}"), "use 4 or 6"),

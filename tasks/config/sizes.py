@@ -25,7 +25,7 @@ def parse(value: Any) -> Any:
     except (ValueError, KeyError):
         raise ValueError(f"must be a size; write a number of bytes, or one with a unit: {', '.join(UNITS)}") from None
     if not 1 <= size < 2**63:
-        raise ValueError("must be at least one byte; write a larger size")
+        raise ValueError("must be at least one byte and less than 8 EiB; write another size")
     return int(size)
 
 

@@ -62,8 +62,8 @@ def check_heads(width: int, heads: int, head_dim: int | None) -> None:
     parts."""
     if head_dim is not None:
         if head_dim % 2:
-            raise Conflict("head_dim", head_dim, "must be even", f"use {head_dim - 1 or 2} or {head_dim + 1}")
+            raise Conflict("head_dim", head_dim, "must be even", f"use {head_dim - 1} or {head_dim + 1}")
     elif width % (2 * heads):
         below = width // (2 * heads) * 2 * heads
-        nearest = f"set model.width to {below or 2 * heads} or {below + 2 * heads}"
+        nearest = f"set model.width to {f'{below} or ' if below else ''}{below + 2 * heads}"
         raise Conflict("heads", heads, f"must cut width {width} into even parts", nearest)
