@@ -116,7 +116,7 @@ from pathlib import Path
 from tasks.processes.crew import Crew, Limits
 
 with Crew(Path({folder!r}), {threads}).gang("train") as gang:
-    gang.call({work!r}, None, Path({folder!r}, "journal"), (), limits=Limits(), on_report=print)
+    print(gang.call({work!r}, None, Path({folder!r}, "journal"), (), limits=Limits(), on_report=print))
 """
 
 
@@ -139,6 +139,19 @@ def test_what_a_shared_fork_server_forked_for_a_killed_run_dies_with_it(tmp_path
             run.kill()
             run.wait()
     untouched.wait(10)
+
+
+def working_folder(bench: Workbench) -> str:
+    return str(Path.cwd())
+
+
+def test_a_process_of_a_shared_fork_server_works_in_the_folder_of_its_command(tmp_path: Path) -> None:
+    """Relative paths, as of `millrace predict`, are found there."""
+    values = {"folder": str(tmp_path), "threads": available_threads(), "work": f"{__name__}:working_folder"}
+    variables = {**os.environ, SHARED: shared_fork_servers(), "PYTHONPATH": str(ROOT)}
+    script = RUN.format(**values)
+    done = subprocess.run([sys.executable, "-c", script], env=variables, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == str(tmp_path), done.stderr
 
 
 def test_a_run_with_other_threads_than_the_shared_fork_server_starts_its_own(

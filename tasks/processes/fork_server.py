@@ -184,13 +184,14 @@ class ForkServer:
     def fork(self, stage: str, connection: int, log: int, temporary: str) -> Forked:
         """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
 
-        Its temporary files are in the folder `temporary`.
+        It works in the folder of this process; its temporary files are in the folder `temporary`.
 
         Raises `Failed` where the fork server has ended by itself, with its last log line.
         """
         read_end, child_end = os.pipe()
         try:
-            request = {"stage": stage, "environment": {**environment(self.threads), "TMPDIR": temporary}}
+            variables = {**environment(self.threads), "TMPDIR": temporary}
+            request = {"stage": stage, "environment": variables, "folder": str(Path.cwd())}
             socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end])
         except BrokenPipeError:
             if self.process is None:
@@ -263,7 +264,7 @@ class Forker:
                 exit_with_parent(me)
                 set_process_name(f"millrace {request['stage']}")
                 report.close()
-                self._become(request["environment"], connection, log)
+                self._become(request["environment"], request["folder"], connection, log)
                 code = 0
             finally:
                 with contextlib.suppress(OSError):
@@ -275,7 +276,7 @@ class Forker:
         self._statuses[pid] = report
         self._send_status(pid, f"pid {pid}")
 
-    def _become(self, variables: dict[str, str], connection: int, log: int) -> None:
+    def _become(self, variables: dict[str, str], folder: str, connection: int, log: int) -> None:
         """Set up the new process, and serve."""
         import numpy as np
 
@@ -292,6 +293,7 @@ class Forker:
         os.close(log)
         os.environ.clear()
         os.environ.update(variables)
+        os.chdir(folder)
         tempfile.tempdir = None  # derived again from the variables
         np.random.seed()  # every child would otherwise have the same state
         self._serve(Connection(connection))
