@@ -234,7 +234,7 @@ def stages(monkeypatch: pytest.MonkeyPatch, module: Any) -> Iterator[Calls]:
 
 
 def test_each_part_of_compress_gets_its_own_sections(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = [("export.formats", "[saved_model, keras]"), ("compress.methods", "[int8_dynamic]"), ("seed", "7")]
+    flags = [("export.formats", "[saved_model, keras]"), ("compress.max_difference", "0.01"), ("evaluate.bins", "7")]
     config = load(DIGITS, flags)
     compress, evaluate, export = config.compress, config.evaluate, config.export
     model: Any = SimpleNamespace(digest="m", manifest={"inputs": {"config": {"model": {"task": "classification"}}}})
