@@ -1,6 +1,6 @@
 """Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
 
-    python -m tests.mutations [--only PACKAGE] [--list first|second] [--trust] [--quick] [--jobs N]
+    python -m tests.mutations [--only PACKAGE] [--list first|second|third] [--trust] [--quick] [--jobs N]
 
 Run by hand. The faults were chosen from the code alone, before its tests were read: `first` is the list by which
 missing tests were found; `second`, empty so far, is to be drawn after they were written, and is the measure. What
@@ -2246,7 +2246,411 @@ SECOND = [
     ),
 ]
 
-LISTS = {"first": FIRST, "second": SECOND}
+THIRD = [
+    Mutation(
+        "tasks/exporting/verify.py",
+        '        "argmax_agreement": min(\n',
+        '        "argmax_agreement": max(\n',
+        "test_export_parts.py test_export_works.py test_export_generation.py",
+        (
+            "The verification reports the best agreement with Keras over the ways of calling instead of the"
+            " worst, so that a variant passes that is wrong in batches of one or on raw columns."
+        ),
+    ),
+    Mutation(
+        "flows/commands/verify.py",
+        (
+            '            if broken is not None:\n                damaged.append({"artifact": name, "file":'
+            ' f"line {broken[0]}", "what": broken[1]})\n'
+        ),
+        "",
+        "test_command_line.py test_promote_awaits.py test_store_audit.py test_platform_fine_print.py",
+        "`millrace verify --all` exits with 0 and lists no damage in its JSON although the audit log was changed.",
+    ),
+    Mutation(
+        "tasks/stage/hosts.py",
+        '    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions}\n',
+        '    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION}\n',
+        "test_train_hosts.py test_run_stages.py",
+        (
+            "A host with other versions of TensorFlow or Keras may join a training on several hosts, whose"
+            " result is then not that of its digest."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/places.py",
+        (
+            '            members = [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]'
+            ' if first else [""]\n'
+        ),
+        '            members = [str(n) for n in range(int(first), int(last or first) + 1)] if first else [""]\n',
+        "test_train_hosts.py test_run_gang.py test_platform_slurm.py",
+        (
+            "On Slurm the hosts `gpu[01-03]` are taken for gpu1, gpu2, gpu3, which do not exist, so that the"
+            " workers never meet."
+        ),
+    ),
+    Mutation(
+        "tasks/models/encoder.py",
+        '    x = as_float32(norm("final_norm")(x)) * present\n',
+        '    x = as_float32(norm("final_norm")(x))\n',
+        "test_model_kinds.py test_train_transformer.py",
+        (
+            "The answer of an encoder to a text depends on how much padding follows it, that is on the other"
+            " texts of its batch."
+        ),
+    ),
+    Mutation(
+        "tasks/config/space.py",
+        "        return [float(low + number * step) for number in range((high - low) // step + 1)]\n",
+        "        return [float(low + number * step) for number in range((high - low) // step)]\n",
+        "test_tune_search.py test_tune_parts.py test_config_values.py test_config_rules.py",
+        (
+            "A grid search never tries the largest value of a float range, and has fewer combinations than"
+            " the config says."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/qat.py",
+        "    levels = float(2 ** (each.bits - 1) - 1)\n",
+        "    levels = float(2 ** (each.bits - 1))\n",
+        "test_compress_parts.py test_compress_trains.py",
+        (
+            "Quantisation-aware training rounds to another grid than the quantised file has, so that it gains"
+            " less or nothing, at 4 bits above all."
+        ),
+    ),
+    Mutation(
+        "infra/orchestration.py",
+        (
+            '        query = {"flow_runs": old, "sort": "END_TIME_DESC", "limit": 200, "offset": len(names)'
+            " if dry_run else 0}\n"
+        ),
+        '        query = {"flow_runs": old, "sort": "END_TIME_DESC", "limit": 200, "offset": len(names)}\n',
+        "test_gc_drops_old_history.py test_platform_fine_print.py",
+        "`millrace gc --days` leaves a part of the old flow runs in Prefect's database: every second page is skipped.",
+    ),
+    Mutation(
+        "tasks/data/transforms/quantile.py",
+        (
+            "    values, place = np.unique(np.quantile(sample, levels), return_inverse=True)\n    return"
+            " values, np.bincount(place, levels) / np.bincount(place)\n"
+        ),
+        (
+            "    values, first = np.unique(np.quantile(sample, levels), return_index=True)\n    return"
+            " values, levels[first]\n"
+        ),
+        "test_transform_parts.py test_transform_fitting.py test_transform_edges.py",
+        (
+            "A value that is frequent in train gets its lowest rank instead of the mean of its ranks: a"
+            " column with many zeros is mapped to 0 (or -5.2) there."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/approval.py",
+        "    if now == asked or not decision.accepted:  # a rejection needs no comparison\n",
+        "    if now == asked:\n",
+        "test_promote_approval.py test_promote_killed.py test_settings_reach_their_use.py",
+        "`millrace reject` is refused: the version cannot be rejected and goes on awaiting approval.",
+    ),
+    Mutation(
+        "tasks/data/profile.py",
+        "    return float(np.sqrt(min(1.0, (counts * (means - numbers.mean()) ** 2).sum() / total)))\n",
+        "    return float(np.sqrt(min(1.0, (counts * (means - means.mean()) ** 2).sum() / total)))\n",
+        "test_convert_profile.py test_convert_columns.py",
+        (
+            "The association of a category with a number is too large, and columns are suspected of telling"
+            " the target exactly."
+        ),
+    ),
+    Mutation(
+        "tasks/config/sources/folders.py",
+        '    example: Literal["file", "line", "paragraph"] = "file"\n',
+        '    example: Annotated[Literal["file", "line", "paragraph"], NOT_IDENTITY] = "file"\n',
+        "test_golden_digests.py test_config_values.py test_convert_text_files.py test_config_reaches.py",
+        (
+            "After a change of source.example from file to line the old records come from the store: examples"
+            " are still whole files."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/thresholds.py",
+        "    return float(candidates[best_ones[np.abs(candidates[best_ones] - USUAL).argmin()]])\n",
+        "    return float(candidates[best_ones[0]])\n",
+        "test_evaluate_decisions.py test_evaluate_fine_print.py",
+        "Of equally good thresholds the lowest is chosen and exported, and not the one nearest to 0.5.",
+    ),
+    Mutation(
+        "tasks/config/strategy.py",
+        "    exact: ClassVar[bool] = False\n",
+        "",
+        (
+            "test_config_values.py test_config_rules.py test_config_combinations.py test_golden_digests.py"
+            " test_train_parameter_server.py"
+        ),
+        (
+            "A training with parameter servers has the digest of an exact one, so that a config with another"
+            " strategy gets its model from the store, and settings that it does not support are not refused."
+        ),
+    ),
+    Mutation(
+        "infra/health.py",
+        "    if abs(difference) > 5:\n",
+        "    if difference > 5:\n",
+        "test_platform_fine_print.py test_command_line.py test_deadlines_fire.py",
+        (
+            "`millrace doctor` finds the clocks in order though this machine's clock is minutes behind that"
+            " of the file system."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/trials.py",
+        '        if isinstance(error, Lost) or error.field.partition(".")[0] not in OF_A_TRIAL:\n',
+        '        if error.field.partition(".")[0] not in OF_A_TRIAL:\n',
+        "test_tune_parts.py test_tune_search.py test_attempts_go_on.py",
+        (
+            "A trial whose process was lost (killed, connection closed) counts as failed for ever, and the"
+            " study goes on without it instead of retrying it."
+        ),
+    ),
+    Mutation(
+        "flows/commands/worker.py",
+        "    if end.exit_code in (1, 2) and end.error is not None:\n",
+        "    if end.exit_code == 1 and end.error is not None:\n",
+        "test_train_hosts.py test_command_replies.py test_platform_kubernetes.py",
+        "The workers of a run that was refused on the first host report success (exit code 0, completed).",
+    ),
+    Mutation(
+        "flows/champions.py",
+        'WITHOUT_TRAINING = ("dataset", "release")\n',
+        'WITHOUT_TRAINING = ("dataset",)\n',
+        "test_platform_fine_print.py test_run_refuses_early.py test_train_init.py",
+        (
+            "`millrace run release` with a preset whose train.init is the champion is refused where there is"
+            " no champion yet (its remedy is to release one first), though nothing is trained."
+        ),
+    ),
+    Mutation(
+        "tasks/store/lock.py",
+        "        token = _last_token(path) + 1\n",
+        "        token = max(_last_token(path), 1)\n",
+        "test_store_lock.py test_store_fine_print.py",
+        (
+            "A superseded attempt is not recognised, as all attempts have the token 1: it may write into the"
+            " staging folder of the attempt that took over."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/archive_listing.py",
+        '    return "not a path below it" if {"", ".", ".."} & set(name.split("/")) else None\n',
+        '    return "not a path below it" if {"", "."} & set(name.split("/")) else None\n',
+        "test_source_archives.py test_source_webdataset.py",
+        (
+            "An archive with names that lead out of it (`../x.png`) is accepted instead of refused, and `..`"
+            " becomes a class or a part of a key."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/text_files.py",
+        "                    begin = begin if lines else offset\n",
+        "                    begin = offset\n",
+        "test_convert_text_files.py test_source_parts.py",
+        (
+            "The key of a paragraph is the offset of its last line instead of its first byte, so that keys"
+            " point elsewhere and the order of examples is another."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/distill.py",
+        "    return temperature**2 * of_example(positive + negative)\n",
+        "    return of_example(positive + negative)\n",
+        "test_compress_parts.py test_compress_trains.py",
+        (
+            "The teacher of a multilabel model has too little weight in the student's loss: by the square of"
+            " the temperature."
+        ),
+    ),
+    Mutation(
+        "infra/automations.py",
+        '        "for_each": ["prefect.resource.id"],\n',
+        '        "for_each": [],\n',
+        "test_platform_fine_print.py test_platform_alerts.py test_platform_runs.py",
+        (
+            "A dead run is not marked Crashed (and no message is sent) while any other run sends heartbeats,"
+            " as they are counted together."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/rematerialised_step.py",
+        "        with keras.StatelessScope(state_mapping=state), tf.GradientTape() as tape:\n",
+        "        with keras.StatelessScope(), tf.GradientTape() as tape:\n",
+        "test_train_memory.py",
+        (
+            "With train.remat gradients are those of other dropout masks than the forward pass had: the"
+            " trained weights differ from those without it."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/interpreter.py",
+        '    return {name: value for name, value in variables.items() if name != "PYTHONPATH"} | SAFE\n',
+        "    return {**variables, **SAFE}\n",
+        "test_environment.py test_import_path.py",
+        (
+            "Modules of a folder in the user's PYTHONPATH are imported by processes of the product, in place"
+            " of the installed ones."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/local.py",
+        "                for process in psutil.Process(pid).children(recursive=True):\n",
+        "                for process in psutil.Process(pid).children():\n",
+        "test_run_gang.py test_deadlines_fire.py test_run_processes.py test_run_tries_again.py",
+        (
+            "Processes that the children of a compute process have started live on after it is killed, and"
+            " keep memory, files and ports."
+        ),
+    ),
+    Mutation(
+        "flows/running.py",
+        '            if run.record["status"] == "running":\n',
+        '            if run.record["status"] != "completed":\n',
+        "test_platform_fine_print.py test_run_bookkeeping.py test_run_stops.py",
+        (
+            "A run that was stopped by a signal (exit code 75, `stopped`) is recorded afterwards as failed by"
+            " a killed process, with exit code 1 and a second notification."
+        ),
+    ),
+    Mutation(
+        "tasks/training/goodput.py",
+        "        again = min(max(self.reached - (step - last.steps), 0), last.steps) / last.steps\n",
+        "        again = min(max(self.reached - step, 0), last.steps) / last.steps\n",
+        "test_train_goodput.py test_train_curves.py",
+        (
+            "The goodput of a resumed training is too high: the last repeated call (or all, where it is one)"
+            " counts as new steps."
+        ),
+    ),
+    Mutation(
+        "tasks/runs/journal.py",
+        (
+            '        with open(path, "ab") as file:  # remove an incomplete last line'
+            "\n            file.truncate(points[-1].end if points else 0)\n"
+        ),
+        "        path.touch()\n",
+        "test_tracking_journal.py test_store_fine_print.py test_tracking_parts.py",
+        (
+            "After a kill in the middle of a write the next metrics are appended to half a line: the journal"
+            " cannot be read any more, and the resumed run fails or loses its curves."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/fresh_process.py",
+        "            output, errors = process.communicate(timeout=TIMEOUT)\n",
+        "            output, errors = process.communicate()\n",
+        "test_export_parts.py test_export_works.py test_deadlines_fire.py",
+        "An export hangs for ever where a variant hangs in its fresh process, instead of failing after 600 s.",
+    ),
+    Mutation(
+        "tasks/training/seeds.py",
+        (
+            '    return int.from_bytes(hashlib.blake2b(f"{seed}/{name_of(number)}".encode(),'
+            ' digest_size=8).digest(), "little") >> 1\n'
+        ),
+        '    return int.from_bytes(hashlib.blake2b(name_of(number).encode(), digest_size=8).digest(), "little") >> 1\n',
+        "test_train_seeds.py",
+        (
+            "Runs with different `seed` and train.seeds train the same further models, which are not"
+            " independent repetitions."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/schema.py",
+        "    if len(counts) <= FEW_CLASSES and min(counts.values()) > 1:\n",
+        "    if len(counts) <= FEW_CLASSES and min(counts.values()) >= 1:\n",
+        "test_init_schema.py",
+        (
+            "`millrace init --schema` writes a closed list of values for a column in which some were seen"
+            " only once, so that ordinary new rows go to quarantine."
+        ),
+    ),
+    Mutation(
+        "flows/asking.py",
+        "PATIENCE = 30 * 24 * 3600\n",
+        "PATIENCE = 30 * 24 * 60\n",
+        "test_deadlines_fire.py test_platform_approval.py test_store_audit.py",
+        "A deployed run that awaits approval is failed by Prefect after 12 hours instead of 30 days.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/pipelined_step.py",
+        (
+            "            before = total.get(id(variable))\n            total[id(variable)] = gradient if"
+            " before is None else before + gradient  # where the variable is\n"
+        ),
+        "            total[id(variable)] = gradient\n",
+        "test_train_self_test.py test_train_memory.py test_train_pipeline.py",
+        (
+            "With a pipeline or train.remat the gradient of weights that several parts of a model share is"
+            " that of the last part alone, so that the result differs from that on one device."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/time_parts.py",
+        "    angle = 2 * np.pi * (numbers - first) / period\n",
+        "    angle = 2 * np.pi * (numbers - first) / (period - 1)\n",
+        "test_transform_parts.py test_transform_edges.py",
+        "Monday and Sunday, the hours 0 and 23, January and December are the same for a model.",
+    ),
+    Mutation(
+        "tasks/data/shared.py",
+        "        both = both[both != 0]\n",
+        "",
+        "test_convert_parts.py test_convert_duplicates.py",
+        (
+            "The report of the data says that a missing text is a content that train and test share, and"
+            " warns that test scores may be too high."
+        ),
+    ),
+    Mutation(
+        "tasks/tracking/tracked.py",
+        '        if row["conclusive"] and name != LITERT  # that file itself\n',
+        "        if name != LITERT  # that file itself\n",
+        "test_page_tracks_what_compares.py",
+        "MLflow gets latency ratios of settings whose A/A comparison failed, and runs are compared by noise.",
+    ),
+    Mutation(
+        "tasks/tuning/study.py",
+        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), self.seed, number)\n",
+        "            sampler = make_sampler(self.config.sampler, dict(self.config.space), 0, number)\n",
+        "test_tune_search.py test_tune_parts.py test_settings_reach_their_use.py",
+        "Tunings with different seeds try the same values.",
+    ),
+    Mutation(
+        "tasks/compression/units.py",
+        (
+            "            if self.between is not None:\n                values = values *"
+            ' weights[f"{self.between}/gamma"]\n'
+        ),
+        "",
+        "test_compress_parts.py test_compress_trains.py",
+        (
+            "Structured pruning of a residual network leaves out other channels: the scale of the"
+            " normalisation between the convolutions is not part of a channel's norm."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/rand_augment.py",
+        "        signs = np.stack([1 - 2 * draws.integers(2 * number + 1, 2) for number in words], axis=1).tolist()\n",
+        "        signs = np.stack([1 - 2 * draws.integers(2 * number, 2) for number in words], axis=1).tolist()\n",
+        "test_augment.py",
+        (
+            "Each operation of rand_augment goes in one direction only (images are rotated and moved to one"
+            " side, always brighter or always darker), as direction and operation are made of the same random"
+            " number."
+        ),
+    ),
+]
+
+LISTS = {"first": FIRST, "second": SECOND, "third": THIRD}
 
 
 def main() -> int:

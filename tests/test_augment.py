@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.config import Config
-from tasks.config.augment import AUGMENTATIONS, AugmentConfig
+from tasks.config.augment import AUGMENTATIONS, AugmentConfig, RandAugment
 from tasks.data import augment
-from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, Augmenter, token_dropout
+from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, Augmenter, rand_augment, token_dropout
 from tasks.data.augment.draws import Draws
 from tasks.data.augment.rand_augment import OPERATIONS
 from tasks.data.batches import BatchReader
@@ -154,6 +155,23 @@ def test_colour_changes_each_image_by_its_factors() -> None:
     assert np.abs(saturated @ luma - IMAGES @ luma)[unclipped].max() <= 1, "the grey value stays"
     contrast = changed("colour", brightness=0, contrast=0.5, saturation=0)[""].astype(float)
     assert np.abs(contrast.mean(axis=(1, 2, 3)) - IMAGES.mean(axis=(1, 2, 3))).max() < 12
+
+
+def test_rand_augment_takes_each_operation_in_both_directions_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: Counter[tuple[str, int]] = Counter()
+
+    def recording(name: str) -> Any:
+        def operation(image: Any, strength: float, direction: int) -> Any:
+            taken[name, direction] += 1
+            return image
+
+        return operation
+
+    monkeypatch.setattr(rand_augment, "OPERATIONS", {name: recording(name) for name in OPERATIONS})
+    change = rand_augment.create(RandAugment(operations=2), {})
+    change(np.zeros((2800, 2, 2, 3), np.uint8), Draws(5, 0, np.zeros(2800, np.uint64), np.arange(2800)))
+    assert len(taken) == 28 and sum(taken.values()) == 5600
+    assert min(taken.values()) > 140 and max(taken.values()) < 260
 
 
 def test_rand_augment_has_the_operations_of_the_paper() -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
 
+from flows.commands import worker
 from flows.reply import replying, usage_error
+from tasks.config.load import load
 from tasks.errors import Failed, Refused, Stopped
+from tasks.runs.home import Home
+from tests.support.homes import DIGITS
 
 
 def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +27,29 @@ def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str])
     answer = json.loads(printed.out)
     assert (answer["command"], answer["status"], answer["exit_code"]) == ("up", "refused", 2)
     assert "://…" in answer["error"]["saw"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "expected", "status"),
+    [
+        (0, None, 0, None),
+        (1, "ran out of disk", 1, "failed"),
+        (2, "no such column", 1, "failed"),
+        (3, None, 0, None),
+        (75, None, 75, "stopped"),
+        (130, None, 130, "stopped"),
+    ],
+)
+def test_a_worker_ends_as_the_run_that_it_served(
+    code: int, error: str | None, expected: int, status: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A verdict, exit code 3, is no fault of a worker."""
+    told = error and {"field": "a", "saw": error, "rule": "rule", "remedy": "remedy"}
+    monkeypatch.setattr("tasks.stage.hosts.serve", lambda *_: SimpleNamespace(exit_code=code, error=told))
+    place: Any = SimpleNamespace(rank=1, cluster=SimpleNamespace(chief="here"))
+    with pytest.raises(typer.Exit) as ended, replying("worker", as_json=False) as reply:
+        worker.serve(reply, place, load(DIGITS), Home(tmp_path))
+    assert (ended.value.exit_code, reply.status) == (expected, status)
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def test_two_numbers_are_associated_by_the_size_of_their_correlation() -> None:
 
 
 def test_a_number_is_associated_with_groups_by_the_share_of_its_variance_between_them() -> None:
-    groups = np.array(["a", "b"] * 200)
+    groups = np.array(["a", "b", "b", "b"] * 100)
     shifted = NUMBERS + (groups == "b") * 2
-    means = [shifted[groups == name].mean() for name in "ab"]
-    between = sum(200 * (mean - shifted.mean()) ** 2 for mean in means)
+    means = {name: shifted[groups == name].mean() for name in "ab"}
+    between = sum((groups == name).sum() * (mean - shifted.mean()) ** 2 for name, mean in means.items())
     expected = np.sqrt(between / ((shifted - shifted.mean()) ** 2).sum())
     assert association(shifted, groups) == pytest.approx(expected) == association(groups, shifted)
     assert association((groups == "b").astype(float), groups) == pytest.approx(1.0)

@@ -16,7 +16,7 @@ from tasks.artifacts import Records
 from tasks.config import Config, RecordsConfig, TextFilesSource, identity
 from tasks.data import records
 from tasks.data.reading import RecordsReader
-from tasks.data.sources import check, fingerprint
+from tasks.data.sources import check, fingerprint, open_source
 from tasks.data.sources.files import pattern
 from tasks.display.words import describe
 from tasks.errors import Failed, Refused
@@ -41,6 +41,24 @@ def folder(tmp_path: Path) -> Path:
 
 def source(folder: Path, **more: object) -> TextFilesSource:
     return TextFilesSource.model_validate({"path": str(folder), **more})
+
+
+def test_an_example_is_named_by_the_byte_at_which_it_begins(tmp_path: Path) -> None:
+    """Of paragraphs of several lines that of the first; empty lines are in none."""
+    content = b"\n  one\ntwo\n\n \nthree\nfour\nfive\n\nsix"
+    (tmp_path / "a.txt").write_bytes(content)
+
+    def begins(example: str) -> dict[int, bytes]:
+        opened = open_source(source(tmp_path, example=example))
+        opened.fingerprint()
+        rows = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+        texts = [text for each in rows for text in each.columns["text"].to_pylist()]
+        return dict(zip([int(key.split(":")[1]) for each in rows for key in each.keys.to_pylist()], texts, strict=True))
+
+    assert begins("paragraph") == {1: b"one\ntwo", 14: b"three\nfour\nfive", 31: b"six"}
+    lines = begins("line")
+    assert list(lines.values()) == [b"one", b"two", b"three", b"four", b"five", b"six"]
+    assert all(content[begin:].lstrip().startswith(text) for begin, text in lines.items())
 
 
 def test_every_byte_of_every_file_is_in_exactly_one_record(folder: Path, bench: Workbench, publish: Callable) -> None:

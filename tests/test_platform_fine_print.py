@@ -265,6 +265,9 @@ def test_a_dead_run_is_marked_by_the_silence_after_its_heartbeat_and_not_after_i
     trigger = dead["trigger"]
     assert trigger["posture"] == "Proactive" and trigger["within"] == automations.SILENCE > 150
     assert trigger["after"] == [automations.HEARTBEAT]
+    for each in (dead, automations.revived_runs(), automations.late_runs("receiver")):
+        alone = (each["trigger"]["for_each"], each["trigger"]["match"])
+        assert alone == (["prefect.resource.id"], {"prefect.resource.id": "prefect.flow-run.*"}), "each run by itself"
     assert set(trigger["expect"]) >= {automations.HEARTBEAT, automations.LEFT, "prefect.flow-run.Suspended"}
 
 

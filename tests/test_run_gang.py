@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from tasks.config import SqlSource
@@ -222,6 +224,21 @@ def test_a_line_is_shown_when_it_is_whole_and_none_of_tensorflows_own(tmp_path: 
     with open(process.log, "ab") as log:
         log.write(b"o\n")
     assert list(process.lines()) == ["two"] and list(process.lines()) == []
+
+
+def test_a_process_is_killed_with_all_that_descends_from_it(tmp_path: Path) -> None:
+    inner = f"sleep 600 & echo $! > {tmp_path}/last; wait"
+    first = subprocess.Popen(["sh", "-c", f"sh -c '{inner}' & wait"], start_new_session=True)
+    while not (tmp_path / "last").exists() or not (tmp_path / "last").read_text().strip():
+        time.sleep(0.01)
+    last = psutil.Process(int((tmp_path / "last").read_text()))
+    assert last.ppid() != first.pid, "a grandchild"
+    process: Any = Process.__new__(Process)
+    process.process = SimpleNamespace(begun=lambda: first.pid, send_signal=first.send_signal, wait=first.wait)
+    process.connection, process._temporary = SimpleNamespace(close=int), SimpleNamespace(cleanup=int)
+    process.kill()
+    last.wait(10)
+    assert first.poll() is not None
 
 
 @pytest.mark.parametrize(("code", "kind", "says"), [(-9, Lost, "killed by signal 9"), (3, Failed, "left with code 3")])

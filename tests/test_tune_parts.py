@@ -52,6 +52,15 @@ def test_random_values_are_others_in_each_trial_and_the_same_again() -> None:
     assert len({drawn(1, 0), drawn(1, 1), drawn(2, 0)}) == 3 and drawn(1, 1) == drawn(1, 1)
 
 
+def test_a_study_draws_by_the_seed_of_its_run(tmp_path: Path) -> None:
+    def values(name: str, seed: int) -> list[Any]:
+        config = configs.TuneConfig(space={"rate": SPACE["rate"]}, sampler=configs.RandomSampler(), trials=3)
+        with opened(tmp_path / name, "study", config, higher_is_better=True, seed=seed) as study:
+            return [study.ask().values["rate"] for _ in range(3)]
+
+    assert values("one", 1) == values("again", 1) != values("other", 2)
+
+
 def test_a_grid_is_in_one_order_for_all_trials_of_a_seed() -> None:
     space: Any = {"steps": IntRange(low=1, high=9), "kind": SPACE["kind"]}
     grids: list[Any] = [
