@@ -1300,8 +1300,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/training/engines/tensorflow/strategies/horovod_rendezvous.py",
-        "    deadline = time.monotonic() + CONNECT_SECONDS\n",
-        "    deadline = time.time() + CONNECT_SECONDS\n",
+        "    deadline = time.monotonic() + patience\n",
+        "    deadline = time.time() + patience\n",
         "test_train_horovod.py",
         "A Horovod worker whose first host never starts waits for ever instead of failing after 60 s.",
     ),

@@ -55,11 +55,10 @@ def test_a_run_waits_for_the_registry_says_until_when_and_gives_up_in_one_line(
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr(releasing, "CONNECT_SECONDS", 6.0)
 
     def body() -> None:
         with terminal.stage("promote", "digits") as shown:
-            releasing._connect(current.get(), shown)
+            releasing._connect(current.get(), shown, patience=4.0)
 
     with pytest.raises(Failed) as failed:
         attempt_run("release", load(DIGITS), body, RunRequest(), None)
@@ -82,7 +81,7 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
 
     def body() -> None:
         with terminal.stage("promote", "digits") as shown:
-            releasing._connect(current.get(), shown)
+            releasing._connect(current.get(), shown, patience=4.0)
 
     with pytest.raises(Failed, match="^experiment digits: its files are in file:///elsewhere/.* another name$"):
         attempt_run("release", load(DIGITS), body, RunRequest(), None)

@@ -59,9 +59,9 @@ def release(exported: Export, report: Report, records: Records, config: PromoteC
     return made
 
 
-def _connect(attempt: Attempt, line: terminal.Stage) -> tuple[MlflowClient, str]:
+def _connect(attempt: Attempt, line: terminal.Stage, patience: float = CONNECT_SECONDS) -> tuple[MlflowClient, str]:
     """Return the registry's client and the id of the MLflow run; wait for an unreachable server, with a message."""
-    uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=CONNECT_SECONDS)
+    uri, until = attempt.run.home.mlflow_uri, datetime.now() + timedelta(seconds=patience)
     announced: list[str] = []
 
     def waiting(spent: float) -> None:
@@ -70,11 +70,11 @@ def _connect(attempt: Attempt, line: terminal.Stage) -> tuple[MlflowClient, str]
             announced.append(f"the registry at {uri}: {reason(fault)}; waiting for it until {until:%H:%M:%S}")
             line.say(announced[0])
         if announced:
-            line.progress(int(spent), int(CONNECT_SECONDS), "seconds", {})
+            line.progress(int(spent), int(patience), "seconds", {})
         attempt.raise_if_stopped()
 
     try:
-        return attempt.shipper.connected(CONNECT_SECONDS, waiting)
+        return attempt.shipper.connected(patience, waiting)
     except Failed:
         raise
     except Exception as fault:

@@ -64,19 +64,19 @@ def serve(addresses: Sequence[str]) -> None:
     threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
 
 
-def await_server(address: str) -> None:
+def await_server(address: str, patience: float = CONNECT_SECONDS) -> None:
     """Wait until the server answers; Horovod itself tries for a second and a half.
 
     Raises:
-        Lost: it has not answered for `CONNECT_SECONDS`.
+        Lost: it has not answered for `patience` seconds.
     """
-    deadline = time.monotonic() + CONNECT_SECONDS
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             socket.create_connection(split(address), 5.0).close()
             return
         time.sleep(0.05)
-    saw = f"rank 0 at {address} has not answered for {CONNECT_SECONDS} s"
+    saw = f"rank 0 at {address} has not answered for {patience:g} s"
     raise Lost("train.strategy", saw, "all workers must answer", "run again: it continues")
 
 
