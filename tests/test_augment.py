@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 from collections import Counter
 from typing import Any
@@ -195,7 +196,7 @@ def test_cutout_covers_a_square() -> None:
     covered = (made == 128).all(axis=3) & (IMAGES != 128).any(axis=3)
     for image in covered:
         rows, columns = (np.flatnonzero(image.any(axis=axis)) for axis in (1, 0))
-        assert 2 <= len(rows) <= 5 and 2 <= len(columns) <= 5
+        assert 3 <= len(rows) <= 5 and 3 <= len(columns) <= 5, "its centre is within the image"
     assert (covered.sum(axis=(1, 2)) >= 20).any()
     assert (made[~(made == 128).all(axis=3)] == IMAGES[~(made == 128).all(axis=3)]).all()
 
@@ -206,6 +207,69 @@ def test_noise_is_normal() -> None:
     made = augmenter({"sound": SOUNDS[None], "row": np.arange(N)[None]}, np.zeros((1, N), np.uint64))["sound"][0]
     residual = made - SOUNDS
     assert abs(residual.mean()) < 0.02 and abs(residual.std() - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_random_number_decides_two_things(kind: str) -> None:
+    """What is made of one number twice is not independent: a cut far to the left would be far up as well."""
+    taken: Counter[int] = Counter()
+
+    class Counted(Draws):
+        def words(self, number: int, count: int = 1) -> NDArray[np.uint64]:
+            taken.update(range(number, number + count))
+            return super().words(number, count)
+
+    several = {"rand_augment": {"operations": 3}, "time_mask": {"spans": 3}, "band_mask": {"spans": 3}}
+    config, name = of(kind, **several.get(kind, {}))
+    others = [ARRAYS[name][::-1]] if config.mixes else []
+    draws = Counted(SEED, 0, np.zeros(N, np.uint64), np.arange(N))
+    importlib.import_module(KINDS[kind]).create(config, FEATURES[name])(ARRAYS[name], *others, draws)
+    assert taken and max(taken.values()) == 1, taken
+
+
+def test_two_augmentations_of_a_kind_draw_apart() -> None:
+    twice = configs({"kind": "flip", "share": 0.5}, {"kind": "flip", "share": 0.5})
+    augmenter = Augmenter(twice, {"image": FEATURES["image"]}, {"image": IMAGES}, SEED)
+    made = augmenter({"image": IMAGES[None], "row": np.arange(N)[None]}, np.zeros((1, N), np.uint64))["image"][0]
+    back = (made == IMAGES).all(axis=(1, 2, 3))
+    assert 0.25 * N < back.sum() < 0.75 * N, "mirrored by both, or by none"
+
+
+def test_resized_crop_takes_a_share_of_each_side() -> None:
+    """Of 12 x 10 pixels, 6 x 5, so that what differs by 20 from one to the next differs by 10 afterwards."""
+    change = augment_of("resized_crop", area=[0.25, 0.25], ratio=[1, 1])
+    for axis, side in ((1, 12), (2, 10)):
+        ramp = np.expand_dims(np.arange(side, dtype=np.uint8) * 20, 1 if axis == 2 else (1, 2))
+        made = change(np.broadcast_to(ramp, (N, 12, 10, 3)), Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N)))
+        assert (np.median(np.diff(made.astype(int), axis=axis), axis=(1, 2, 3)) == 10).all()
+        assert len(set(made.min(axis=(1, 2, 3)).tolist())) > 3, "at several places"
+
+
+def augment_of(kind: str, **more: Any) -> Any:
+    config, name = of(kind, **more)
+    return importlib.import_module(KINDS[kind]).create(config, FEATURES[name])
+
+
+def test_contrast_is_about_the_mean_of_all_pixels_of_an_image() -> None:
+    images = np.full((N, 12, 10, 3), 150, np.uint8)
+    images[:, :3] = 50  # the mean is 125
+    made = augment_of("colour", brightness=0, contrast=0.5, saturation=0)(
+        images, Draws(SEED, 0, np.zeros(N, np.uint64), np.arange(N))
+    ).astype(float)
+    dark, light = made[:, 0, 0, 0], made[:, -1, 0, 0]
+    assert np.abs((125 - dark) / 3 - (light - 125)).max() < 0.7, "rounding"
+    assert dark.min() < 30 and dark.max() > 70
+
+
+def test_rand_augment_moves_by_a_share_of_the_side() -> None:
+    from PIL import Image
+
+    image = Image.fromarray(np.zeros((40, 20, 3), np.uint8))
+    for name, axis, moved in (("move_x", 1, 9), ("move_y", 0, 18)):
+        for direction in (1, -1):
+            grey = (np.asarray(OPERATIONS[name](image, 1.0, direction)) == 128).all(axis=(1 - axis, 2))
+            where = np.flatnonzero(grey)
+            assert len(where) == moved and (where[-1] == len(grey) - 1) == (direction == 1), name
 
 
 @pytest.mark.parametrize(("kind", "axis"), [("time_mask", 1), ("band_mask", 2)])

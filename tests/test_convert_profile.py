@@ -49,6 +49,15 @@ def test_two_categories_are_associated_by_cramers_v_without_its_bias() -> None:
     assert association(*table) == pytest.approx(np.sqrt((0.36 - 1 / 99) / (1 - 1 / 99)))
 
 
+def test_categories_of_different_numbers_of_values_are_associated_by_the_smaller() -> None:
+    counts = np.array([[30, 10, 5], [5, 10, 40]])
+    left, right = (np.repeat(np.array(list(names)), counts.ravel()) for names in ("aaabbb", "xyzxyz"))
+    expected = counts.sum(1, keepdims=True) * counts.sum(0) / 100
+    phi = ((counts - expected) ** 2 / expected).sum() / 100
+    made = np.sqrt((phi - 2 / 99) / (1 - 1 / 99))  # of two values and three
+    assert association(left, right) == pytest.approx(made) == association(right, left)
+
+
 def test_shares_of_a_histogram_are_of_all_rows_of_their_split() -> None:
     train = np.concatenate([np.arange(1000.0), [np.nan] * 1000])
     made = _histogram({TRAIN: train, TEST: np.array([-1e9, 500.0, 1e9, np.nan])})
@@ -138,3 +147,70 @@ def test_splits_differ_where_the_distance_is_large_and_no_chance() -> None:
     assert _difference(words, same, 3) == ""
     assert _difference(np.array(["a", "b"] * 250), np.array(["a"] * 400 + ["b"] * 100), 3) == "a: 50% and 80%"
     assert _difference(np.full(50, "a"), np.full(50, "a"), 3) == ""
+
+
+def test_of_many_columns_a_difference_must_be_less_by_chance() -> None:
+    """The first is by chance once in 2,200, the second once in 2,700: less than once in 1,000, not in 3,000."""
+    grid = np.arange(300) / 300
+    words = [np.array(["a"] * share + ["b"] * (count - share)) for share, count in ((200, 400), (100, 150))]
+    for pair in ((grid, grid + 0.166), words):
+        assert _difference(*pair, 1) and _difference(*pair, 3) == ""
+    assert _difference(*words, 1) in ("a: 50% and 67%", "b: 50% and 33%"), "shares of each split, however large"
+
+
+class Tables:
+    """Two runs with the rows of each split in equal parts."""
+
+    numbers = [0, 1]
+
+    def __init__(self, tables: dict[str, pa.Table]) -> None:
+        self.tables, self.splits = tables, sorted(tables)
+        self.counts = {split: table.num_rows for split, table in tables.items()}
+
+    def slice(self, run: int, split: int, low: int, high: int) -> pa.Table:
+        table = self.tables[self.splits[split]]
+        half = table.num_rows // 2
+        return table.slice(0, half) if run == 0 else table.slice(half)
+
+
+def test_every_column_that_can_be_shown_is_and_compared_with_what_is_predicted() -> None:
+    draws = np.random.default_rng(9)
+
+    def table(rows: int) -> pa.Table:
+        price = np.arange(rows, dtype=np.float32)
+        return pa.table(
+            {
+                "price": price,
+                "size": (price + draws.normal(size=rows) * rows / 4).astype(np.float32),
+                "when": (price * 1e6).astype(np.int64) ** 2,
+                "note": pa.array(["x" * (each % 5) for each in range(rows)], pa.large_string()),
+                "colour": pa.array(["ab"[each > 5] for each in range(rows)]),
+                "photo": pa.array([b"png"] * rows, pa.large_binary()),
+                "many": pa.array([[1.0, 2.0]] * rows),
+                "name": pa.array([str(each) for each in range(rows)]),
+            }
+        )
+
+    features = {
+        "price": Feature("number", "float32", role="target"),
+        "size": Feature("number", "float32"),
+        "when": Feature("time", "int64"),
+        "note": Feature("text", "string"),
+        "colour": Feature("category", "string"),
+        "photo": Feature("image", "uint8", (-1, -1, 3)),
+        "many": Feature("number", "float32", (2,)),
+        "name": Feature("category", "string", role="key"),
+    }
+    tables = {TRAIN: table(40), TEST: table(11)}
+    made = profiled.profile(Tables(tables), features, {})  # type: ignore[arg-type]
+    assert made["rows"] == {TEST: 11, TRAIN: 40}
+    columns = made["columns"]
+    assert set(columns) == {"price", "size", "when", "note", "colour"}
+    assert {name for name, each in columns.items() if "association" not in each} == {"price"}
+    assert {name for name, each in columns.items() if "quantiles" not in each} == {"colour"}
+    train = tables[TRAIN]
+    assert columns["size"]["association"] == pytest.approx(
+        abs(np.corrcoef(train["size"], train["price"])[0, 1]), rel=1e-4
+    )
+    assert columns["when"]["association"] > 0.9 and columns["colour"]["association"] > 0.4
+    assert [columns["price"]["quantiles"][split][3] for split in (TRAIN, TEST)] == [19.5, 5.0]

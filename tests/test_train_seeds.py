@@ -192,7 +192,7 @@ def test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first
         "label": {"dtype": "int64", "shape": [], "classes": ["a", "b"]},
     }
     made = []
-    for number in (2, 5):
+    for number in (2, 5, 11):
         model = build(config, features, seed=0)
         for variable in model.weights:
             variable.assign(np.full(variable.shape, number, str(variable.dtype)))
@@ -201,7 +201,7 @@ def test_an_average_has_statistics_of_batches_averaged_and_counters_of_the_first
         made.append(Model("0" * 64, bench.staging.root, "model"))
     values = {variable.path: np.asarray(variable) for variable in mean_of(made).weights}
     moving = [path for path in values if "moving" in path]
-    assert len(moving) == 2 and all((values[path] == 3.5).all() for path in moving)
+    assert len(moving) == 2 and all((values[path] == 6.0).all() for path in moving)
     assert [int(value) for path, value in values.items() if path.endswith("count")] == [2]
 
 
