@@ -245,6 +245,24 @@ def test_files_of_a_snapshot_are_read_in_order_and_checked_by_their_size(tmp_pat
         SnapshotReader(tmp_path / "cut")
 
 
+def test_an_order_by_length_is_by_the_lengths_of_its_own_split(tmp_path: Path) -> None:
+    """Validation has other lengths than train, in another order."""
+    lengths = {"train": [1, 9, 1, 9, 1], "validation": [9, 9, 1, 1, 1, 5]}
+    files = []
+    for split, values in lengths.items():
+        (tmp_path / split).mkdir()
+        for name, array in (("x", np.arange(len(values))), ("lengths", np.array(values, np.int32))):
+            path = f"{split}/{name}-00000-of-00001.npy"
+            np.save(tmp_path / path, array)
+            files.append({"path": path, "bytes": (tmp_path / path).stat().st_size})
+    features, counts = {"x": {"dtype": "int64", "shape": []}}, {split: len(each) for split, each in lengths.items()}
+    manifest = {"kind": "snapshot", "format": 1, "features": features, "counts": counts, "files": files}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    reader = SnapshotReader(tmp_path).reader("validation", 2, order="lengths", epochs=1)
+    found = [sorted(lengths["validation"][row] for row in reader[number]["row"]) for number in range(3)]
+    assert sorted(found) == [[1, 1], [1, 5], [9, 9]]
+
+
 def test_moments_of_parts_are_those_of_all_values_without_the_missing() -> None:
     draws = np.random.default_rng(1).normal(1e4, 3, (50, 2, 3))
     draws[::7, 0, 1] = np.nan
