@@ -191,6 +191,21 @@ def test_a_bucket_of_very_many_is_compared_in_order_of_signature(monkeypatch: py
     assert [joined.root(row) for row in range(30)] == (rows % 3).tolist()
 
 
+def test_texts_of_a_bucket_in_order_of_signature_are_read_in_their_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two families, each with a text in either run, beside each other when they are sorted."""
+    words = " ".join(WORDS[:20]), " ".join(WORDS[20:40])
+    texts = [words[0], words[1], words[1] + "!", words[0] + "!"]
+    signatures, _ = text.signed(pa.array(texts), 0.8)
+    columns = [pa.array([row.tobytes() for row in rows], pa.binary(rows.shape[1])) for rows in np.split(signatures, 2)]
+    runs: Any = SimpleNamespace(
+        table=lambda run: {SIGNATURE: columns[run]}, value=lambda run, name, row: texts[2 * run + row]
+    )
+    monkeypatch.setattr("tasks.data.near.search.WINDOW", 2)
+    joined, numbers = _Joined(), np.arange(4)
+    _compare(runs, Compared("body", "text", 0.8, "report"), joined, numbers // 2, numbers % 2, numbers)
+    assert [joined.root(number) for number in numbers.tolist()] == [0, 1, 1, 0]
+
+
 def test_a_pair_is_named_where_a_text_of_very_many_copies_has_another_content_last() -> None:
     """Two inputs, of which the compared one is the same everywhere: `none`."""
     rows = [Row(0, number, f"k{number:05}", 0, content=7, value=1, label="") for number in range(TRIED + 1)]

@@ -19,7 +19,7 @@ from tasks.data.assignment import Assignment
 from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature
 from tasks.data.kinds import kind_of, merge_by_key
 from tasks.data.merging import Merger, Runs, Shard
-from tasks.data.near import search
+from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
@@ -216,6 +216,36 @@ def test_repeated_inputs_of_several_contents_are_found_but_not_missing_ones(benc
         [row("d", 1, hash=0, content=(4, 4)), row("e", 2, hash=8, content=(5, 5)), row("f", 3, hash=8, content=(5, 5))],
     )
     assert search._repeated(runs, hash_of("text")) == {7}
+
+
+class Alike(Compared):
+    """Rows of the same text and other contents alone: nothing is compared."""
+
+    bands: list[str] = []
+
+
+@pytest.mark.parametrize("handling", ["report", "drop", "group"])
+def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench: Workbench, handling: Any) -> None:
+    """Of two runs of unequal sizes; the first by key is in one, then in the other."""
+    runs = runs_of(
+        bench,
+        [row("b", 1, hash=7, content=(1, 1)), row("x", 2, hash=8, content=(3, 3), label="b")],
+        [
+            row("c", 3, split=0, hash=7, content=(2, 2)),
+            row("a", 1, split=1, hash=8, content=(4, 4)),
+            row("d", 2, split=0, hash=7, content=(1, 1)),
+            row("y", 5, split=1, hash=9, content=(5, 5)),
+            row("z", 6, split=0, hash=8, content=(6, 6)),
+        ],
+    )
+    near = search.find(runs, Alike("text", "text", 0.8, handling), FEATURES, lambda done, total: None)
+    assert (near.groups, near.examples, near.across_splits) == (2, 3, 2)
+    assert [pair["keys"] for pair in near.pairs] == [["a", "z"], ["b", "c"]], "a pair of two splits, where there is one"
+    assert near.label_conflicts == 1 and near.conflicts == [{"labels": ["a", "b"], "keys": ["a", "x"]}]
+    dropped = {run: mask.tolist() for run, mask in near.dropped.items()}
+    others = {1: [False, True, True, False, False], 0: [False, True]}  # in order of split and place
+    assert dropped == (others if handling == "drop" else {})
+    assert near.moved == ({1: {0: 1, 1: 1, 2: 1}} if handling == "group" else {})
 
 
 def test_rows_that_either_search_drops_are_dropped_once() -> None:
