@@ -85,6 +85,19 @@ def test_an_unchanged_archive_is_not_read_again(tmp_path: Path, monkeypatch: pyt
         open_source(texts_of(path), tmp_path / "memory").fingerprint()
 
 
+def test_what_is_remembered_of_one_folder_of_an_archive_is_not_that_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the same name in two folders; as often as they are asked for, in turn."""
+    monkeypatch.setattr("tasks.data.sources.archives.SETTLED_NS", 0)
+    with zipfile.ZipFile(path := tmp_path / "a.zip", "w") as archive:
+        for folder in ("one", "two", "two/one"):
+            archive.writestr(f"{folder}/x.md", folder)
+    for folder in ("one", "two", "two/one", "one"):
+        found = open_tree(path / folder, tmp_path / "memory").of(["x.md"])
+        assert found == [hashlib.sha256(folder.encode()).hexdigest()]
+
+
 @pytest.mark.parametrize(
     ("suffix", "says"), [("zip", "it changed while it was read"), ("tar", "other content than was")]
 )
