@@ -224,6 +224,18 @@ def test_a_damaged_file_ends_the_run(write: Callable, tmp_path: Path, monkeypatc
         list(opened.read(pieces[0]))
 
 
+def test_damage_in_a_range_of_a_file_is_named_by_its_place_in_the_file(write: Callable, tmp_path: Path) -> None:
+    people = [person(number, name=[b"x" * (9 + number)]) for number in range(4)]
+    opened: Any = open_source(write(*people))
+    begins = [len(framed(people[:number])) for number in range(5)]
+    content = bytearray(framed(people))
+    content[begins[2] + 20] ^= 1
+    (tmp_path / "people.tfrecord").write_bytes(content)
+    with pytest.raises(Failed, match=rf"at byte {begins[2]}: a payload that is cut or has another CRC-32C"):
+        list(opened.rows("people.tfrecord", (begins[1], begins[4], 1), ["name"]))
+    assert [len(rows.keys) for rows in opened.rows("people.tfrecord", (begins[0], begins[2], 0), ["name"])] == [2]
+
+
 def test_a_length_that_is_not_true_takes_no_memory(write: Callable, tmp_path: Path) -> None:
     length = (2**50).to_bytes(8, "little")
     head = length + masked(google_crc32c.value(length))

@@ -133,6 +133,7 @@ def test_each_bad_sample_is_named(write: Callable) -> None:
         )
     )
     assert read.keys == ["x.tar:a/0000", "x.tar:a..b/c"]
+    assert read.places == ["x.tar a/0000", "x.tar a..b/c"], "of what is left"
     assert read.bad == {
         "x.tar b1": "jpg: a symbolic link, and not a file",
         "x.tar b2": "jpg: a device, and not a file",
