@@ -143,6 +143,12 @@ def test_undecodable_bytes_and_nul_bytes_are_bad_rows(write: Callable) -> None:
     }
 
 
+def test_names_of_columns_are_escaped_as_cells_are(write: Callable) -> None:
+    columns = {"name, first": "text", 'the "age"': "number"}
+    config = write('name\\, first,"the \\"age\\""\nann,1\n', columns, escape="\\")
+    assert everything(config).columns == {"name, first": ["ann"], 'the "age"': ["1"]}
+
+
 def test_missing_cells_are_null(write: Callable) -> None:
     assert everything(write('name,age\nNA,\n"",1\n')).rows == [(None, None), (None, "1")]
     assert everything(write("name,age\nNA,-\n", missing=["-"])).rows == [("NA", None)]
