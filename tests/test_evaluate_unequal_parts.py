@@ -337,7 +337,7 @@ def texts() -> Any:
         of_targets=of_targets, keys=["a/one", "b/two", "c/three"], contents=[b"x" * 10, b"y" * 4, b"z" * 7]
     )
     judge.tokens = np.arange(16).reshape(4, 4)
-    judge.examples, judge.config = 3, EvaluateConfig(most_wrong=2)
+    judge.examples, judge.config = 3, EvaluateConfig(most_wrong=5)
     return judge
 
 
