@@ -76,6 +76,32 @@ def test_times_of_one_process_are_not_compared() -> None:
     assert measured == [] and ranks.total == []
 
 
+def test_a_process_that_becomes_slow_is_named_by_the_steps_since_the_last_look(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Calls of two steps; four steps are looked at together. The first call compiles."""
+    measured = dict[str, Any]()
+    ranks = Ranks(4, ("a", "b", "c"), lambda name, value: measured.update({name: value}))
+    engine: Any = SimpleNamespace(group=SimpleNamespace(cluster=Cluster(0, ("a:1",) * 3)))
+    even = [Seconds(1, 0.010, 0.010), Seconds(1, 0.004, 0.012), Seconds(1, 0.006, 0.018)]
+    slow_b, slow_c = [*even], [*even]
+    slow_b[1], slow_c[2] = Seconds(1, 0.060, 0.020, 0.5), Seconds(1, 0.008, 0.032, 0.5)
+    with caplog.at_level("WARNING"):
+        for number, times in enumerate((slow_c, even, slow_b, slow_b, slow_b, even, slow_c, slow_c, slow_c)):
+            ranks(2 + 2 * number, Meter(last=SimpleNamespace(ranks=times, steps=2)), engine)  # type: ignore[arg-type]
+    ranks.end()
+    assert caplog.messages == [
+        "step 6: rank 1 on b is slow: 24.0 ms a step where the others take 11.0",
+        "step 14: rank 2 on c is slow: 16.0 ms a step where the others take 9.0",
+    ]
+    rows = measured["train/ranks"]
+    assert [row["straggler"] for row in rows] == [False, True, False]
+    assert [row["host"] for row in rows] == ["a", "b", "c"]
+    waiting = (8 * 10 / 16, (5 * 4 + 3 * 60) / 16, (5 * 6 + 3 * 8) / 16)
+    assert [row["waiting_ms"] for row in rows] == pytest.approx(waiting)
+    assert [row["call_ms"] for row in rows] == pytest.approx([500] * 3)
+
+
 def address() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -97,3 +97,21 @@ def test_rows_are_hashed_each_and_not_their_sum() -> None:
     """Rows 1 and 4 are not rows 2 and 3."""
     one, other = (hash_of(np.array(rows)) for rows in ([1, 4], [2, 3]))
     assert one != other and one == hash_of(np.array([[4], [1]]))
+
+
+def test_steps_of_any_line_are_skipped_or_wrong(tmp_path: Path) -> None:
+    model, snapshot = trained(tmp_path)
+    rows, weights = batch_rows(0, BATCH, EXAMPLES, 1, "train", steps=5, epochs=EPOCHS)
+    spans = [(0, 2, [0, 1], {}), (2, 5, [3], {"skipped": [[2, 3], [4, 5]]})]
+    lines = []
+    for start, stop, steps, more in spans:
+        used = rows[steps][weights[steps] > 0]
+        lines.append({"from": start, "to": stop, "count": len(used), "hash": f"{hash_of(used):016x}", **more})
+    (model / LEDGER).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    proof = prove(model, snapshot)
+    assert (proof["wrong"], proof["missing"], proof["repeated"], proof["steps"]) == ([], 0, 0, 5)
+    assert proof["text"].endswith("; 8 of these times in steps that a rollback skipped (2 to 2, 4 to 4)")
+    lines[1]["count"] += 1
+    (model / LEDGER).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    proof = prove(model, snapshot)
+    assert proof["wrong"] == [lines[1]] and proof["text"].startswith("steps 2 to 5 were fed other examples")
