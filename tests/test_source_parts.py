@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.data.sources import Bad, Rows, payloads, streams
+from tasks.config import AudioFolderSource
+from tasks.data.sources import Bad, Rows, class_folders, name_some, open_source, payloads, streams
 from tasks.data.sources.blocks import Dialect, blocks, first_record
 from tasks.data.sources.files import SETTLED_NS, Hashes, groups
 from tasks.data.sources.nested import column, leaves, names_in, value
@@ -103,7 +104,33 @@ def test_pieces_have_at_most_so_many_bytes_and_files_or_one_large_file() -> None
 
     assert ranges([5, 5, 1]) == [(0, 2), (2, 3)] and ranges([5, 6]) == [(0, 1), (1, 2)]
     assert ranges([1, 1, 1, 1]) == [(0, 3), (3, 4)] and ranges([99, 1]) == [(0, 1), (1, 2)]
+    assert ranges([1] * 7) == [(0, 3), (3, 6), (6, 7)] and ranges([6, 3, 3, 6]) == [(0, 2), (2, 4)]
     assert ranges([0, 0]) == [(0, 2)] and ranges([10]) == [(0, 1)] and ranges([]) == []
+
+
+def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sounds of unequal classes and splits, two or one of them in a piece."""
+    monkeypatch.setattr(class_folders, "PIECE_FILES", 2)
+    names = [*(f"train/low/{number}.wav" for number in range(3)), "test/high/0.wav", "test/low/9.wav"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    opened = open_source(AudioFolderSource(path=str(tmp_path), split_folders=True))
+    opened.fingerprint()
+    read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+    assert [len(rows.keys) for rows in read] == [2, 2, 1]
+    for name, row in zip(sorted(names), [(rows, at) for rows in read for at in range(len(rows.keys))], strict=True):
+        rows, at = row
+        assert rows.splits is not None
+        found = (rows.keys[at], rows.splits[at], rows.columns["label"][at], rows.columns["audio"][at])
+        split, label, _ = name.split("/")
+        assert [each.as_py() for each in found] == [name, split, label, name.encode()] and rows.place(at) == name
+
+
+def test_the_first_rows_that_are_bad_are_named_and_the_others_counted() -> None:
+    bad = [Bad(f"x:{number:02d}", "cut", f"x line {number}") for number in (7, 3, 11, 5, 1, 9, 2, 8, 4, 10, 6, 12)]
+    assert name_some(bad) == "; ".join(f"x line {number} (cut)" for number in range(1, 11)) + " and 2 more"
+    assert name_some([Bad("b.png", "empty", ""), Bad("a.png", "cut", "a.png")]) == "a.png (cut); b.png (empty)"
 
 
 def test_the_hash_of_a_settled_file_alone_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
