@@ -86,6 +86,12 @@ def test_rows_of_a_run_are_found_by_split_and_place_at_both_ends(bench: Workbenc
     assert runs.split(0, 1) == 0 and runs.split(0, 2) == 1
 
 
+def test_rows_of_a_split_are_those_of_all_runs(bench: Workbench) -> None:
+    runs = runs_of(bench, [row("a"), row("b", split=0)], [], [row("c", 6), row("d", 7), row("e", split=0), row("f", 8)])
+    assert (runs.counts, runs.total, runs.numbers) == ({"test": 2, "train": 4}, 6, [0, 2])
+    assert [runs.split(2, number) for number in range(4)] == [0, 1, 1, 1]
+
+
 def merged(bench: Workbench, runs: Runs, dropped: dict[int, Any], shards: int = 2) -> list[list[str]]:
     """The keys of train's shards, in order."""
     merger = Merger(bench.staging, "rows", FEATURES, runs, dropped)

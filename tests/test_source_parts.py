@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import AudioFolderSource
+from tasks.config import AudioFolderSource, JsonlSource
 from tasks.data.sources import Bad, Rows, class_folders, name_some, open_source, payloads, streams
 from tasks.data.sources.blocks import Dialect, blocks, first_record
+from tasks.data.sources.columns import features_of
 from tasks.data.sources.files import SETTLED_NS, Hashes, groups
 from tasks.data.sources.nested import column, leaves, names_in, value
 from tasks.data.sources.payloads import Payloads
@@ -106,6 +107,28 @@ def test_pieces_have_at_most_so_many_bytes_and_files_or_one_large_file() -> None
     assert ranges([1, 1, 1, 1]) == [(0, 3), (3, 4)] and ranges([99, 1]) == [(0, 1), (1, 2)]
     assert ranges([1] * 7) == [(0, 3), (3, 6), (6, 7)] and ranges([6, 3, 3, 6]) == [(0, 2), (2, 4)]
     assert ranges([0, 0]) == [(0, 2)] and ranges([10]) == [(0, 1)] and ranges([]) == []
+
+
+def test_a_list_with_half_a_pair_is_bad_and_those_beside_it_are_whole() -> None:
+    for kind in ("words", "tags"):
+        values, bad = column_of([["one"], ["\ud83d"], ["two", "2"], [["x"]], None], kind)
+        assert values.to_pylist() == [["one"], None, ["two", "2"], None, None]
+        assert bad == {1: "half of a surrogate pair", 3: f"not a list of {kind}"}
+
+
+def test_features_have_the_shape_of_their_type() -> None:
+    types = {"photo": "image", "heard": "audio", "said": "words", "box": "number[2, 3]", "size": "number", "at": "time"}
+    config = JsonlSource(path="x.jsonl", columns={**types, "kinds": "tags"}, label="kinds", classes=("a", "b"))
+    shapes = {name: (each.kind, each.shape) for name, each in features_of(config).items()}
+    assert shapes == {
+        "photo": ("image", (-1, -1, -1)),
+        "heard": ("audio", ()),
+        "said": ("words", (-1,)),
+        "box": ("number", (2, 3)),
+        "size": ("number", ()),
+        "at": ("time", ()),
+        "kinds": ("tags", (-1,)),
+    }
 
 
 def test_files_of_each_piece_are_those_that_were_listed_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
