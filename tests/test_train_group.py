@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tasks.config import TrainConfig
-from tasks.config.strategy import MultiWorker
+from tasks.config.strategy import MultiWorker, ParameterServer
 from tasks.environment import memory
 from tasks.errors import Failed, Lost
 from tasks.processes.workbench import Workbench
@@ -100,6 +100,14 @@ def test_a_process_that_becomes_slow_is_named_by_the_steps_since_the_last_look(
     waiting = (8 * 10 / 16, (5 * 4 + 3 * 60) / 16, (5 * 6 + 3 * 8) / 16)
     assert [row["waiting_ms"] for row in rows] == pytest.approx(waiting)
     assert [row["call_ms"] for row in rows] == pytest.approx([500] * 3)
+
+
+def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_servers() -> None:
+    from tasks.training.engines.parameter_server.serving import jobs
+
+    addresses = tuple(f"host:{number}" for number in range(6))
+    made = jobs(ParameterServer(workers=3, servers=2), Cluster(4, addresses))
+    assert made == {"chief": ["host:0"], "worker": ["host:1", "host:2", "host:3"], "ps": ["host:4", "host:5"]}
 
 
 def address() -> str:

@@ -226,6 +226,24 @@ def test_a_sample_of_texts_is_bounded_and_of_all_rows() -> None:
     assert rows[0] < 200 and rows[-1] > 1800
 
 
+def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more rows than a sample has, read in tables of one, of seven, or all at once."""
+    monkeypatch.setattr("tasks.data.transforms.samples.ROWS", 16)
+    random = np.random.default_rng(5)
+    numbers = np.cumsum(random.exponential(size=200)).tolist()
+    texts = ["".join(random.choice(list("abcdefgh"), 12)) for _ in range(200)]
+    median, few = Keep(missing=Missing(fill="median")), Tokens(vocabulary=300, length=8, tokenizer_bytes=1000)
+    for kind, values, transform in (
+        ("number", numbers, median),
+        ("number", numbers, Quantile(quantiles=9)),
+        ("number", numbers, Bucketize(buckets=4)),
+        ("text", texts, few),
+    ):
+        whole, *parts = (fitted(kind, values, transform, rows) for rows in (200, 7, 1))
+        assert all((part.state, part.files) == (whole.state, whole.files) for part in parts), transform.kind
+    assert numbers[30] < fitted("number", numbers, median).state["fill"] < numbers[-30], "of rows from all over"
+
+
 def test_tokens_are_padded_and_cut() -> None:
     texts = ["to be or not to be", "", "to be " * 50]
     for method in ("bpe", "wordpiece", "bytes"):
