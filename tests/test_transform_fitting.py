@@ -26,6 +26,7 @@ from tasks.config.transform import (
     Tokens,
     TransformConfig,
     Vocabulary,
+    Words,
 )
 from tasks.data.features import Feature
 from tasks.data.reader import cast
@@ -242,6 +243,17 @@ def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) ->
         whole, *parts = (fitted(kind, values, transform, rows) for rows in (200, 7, 1))
         assert all((part.state, part.files) == (whole.state, whole.files) for part in parts), transform.kind
     assert numbers[30] < fitted("number", numbers, median).state["fill"] < numbers[-30], "of rows from all over"
+
+
+def test_words_of_a_vocabulary_are_frequent_and_as_many_as_there_is_room_for() -> None:
+    rows = [["To", "be", "or"], ["not", "to"], [], ["Be", "TO", "or", "x"]]
+    lower = fitted("words", rows, Words(length=3, min_count=2, vocabulary=5, lowercase=True), shape=(-1,))
+    assert lower.state["values"] == ["to", "be", "or"] and lower.summary == {"size": 5, "words": 5, "rare": 2 / 9}
+    few = fitted("words", rows, Words(length=3, min_count=2, vocabulary=4, lowercase=True), 1, shape=(-1,))
+    assert few.state["values"] == ["to", "be"] and few.feature["vocabulary"] == 4
+    assert applied(few, rows).tolist() == [[2, 3, 1], [1, 2, 0], [0, 0, 0], [3, 2, 1]]
+    exact = fitted("words", rows, Words(length=2, min_count=2), shape=(-1,))
+    assert exact.state["values"] == ["or"] and exact.summary["rare"] == 7 / 9
 
 
 def test_tokens_are_padded_and_cut() -> None:
