@@ -163,7 +163,7 @@ FIRST = [
         "tasks/compression/front.py",
         "    return other.accepted and other.dominates(point)\n",
         "    return other.dominates(point)\n",
-        "test_compress_front.py::test_the_front_is_what_nothing_dominates_and_dominates_all_else",
+        "test_compress_front.py::test_what_is_nowhere_better_and_somewhere_worse_is_dominated",
         "A variant that its gate rejected pushes accepted ones off the front.",
     ),
     Mutation(
@@ -224,7 +224,7 @@ FIRST = [
         "tasks/config/models/transformer.py",
         "        if self.experts and self.balance_weight and (remat or not strategy.adds_losses):\n",
         "        if self.experts and self.balance_weight and not strategy.adds_losses:\n",
-        "test_train_experts.py test_config_refusals.py",
+        "test_config_combinations.py::test_experts_are_balanced_or_refused",
         (
             "Experts with train.remat are not refused although that step adds no balance loss: the router "
             "is trained without it."
@@ -474,7 +474,7 @@ FIRST = [
         "tasks/data/snapshots/image.py",
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels", "fit")}\n',
         '    size = {field: getattr(config, field) for field in ("height", "width", "channels")}\n',
-        ("test_snapshot_digits.py test_transform_images.py test_config_reaches.py test_convert_image_folder.py"),
+        ("test_snapshot_repeats.py::test_images_are_fitted_as_the_settings_say"),
         "snapshot.fit crop or pad of an image snapshot is ignored: images are stretched.",
     ),
     Mutation(

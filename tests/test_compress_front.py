@@ -32,6 +32,10 @@ def test_what_is_nowhere_better_and_somewhere_worse_is_dominated() -> None:
     assert dominated_by([A, B, C]) == {"a": None, "b": None, "c": "a"}
     rejected = Point("a", 100, 0.02, 0.5, accepted=False)
     assert dominated_by([rejected, B, C]) == {"a": None, "b": None, "c": "b"}, "what is rejected dominates nothing"
+    behind = Point("d", 300, 0.02, 0.5)
+    assert dominated_by([rejected, C, behind]) == {"a": None, "c": None, "d": "c"}, (
+        "nor does it push others off the front"
+    )
     twice = Point("d", 200, 0.02, 0.5)
     assert dominated_by([C, twice]) == {"c": None, "d": None}, "two that are equal"
 
