@@ -24,7 +24,7 @@ from tasks.data.near.search import Near
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
 from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, write_run
-from tasks.data.sources import Piece, Rows
+from tasks.data.sources import Bad, Piece, Rows
 from tasks.data.split import SPACE, digests
 from tasks.data.split import places as split_of_keys
 from tasks.errors import Failed, Refused
@@ -507,6 +507,32 @@ def test_a_run_has_the_rows_and_classes_of_all_its_batches_by_place(bench: Workb
     assert order == sorted(order)
     _, [other] = sorted_by(bench, "two", split_seed=1)
     assert dict(zip(keys(other), other[PLACE].to_pylist(), strict=True)) != places
+
+
+class Skipping(Batches):
+    """Of which one row more is skipped than batches were before, but for the first two."""
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        for number, rows in enumerate(super().read(piece)):
+            rows.skipped = [Bad(f"s{number}.{each}", "no text", f"file {each}") for each in range(max(number - 1, 0))]
+            yield rows
+
+
+def test_what_is_left_out_of_a_piece_is_that_of_all_its_batches(bench: Workbench) -> None:
+    """Nine pictures: of three the payload or the class is none, of the others two are filtered."""
+    labels = {0: 0, 1: 0, 2: 1, 3: 9, 4: 0, 5: 0, 6: 0, 7: 1, 8: 0}
+    rows = {f"k{number}": (None if number in (1, 6) else png(number), label) for number, label in labels.items()}
+    source = Skipping(rows)
+    sorter = Sorter(source, RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
+    [run] = sorter.sort((0, source.pieces()[0]))
+    assert (run.read, run.rows, run.filtered, run.skipped, run.quarantined) == (15, 4, 2, 6, 3)
+    assert run.classes == {"class0": 4}
+    assert [key for key, *_ in run.left_out] == ["s2.0", "s3.0", "s3.1", "s4.0", "s4.1", "s4.2"]
+    assert [key for key, *_ in run.bad] == ["k1", "k3", "k6"]
+    lines = (bench.staging.root / run.quarantine).read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["k1", "k3", "k6"]
+    again = Sorter(Skipping(rows), RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
+    assert again.sort((0, source.pieces()[0])) == [run]
 
 
 def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
