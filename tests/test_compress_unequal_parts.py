@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +31,7 @@ from tasks.evaluation.intervals import difference
 from tasks.evaluation.metrics import Metric, mean
 from tasks.exporting import EVIDENCE
 from tasks.exporting.arrays import write_arrays
+from tasks.stage import identities
 from tasks.stage import methods as of_methods
 
 TUNED = FineTune(steps=10)
@@ -200,6 +200,12 @@ def test_tables_of_embeddings_are_rounded_as_they_are_quantised() -> None:
     assert found == {"tied": ((1,), 4), "large": ((0, 1), 8), "dense": ((0,), 4)}
 
 
+def noted(kept: list[Any], value: Any, answer: Any) -> Any:
+    """Keep what was asked for, and answer."""
+    kept.append(value)
+    return answer
+
+
 def rows_of(count: int) -> Any:
     class Rows:
         def __len__(self) -> int:
@@ -229,7 +235,7 @@ def given_of(**more: Any) -> Given:
 def test_examples_of_every_batch_are_those_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(given, "input_arrays", lambda features, arrays: rows_of(1000))
-    opened = SimpleNamespace(arrays=lambda split: asked.append(split) or {})
+    opened = SimpleNamespace(arrays=lambda split: noted(asked, split, {}))
     monkeypatch.setattr(given, "open_snapshot", lambda path: opened)
     batches = [batch["numbers"] for batch in given_of().examples("validation", 50)]
     assert [len(batch) for batch in batches] == [32, 18] and asked == ["validation"]
@@ -257,9 +263,7 @@ def test_a_loss_on_a_split_is_against_the_float_file_there_by_the_loss_of_the_tr
     monkeypatch.setattr(given, "LiteRT", lambda path, threads: f"{path} on {threads}")
     monkeypatch.setattr(given, "run_model", run_model)
     monkeypatch.setattr(
-        given,
-        "compare",
-        lambda task, judge, before, after, count: compared.append((before, after)) or SimpleNamespace(loss=0.25),
+        given, "compare", lambda task, judge, *both: noted(compared, both[:2], SimpleNamespace(loss=0.25))
     )
     of = given_of(limit=0.125)
     for split in ("validation", "test", "validation"):
@@ -308,7 +312,7 @@ def test_the_most_sensitive_layers_stay_float_until_the_loss_is_within_half_of_t
     asked: list[Any] = []
     of: Any = SimpleNamespace(
         litert=tmp_path / "litert",
-        examples=lambda split, count: asked.append((split, count)) or [0.0, 1.0],
+        examples=lambda split, count: noted(asked, (split, count), [0.0, 1.0]),
         limit=lambda split: limit,
         lost=lambda split, call: losses[len(call.floats.split(",")) if call.floats else 0],
     )
@@ -487,7 +491,7 @@ def test_a_teacher_of_other_meanings_in_any_respect_is_refused(kind: str) -> Non
 
 
 @pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The stages that are asked for, each of which makes a model of its number."""
     asked: list[dict[str, Any]] = []
 
@@ -497,7 +501,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
     monkeypatch.setattr(of_methods, "run_stage", run_stage)
     for name in ("prepared", "retrained", "changed"):
-        monkeypatch.setattr(of_methods.identities, name, lambda *given, name=name: (name, *given))
+        monkeypatch.setattr(identities, name, lambda *given, name=name: (name, *given))
     return asked
 
 

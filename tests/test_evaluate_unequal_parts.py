@@ -379,7 +379,7 @@ def test_taggers_of_rows_of_other_lengths_have_their_own_most_wrong() -> None:
     assert judge.decisions({"tags": tags}).tolist() == [0, 1, 0, 0, 1, 0, 1, 1, 1, 0]
     assert [row["support"] for row in details["classes"]] == [5, 5]
     outputs = np.zeros((2, 4, 2), np.float32)
-    outputs[..., 1] = [[2.0, -2, 2, 2], [-2, 2, 2, 2]]
+    outputs[..., 1] = np.array([[2, -2, 2, 2], [-2, 2, 2, 2]])
     kept = judge.keep(outputs, 2)  # a batch that begins at the third row
     assert kept["tags"].tolist() == [[1, -1, -1, -1], [0, 1, 1, -1]]
     wrong, right = np.log1p(np.exp(2)), np.log1p(np.exp(-2))
@@ -534,7 +534,12 @@ def test_what_a_judge_keeps_is_read_by_its_own_name_and_split(tmp_path: Path) ->
     folder = tmp_path / "predictions"
     folder.mkdir()
     judge: Any = SimpleNamespace(saved="nats")
-    arrays = {"test": np.arange(3), "test.likeliest": np.arange(4), "test.other": np.arange(6), "validation": [9]}
+    arrays: dict[str, Any] = {
+        "test": np.arange(3),
+        "test.likeliest": np.arange(4),
+        "test.other": np.arange(6),
+        "validation": [9],
+    }
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values)
     made = report.read_kept(SimpleNamespace(path=tmp_path), "test", judge)  # type: ignore[arg-type]
@@ -563,7 +568,7 @@ def test_groups_are_compared_by_calibrated_decisions_at_the_thresholds_that_were
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[Any] = []
-    monkeypatch.setattr(slices.fairness, "compare", lambda *given: compared.append(given))
+    monkeypatch.setattr(fairness, "compare", lambda *given: compared.append(given))
     random = np.random.default_rng(0)
     truth = random.random((60, 2)) < 0.5
     config = EvaluateConfig(groups="age", resamples=123)

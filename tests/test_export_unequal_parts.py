@@ -25,6 +25,18 @@ from tasks.exporting.litert_check import BITS
 from tasks.exporting.prediction import class_of, labels_of, predictions
 from tasks.models.decoding import DECODE, DOCUMENTS, LOGITS, POSITION, PREFILL
 from tasks.models.features import TOKENS
+from tasks.models.forward import Batch
+
+
+class Asked(list[Any]):
+    """Keeps what is asked for."""
+
+    def answering(self, answer: Any) -> Any:
+        def answered(*given: Any) -> Any:
+            self.append(given)
+            return answer
+
+        return answered
 
 
 def test_a_class_is_chosen_by_its_own_threshold_and_a_temperature() -> None:
@@ -114,7 +126,7 @@ def test_a_constant_has_as_many_bits_as_its_type(name: str) -> None:
 
 
 def test_arrays_are_the_same_bytes_in_any_order(tmp_path: Path) -> None:
-    arrays = {"b": np.arange(3), "a": np.zeros((2, 2), np.float32)}
+    arrays: dict[str, Any] = {"b": np.arange(3), "a": np.zeros((2, 2), np.float32)}
     write_arrays(tmp_path / "one.npz", arrays)
     write_arrays(tmp_path / "two.npz", dict(reversed(arrays.items())))
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
@@ -149,8 +161,9 @@ def test_golden_texts_are_few_and_short_and_other_inputs_as_many_as_are_asked_fo
 
 def test_shorter_rows_have_outputs_of_their_own_where_a_model_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "predict", lambda network, inputs: (network, inputs.arrays[TOKENS].shape))
-    inputs: Any = export.Batch({TOKENS: np.zeros((2, 10), np.int32)})
-    made = {task: export.golden_outputs("n", inputs, "/int8", task) for task in ("tagging", "language_model")}  # type: ignore[arg-type]
+    inputs: Any = Batch({TOKENS: np.zeros((2, 10), np.int32)})
+    network: Any = "n"
+    made = {task: export.golden_outputs(network, inputs, "/int8", task) for task in ("tagging", "language_model")}
     assert made["tagging"] == {"outputs/int8": ("n", (2, 10)), "shorter/int8": ("n", (2, 5))}
     assert made["language_model"] == {"outputs/int8": ("n", (2, 10))}
 
@@ -281,7 +294,7 @@ def test_labels_are_matched_by_the_names_of_the_classes_in_every_table() -> None
 
 
 def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    asked = Asked()
     values = np.array([[1.0], [2.0], [6.0]])
     metrics = {
         "rmse": Metric(lambda kept: values, lambda means: np.sqrt(means[..., 0])),
@@ -291,7 +304,7 @@ def test_a_champion_is_scored_by_the_loss_that_it_was_trained_by(monkeypatch: py
     monkeypatch.setattr(score, "read_transform", lambda folder: {"loss": "mae"})
     monkeypatch.setattr(score, "RecordsReader", lambda path: SimpleNamespace(counts={"test": 3, "train": 0}))
     monkeypatch.setattr(score, "_open", lambda *given: ("regression", "raw"))
-    monkeypatch.setattr(score, "make_judge", lambda *given: asked.append(given) or judge)
+    monkeypatch.setattr(score, "make_judge", asked.answering(judge))
     monkeypatch.setattr(score, "float_model", lambda export: None)
     monkeypatch.setattr(score, "run_model", lambda *given, **more: SimpleNamespace(kept={}))
     bench: Any = SimpleNamespace(progress=None)

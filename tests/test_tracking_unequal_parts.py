@@ -7,6 +7,7 @@ import json
 import os
 from multiprocessing import Pipe
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ from tasks.stage.hosts import expectations
 from tasks.stage.presence import MOST, Presence
 from tasks.stage.trials import _trained
 from tasks.stage.tuning import Search
-from tasks.tracking import prefect_page, shipping
+from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
@@ -106,7 +107,12 @@ def run_of(config: dict[str, Any], parent: Any = None) -> Any:
 
 
 def test_every_parameter_is_sent_in_parts_of_a_hundred_and_what_says_nothing_is_not() -> None:
-    config = {f"k{number:03d}": {"a": number} for number in range(230)} | {"none": None, "text": "", "map": {}, "no": 0}
+    config: dict[str, Any] = {f"k{number:03d}": {"a": number} for number in range(230)} | {
+        "none": None,
+        "text": "",
+        "map": {},
+        "no": 0,
+    }
     store: Any = Store(found=False)
     assert tracked_runs.find_or_begin(store, run_of(config)) == "new"
     sent = {param.key: param.value for param in store.params}
@@ -151,7 +157,7 @@ def test_data_is_an_input_and_every_artifact_a_tag(kind: Any, name: str, tag: st
 def test_what_is_queued_is_sent_in_order_and_what_failed_first_again(tmp_path: Path) -> None:
     shipper: Any = Shipper.__new__(Shipper)
     shipper.client, shipper.mlflow_id, shipper._unsent = Store(found=False), "id", None
-    shipper._queue = shipping.queue.SimpleQueue()
+    shipper._queue = SimpleQueue()
     shipper.tags({"a": "1", "b": "2"})
     shipper.tags({"b": "3"})
     shipper._send_queued()
@@ -270,10 +276,11 @@ def test_work_is_given_all_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(os.environ, "OF_A_SECRET", "before")
     sent: list[Any] = []
     connection: Any = SimpleNamespace(send=sent.append)
-    more = {"peers": ("chief", "chief2"), "addresses": ("a:1", "b:2"), "hosts": ("x", "y")}
+    staging: Any = "staging"
+    more: dict[str, Any] = {"peers": ("chief", "chief2"), "addresses": ("a:1", "b:2"), "hosts": ("x", "y")}
     request = Request(
-        f"{__name__}:sees", "staging", None, 5, (1, 2), {"a": 3}, "chief", 0, **more, secrets={"OF_A_SECRET": "known"}
-    )  # type: ignore[arg-type]
+        f"{__name__}:sees", staging, None, 5, (1, 2), {"a": 3}, "chief", 0, **more, secrets={"OF_A_SECRET": "known"}
+    )
     Child(connection)._work(request)
     bench, arguments, secret = SEEN.pop()
     assert (bench.staging, bench.threads, bench.layout, bench.role, bench.rank) == ("staging", 5, {"a": 3}, "chief", 0)
