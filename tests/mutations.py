@@ -59,7 +59,7 @@ FIRST = [
         "flows/commands/status.py",
         '    reply.exit_code = 1 if late or any(state != "up" for _, state, _ in rows) else 0\n',
         '    reply.exit_code = 1 if any(state != "up" for _, state, _ in rows) else 0\n',
-        "test_platform_alerts.py",
+        "test_command_replies.py::test_status_is_0_where_all_is_up_and_nothing_late",
         "`millrace status` ends with 0 although a scheduled run is late, so that a monitor sees nothing.",
     ),
     Mutation(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from flows.commands import worker
+from flows.commands import status, worker
 from flows.reply import replying, usage_error
 from tasks.config.load import load
 from tasks.errors import Failed, Refused, Stopped
@@ -29,8 +29,24 @@ def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str])
     assert "://…" in answer["error"]["saw"]
 
 
+@pytest.mark.parametrize(("works", "late", "code"), [(True, False, 0), (True, True, 1), (False, False, 1)])
+def test_status_is_0_where_all_is_up_and_nothing_late(
+    works: bool, late: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
+    monkeypatch.setattr(status, "services", lambda layout: [SimpleNamespace(name="prefect", works=lambda: works)])
+    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [])
+    monkeypatch.setattr(status.orchestration, "late", lambda layout: [row] if late else [])
+    started = SimpleNamespace(process=object(), memory=1 << 20, since="2026-11-27T01:00:00+00:00")
+    stack: Any = SimpleNamespace(layout=object(), started={"prefect": started}, facts=dict)
+    with pytest.raises(typer.Exit) as ended, replying("status", as_json=True) as reply:
+        status.report(reply, stack, as_json=True)
+    assert ended.value.exit_code == code
+    assert json.loads(capsys.readouterr().out)["late"] == ([row] if late else [])
+
+
 @pytest.mark.parametrize(
-    ("code", "error", "expected", "status"),
+    ("code", "error", "expected", "said"),
     [
         (0, None, 0, None),
         (1, "ran out of disk", 1, "failed"),
@@ -41,7 +57,7 @@ def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_worker_ends_as_the_run_that_it_served(
-    code: int, error: str | None, expected: int, status: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int, error: str | None, expected: int, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A verdict, exit code 3, is no fault of a worker."""
     told = error and {"field": "a", "saw": error, "rule": "rule", "remedy": "remedy"}
@@ -49,7 +65,7 @@ def test_a_worker_ends_as_the_run_that_it_served(
     place: Any = SimpleNamespace(rank=1, cluster=SimpleNamespace(chief="here"))
     with pytest.raises(typer.Exit) as ended, replying("worker", as_json=False) as reply:
         worker.serve(reply, place, load(DIGITS), Home(tmp_path))
-    assert (ended.value.exit_code, reply.status) == (expected, status)
+    assert (ended.value.exit_code, reply.status) == (expected, said)
 
 
 @pytest.mark.parametrize(
