@@ -227,6 +227,27 @@ def test_a_sample_of_texts_is_bounded_and_of_all_rows() -> None:
     assert rows[0] < 200 and rows[-1] > 1800
 
 
+def test_each_part_of_a_time_that_is_no_place_on_a_circle_is_standardised() -> None:
+    """Year, weekday and hour have means of their own; of a cycle they are as they are."""
+    times = cast.column(["2020-03-02T05:00", "2020-03-04T06:00", "2029-03-05T23:00", None], "time")
+    plain = fitted("time", times, TimeParts(parts=("year", "weekday", "hour"), cyclical=False), 3)
+    parts = np.array([[2020, 0, 5], [2020, 2, 6], [2029, 0, 23]], np.float64)
+    filled = np.vstack([parts, parts.mean(axis=0).astype(np.float32)])
+    assert plain.feature["names"] == ["x.year", "x.weekday", "x.hour", "x.missing"]
+    np.testing.assert_allclose(plain.feature["mean"], [*filled.mean(axis=0), 0], rtol=1e-6)
+    np.testing.assert_allclose(plain.feature["variance"], [*filled.var(axis=0), 1], rtol=1e-6)
+    mixed = fitted("time", times[:3], TimeParts(parts=("hour", "year"), cyclical=True))
+    assert mixed.feature["names"] == ["x.hour_sin", "x.hour_cos", "x.year"]
+    assert (mixed.feature["mean"][:2], mixed.feature["variance"][:2]) == ([0, 0], [1, 1])
+    np.testing.assert_allclose(mixed.feature["mean"][2], 2023, rtol=1e-9)
+
+
+def test_one_text_is_no_more_than_the_sample() -> None:
+    sample = TextSample(100)
+    sample.add(["x" * 1000, "é" * 99], np.arange(2))
+    assert max(map(len, sample.texts)) <= 100 and sum(map(len, sample.texts)) >= 99
+
+
 def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more rows than a sample has, read in tables of one, of seven, or all at once."""
     monkeypatch.setattr("tasks.data.transforms.samples.ROWS", 16)
