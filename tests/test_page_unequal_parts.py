@@ -125,7 +125,7 @@ def test_examples_are_named_by_their_own_key(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(results, "_keys", lambda records, split: [f"k{number}" for number in range(6)])
     facts: Any = SimpleNamespace(metric="accuracy", one=lambda kind: kind)
     sides: Any = [Contributions({"accuracy": SHARE}, {"accuracy": each[:, None]}) for each in (old, new)]
-    made = results.examples(facts, tuple(sides))  # type: ignore[arg-type]
+    made = results.examples(facts, tuple(sides))
     assert made is not None
     assert (made.fixed, made.broken, made.both_right, made.both_wrong) == (["k1", "k5"], ["k2", "k4"], 1, 1)
 
@@ -177,7 +177,7 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(monk
         }
         for number in (1, 2, 3)
     }
-    curves.draw_seeds(points, "seed_1")  # type: ignore[arg-type]
+    curves.draw_seeds(points, "seed_1")
     [(title, lines)] = [(title, lines) for title, lines in drawn.items() if "validation" in title]
     assert [(line.label, line.points[0][1]) for line in lines] == [("", 2.0), ("seed 1", 1.0)], title
 
@@ -216,7 +216,7 @@ def test_each_flow_chooses_the_models_that_it_begins_with_or_learns_from(
     monkeypatch.setattr(champions, "model_of", model_of)
     compress = SimpleNamespace(taught_by=lambda choose: choose("teacher@champion"))
     config: Any = Section(name="digits", compress=compress, train=Section(init=ChampionInit()))
-    made = champions.pinned(flow, Home(Path()), config)
+    made: Any = champions.pinned(flow, Home(Path()), config)
     begins, learns = flow not in ("dataset", "release"), flow not in ("dataset", "training")
     expected = [("teacher@champion", "compress.methods")] * learns + [("digits@champion", "train.init")] * begins
     assert asked == expected
