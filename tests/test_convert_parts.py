@@ -403,6 +403,32 @@ def test_an_array_of_another_size_or_with_a_text_is_bad_and_the_others_are_whole
     assert values[0] == [1.0, 2.0] and values[4] == [5.0, 6.0]
 
 
+def test_arrays_within_arrays_are_counted_whole_and_their_bad_rows_named() -> None:
+    rows = [
+        [["1", "2"], ["3", "4"]],
+        [["5"]],
+        [],
+        [["6", "x"], ["7", "8"]],
+        [["9", "1", "2"], ["3"]],
+        [["1", "NA"], []],
+    ]
+    made = kind_of(grid := Feature("number", "float32", (2, 2))).typed(grid, pa.array(rows), 0)
+    reasons = {1: "1 values, not 4", 2: "0 values, not 4", 3: "'x' is not a number", 5: "2 values, not 4"}
+    assert made.bad == reasons
+    values = made.values.to_pylist()
+    assert (values[0], values[4]) == ([1, 2, 3, 4], [9, 1, 2, 3])
+
+
+def test_sounds_are_counted_and_timed_by_their_rate() -> None:
+    sound = Feature("audio", "string")
+    measured = {"frames": pa.array([800, 0, 1600, 300, 100]), "rate": pa.array([8000, 0, 8000, 100, 8000])}
+    values = pa.array([b"a", b"", b"b", b"c", b"d"], pa.large_binary())
+    state = kind_of(sound).state(sound, values, measured)
+    assert state["rates"] == {"100": {"sounds": 1, "frames": 300}, "8000": {"sounds": 3, "frames": 2500}}
+    shown = kind_of(sound).summary(sound, state)
+    assert shown["rates"]["8000"] == {"sounds": 3, "seconds": 2500 / 8000} and shown["missing"] == 1
+
+
 def test_the_deviation_of_numbers_is_that_of_all_of_them_and_merges() -> None:
     feature = Feature("number", "float32")
     kind = kind_of(feature)

@@ -143,6 +143,12 @@ def test_times_of_numpy(numbers: list[int], unit: Any) -> None:
     check("time", pa.array(times), values=list(times))
 
 
+def test_times_of_numpy_in_steps_of_several_units() -> None:
+    times = [np.datetime64(number, unit) for number in (25, -25) for unit in ("100ns", "3us", "2ms", "7000ps", "10s")]
+    expected = [2, 75, 50_000, 0, 250_000_000, -2, -75, -50_000, 0, -250_000_000]
+    assert cast.column(times, "time").tolist() == expected
+
+
 def test_missing_and_impossible_times() -> None:
     aware = datetime.datetime(2024, 5, 31, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
     assert read("time", [None, np.datetime64("NaT"), 17, aware]) == [NO_TIME, NO_TIME, None, 1717113600 * 10**6]
