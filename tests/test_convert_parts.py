@@ -235,7 +235,11 @@ def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench:
     """Of two runs of unequal sizes; the first by key is in one, then in the other."""
     runs = runs_of(
         bench,
-        [row("b", 1, hash=7, content=(1, 1)), row("x", 2, hash=8, content=(3, 3), label="b")],
+        [
+            row("b", 1, hash=7, content=(1, 1)),
+            row("w", 2, hash=6, content=(7, 7)),
+            row("x", 3, hash=8, content=(3, 3), label="b"),
+        ],
         [
             row("c", 3, split=0, hash=7, content=(2, 2)),
             row("a", 1, split=1, hash=8, content=(4, 4)),
@@ -249,7 +253,7 @@ def test_near_duplicates_are_dropped_and_moved_in_the_run_that_each_is_in(bench:
     assert [pair["keys"] for pair in near.pairs] == [["a", "z"], ["b", "c"]], "a pair of two splits, where there is one"
     assert near.label_conflicts == 1 and near.conflicts == [{"labels": ["a", "b"], "keys": ["a", "x"]}]
     dropped = {run: mask.tolist() for run, mask in near.dropped.items()}
-    others = {1: [False, True, True, False, False], 0: [False, True]}  # in order of split and place
+    others = {1: [False, True, True, False, False], 0: [False, False, True]}  # in order of split and place
     assert dropped == (others if handling == "drop" else {})
     assert near.moved == ({1: {0: 1, 1: 1, 2: 1}} if handling == "group" else {})
 
