@@ -398,6 +398,8 @@ def test_a_temperature_is_measured_on_loss_and_calibration_before_and_after() ->
     tested = judge.figures(cooled)["calibration_error/p_value"]
     assert flat["calibrated/calibration_error/p_value"] == tested
     assert row["after"]["calibration_error/p_value"] == tested
+    expected = [judge.figures(each)["calibration_error/expected"] for each in (cooled, predictions)]
+    assert row["after"]["calibration_error/expected"] == expected[0] != expected[1]
 
 
 class Probed:

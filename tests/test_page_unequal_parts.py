@@ -184,7 +184,14 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(monk
 
 @pytest.mark.parametrize(
     ("supports", "said"),
-    [([50, 50], False), ([59, 41], False), ([61, 39], True), ([40, 40, 7], True), ([30, 30, 0], False)],
+    [
+        ([50, 50], False),
+        ([59, 41], False),
+        ([61, 39], True),
+        ([30, 30, 30, 6], True),
+        ([30, 30, 30, 7], False),
+        ([30, 30, 0], False),
+    ],
 )
 def test_macro_f1_is_said_where_classes_are_not_balanced(supports: list[int], said: bool) -> None:
     facts: Any = Facts.__new__(Facts)
