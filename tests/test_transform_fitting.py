@@ -264,6 +264,8 @@ def test_a_sample_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) ->
         whole, *parts = (fitted(kind, values, transform, rows) for rows in (200, 7, 1))
         assert all((part.state, part.files) == (whole.state, whole.files) for part in parts), transform.kind
     assert numbers[30] < fitted("number", numbers, median).state["fill"] < numbers[-30], "of rows from all over"
+    low, _, high = fitted("number", numbers, Bucketize(buckets=4), 7).state["boundaries"]
+    assert low < numbers[90] < numbers[110] < high
 
 
 def test_words_of_a_vocabulary_are_frequent_and_as_many_as_there_is_room_for() -> None:
