@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from tasks.runs import collection, differences
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home
+from tasks.store.files import PARTIAL
+from tasks.store.lock import MOST, Watch
+from tasks.store.staging import Staging
 from tasks.store.store import Store, digest_of
 
 FOLDERS = ("store", "runs", "prefect", "mlartifacts")
@@ -138,3 +142,34 @@ def test_every_staging_that_nobody_needs_goes(tmp_path: Path, monkeypatch: pytes
         path.relative_to(home.store / ".staging").as_posix() for path in (home.store / ".staging").glob("*/*")
     )
     assert left == ["model/b"] and sorted(path.stem for path in home.studies.glob("*.db")) == ["kept"]
+
+
+def test_what_a_killed_attempt_had_not_finished_goes_from_every_folder(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "staging", tmp_path / "lock", 1)
+    for name in ("piece", "deep/piece", "deep/er/piece"):
+        for path in (staging.root / name, staging.root / f"{name}.12{PARTIAL}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("content")
+    staging.clear()
+    left = sorted(path.relative_to(staging.root).as_posix() for path in staging.root.rglob("*") if path.is_file())
+    assert left == ["deep/er/piece", "deep/piece", "piece"]
+
+
+def test_silence_is_what_the_waiter_saw_by_itself_and_ends_with_a_heartbeat(tmp_path: Path) -> None:
+    """A waiter that was suspended has seen no silence in that time; a heartbeat changes the time of the file alone."""
+    path, now = tmp_path / "lock", [0.0]
+    path.write_text("{}")
+    watch = Watch(path, lambda: now[0])
+    silences = []
+    for passed in (0.25, 500.0, 0.5):
+        now[0] += passed
+        silences.append(watch.look())
+    assert silences == [0.25, 0.25 + MOST, 0.75 + MOST]
+    os.utime(path, (9, 9))
+    now[0] += 0.25
+    assert watch.look() == 0.0
+    now[0] += 0.25
+    assert watch.look() == 0.25
+    path.write_text('{"token": 2}')
+    os.utime(path, (9, 9))
+    assert watch.look() == 0.0, "another holder"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config import TrainConfig
+from tasks.config import TrainConfig, TuneConfig
 from tasks.config.load import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
 from tasks.errors import Failed, Lost
@@ -34,6 +34,8 @@ from tasks.stage.tuning import Search
 from tasks.tracking import prefect_page
 from tasks.tracking import runs as tracked_runs
 from tasks.tracking.shipping import Shipper
+from tasks.tuning import study as studies
+from tasks.tuning.judging import Judge
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial
 from tests.support.homes import DIGITS
 
@@ -491,3 +493,42 @@ def test_an_error_of_either_section_of_a_trial_is_its_own(field: str) -> None:
     with pytest.raises(Failed, match=field):
         _trained(attempt, judge, config, train, None)  # type: ignore[arg-type]
     assert failed == [] and issubclass(Lost, Failed)
+
+
+def test_each_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> None:
+    reported: list[tuple[int, float]] = []
+    study: Any = SimpleNamespace(
+        report=lambda number, step, score: reported.append((step, score)), prunes=lambda number, step: False
+    )
+    judge = Judge(study, 3, "accuracy", TrainConfig.model_validate({"steps": 100}), 100)
+
+    def written(name: str, *steps: int) -> Path:
+        journal = JournalFile(tmp_path / name)
+        for step in steps:
+            journal.append(step, {"validation/accuracy": step / 100, "validation/loss": 1.0, "train/loss": 1.0})
+        return journal.path
+
+    long, short = written("long", 10, 20, 30), written("short", 40)
+    for path in (long, short, long):
+        assert not judge.take(path)
+    written("short", 50)
+    written("long", 60)
+    judge.take(short)
+    judge.take(long)
+    assert reported == [(step, step / 100) for step in (10, 20, 30, 40, 50, 60)]
+    assert judge.offsets == {path: path.stat().st_size for path in (long, short)}
+
+
+def test_values_are_chosen_like_those_of_the_trials_that_are_better(tmp_path: Path) -> None:
+    """Of the same trials a study that looks for low scores chooses others than one that looks for high ones."""
+    space = {"train.ema": {"kind": "float", "low": 0.0, "high": 0.9}}
+    config = TuneConfig.model_validate({"space": space, "trials": 40, "sampler": {"kind": "tpe", "startup": 6}})
+    chosen = []
+    for higher in (True, False):
+        path = tmp_path / f"{higher}.db"
+        with studies.opened(path, "study", config, higher_is_better=higher, seed=1) as study:
+            for _ in range(6):
+                trial = study.ask()
+                study.complete(trial.number, trial.values["train.ema"])
+            chosen.append([study.ask().values["train.ema"] for _ in range(3)])
+    assert sum(chosen[0]) > sum(chosen[1]) + 0.3
