@@ -23,7 +23,7 @@ from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
-from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, write_run
+from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, hashed, write_run
 from tasks.data.sources import Bad, Piece, Rows
 from tasks.data.split import SPACE, digests
 from tasks.data.split import places as split_of_keys
@@ -202,6 +202,14 @@ def test_an_input_in_train_and_in_test_is_counted_by_its_examples_of_test(bench:
     assert shared.find(runs, FEATURES, {1: np.array([True, True, False, False])}) == {}
     alone = {name: feature for name, feature in FEATURES.items() if name != "other"}
     assert shared.find(runs, alone, {}) == {}, "of one input that is the content"
+
+
+def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_are_several() -> None:
+    kinds = ("text", "words", "image", "audio", "number", "category", "time")
+    features = {f"a {kind}": Feature(kind, "string") for kind in kinds}  # type: ignore[arg-type]
+    assert hashed(features) == ["a text", "a words", "a image", "a audio"]
+    assert hashed({"a text": features["a text"], "b": Feature("text", "string", role="group")}) == []
+    assert hashed({"a text": features["a text"], "b": Feature("number", "float32")}) == ["a text"]
 
 
 def test_rows_that_move_keep_their_order_in_their_new_split(bench: Workbench) -> None:
