@@ -207,7 +207,7 @@ def test_an_input_in_train_and_in_test_is_counted_by_its_examples_of_test(bench:
 def test_contents_of_files_and_texts_are_compared_column_by_column_where_there_are_several() -> None:
     kinds = ("text", "words", "image", "audio", "number", "category", "time")
     features = {f"a {kind}": Feature(kind, "string") for kind in kinds}  # type: ignore[arg-type]
-    assert hashed(features) == ["a text", "a words", "a image", "a audio"]
+    assert sorted(hashed(features)) == ["a audio", "a image", "a text", "a words"]
     assert hashed({"a text": features["a text"], "b": Feature("text", "string", role="group")}) == []
     assert hashed({"a text": features["a text"], "b": Feature("number", "float32")}) == ["a text"]
 
