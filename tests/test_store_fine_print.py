@@ -151,10 +151,10 @@ def test_a_holder_that_has_gone_on_is_not_killed(tmp_path: Path, monkeypatch: py
     now[0] += 1
     assert watch.look() > 0
     os.utime(path)
-    lock._end(watch, said.append)
+    lock._end(watch, said.append, lock.SILENCE)
     assert holder.poll() is None and said == []
     now[0] += 1
-    lock._end(watch, said.append)
+    lock._end(watch, said.append, lock.SILENCE)
     assert holder.wait(10) is not None and "ending it and taking over" in said[0]
 
 
