@@ -160,10 +160,10 @@ def test_what_is_queued_is_sent_in_order_and_what_failed_first_again(tmp_path: P
     shipper: Any = Shipper.__new__(Shipper)
     shipper.client, shipper.mlflow_id, shipper._unsent = Store(found=False), "id", None
     shipper._queue = SimpleQueue()
-    shipper.tags({"a": "1", "b": "2"})
+    shipper.tags({"a": "1", "b": "2", "c": "4"})
     shipper.tags({"b": "3"})
     shipper._send_queued()
-    assert shipper.client.tags == {"a": "1", "b": "3"}
+    assert shipper.client.tags == {"a": "1", "b": "3", "c": "4"}
     tries: list[str] = []
 
     def fails_once(client: Any, run: str) -> None:
