@@ -59,7 +59,7 @@ def just_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 
 def test_what_a_run_has_just_recorded_stays(home: Home, just_before_the_lock: Callable) -> None:
     """An artifact, the staging of one, and a study."""
-    wanted, unwanted = records(home, 1), records(home, 2)
+    wanted, unwanted = sorted((records(home, 1), records(home, 2)))  # it is looked at first
     run = run_of(home, 1, exit_code=None)
     home.studies.mkdir(exist_ok=True)
     for name in ("wanted", "unwanted"):

@@ -136,11 +136,15 @@ def test_rankings_up_to_other_ranks_are_not_compared() -> None:
     assert rollback.compared(five, five) == "test/ndcg 0.9000 in place of 0.9000"
 
 
-def test_a_champion_of_other_records_is_not_compared_but_can_be_kept(registry_home: RegistryHome) -> None:
+@pytest.mark.parametrize(("records", "rank"), [("S", ""), ("R", "5")])
+def test_a_champion_of_other_records_or_another_rank_is_not_compared_but_can_be_kept(
+    registry_home: RegistryHome, records: str, rank: str
+) -> None:
     registry_home.champions(0.8)
     run = registry_home.run(2)
     registry_home.promote(run, 2, 0.9)
-    registry_home.register(registry_home.run(3), 3, 0.99, records="S")
+    registry_home.register(registry_home.run(3), 3, 0.99, records=records)
+    registry_home.client.set_model_version_tag("digits", "3", "millrace.at", rank)
     registry_home.client.set_registered_model_alias("digits", "champion", "3")
     with pytest.raises(
         Refused, match="evaluated on other records or up to another rank; .*; compare them with millrace run pipeline "
