@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,19 @@ def test_a_process_of_a_shared_fork_server_works_in_the_folder_of_its_command(tm
     script = RUN.format(**values)
     done = subprocess.run([sys.executable, "-c", script], env=variables, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == str(tmp_path), done.stderr
+
+
+def test_a_process_that_cannot_begin_says_why_in_its_log(
+    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    server = fork_server(available_threads() + 2, tmp_path / "log")
+    near, far = Pipe()
+    with monkeypatch.context() as patch, open(tmp_path / "train.log", "wb") as log, near, far:
+        patch.setattr(Path, "cwd", lambda: gone)
+        process = server.fork("train", far.fileno(), log.fileno(), str(tmp_path))
+        assert process.wait(60) == 1
+    assert f"No such file or directory: '{gone}'" in (tmp_path / "train.log").read_text()
 
 
 def test_a_run_with_other_threads_than_the_shared_fork_server_starts_its_own(

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -266,6 +267,8 @@ class Forker:
                 report.close()
                 self._become(request["environment"], request["folder"], connection, log)
                 code = 0
+            except Exception:
+                traceback.print_exc()  # into its log
             finally:
                 with contextlib.suppress(OSError):
                     sys.stdout.flush()
