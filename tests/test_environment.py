@@ -212,14 +212,15 @@ def test_own_servers_are_reached_without_the_proxy(monkeypatch: pytest.MonkeyPat
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == expected
 
 
-def test_the_cause_of_a_failed_start_is_the_last_error_of_this_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", ["sqlalchemy.exc.OperationalError: no such table", "lib.errors.BadError: the cause"])
+def test_the_cause_of_a_failed_start_is_the_last_error_of_this_start(said: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("OSError: of an earlier start\n")
     part = LogPart(log)
     assert part.cause() == "nothing"
     with open(log, "a") as file:
-        file.write("Traceback\n  x\nsqlalchemy.exc.OperationalError: no such table\nretrying\n")
-    assert part.cause() == "sqlalchemy.exc.OperationalError: no such table"
+        file.write(f"Traceback (most recent call last):\n  x\n{said}\nSQL: ...\nexiting\n")
+    assert part.cause() == said
     assert LogPart(tmp_path / "none")._begin == 0
 
 

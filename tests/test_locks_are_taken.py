@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,7 @@ from tasks.tracking.shipping import Shipper
 from tasks.tuning import storage
 from tests.support.homes import DIGITS
 from tests.support.registries import YES, RegistryHome
+from tests.support.waiting import order_of
 
 
 def held(path: Path) -> bool:
@@ -130,21 +132,15 @@ def test_a_decision_has_the_locks_of_its_run_and_of_the_registry(
 def test_a_decision_waits_for_a_run_that_is_at_work(
     registry_home: RegistryHome, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run, order, said = registry_home.run(1), list[str](), ""
+    run, decided = registry_home.run(1), list[Run]()
     registry_home.promote(run, 1, 0.8)
     monkeypatch.setenv("MILLRACE_HOME", str(registry_home.home.root))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setattr(decisions, "publish", lambda client, run: order.append("decided"))
+    monkeypatch.setattr(decisions, "publish", lambda client, run: decided.append(run))
     reply: Any = SimpleNamespace(add=lambda **fields: None)
-    decide = threading.Thread(target=decisions.decide, args=(reply, run.run_id, True, YES.reason, True))
-    with runs.locked(run.folder / "lock"):
-        decide.start()
-        while "waiting for process" not in said and decide.is_alive():
-            said += capfd.readouterr().err
-            time.sleep(0.02)
-        order.append("the run ended")
-    decide.join(60)
-    assert order == ["the run ended", "decided"] and registry_home.at("champion") == "1"
+    decide = partial(decisions.decide, reply, run.run_id, True, YES.reason, True)
+    assert order_of(runs.locked(run.folder / "lock"), decide, capfd) == "held"
+    assert len(decided) == 1 and registry_home.at("champion") == "1"
 
 
 def test_promote_has_the_registrys_lock_while_it_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

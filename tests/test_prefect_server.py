@@ -22,7 +22,6 @@ from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
 from infra.prefect_server import make_database
 from tasks.environment.database_templates import copy_template, is_current, keep_template
-from tasks.environment.log_part import LogPart
 from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
 from tests.support.homes import DIGITS, MILLRACE, CommandHome, surroundings
@@ -191,16 +190,6 @@ def test_a_server_that_does_not_start_is_quoted_and_no_earlier_one(
         server.wait()
     assert says in str(late.value)
     assert (tmp_path / "log").read_text().startswith("OtherError: of an earlier run\n")
-
-
-def test_a_silent_start_quotes_nothing_of_an_earlier_one(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("OtherError: of an earlier run\n")
-    part = LogPart(log)
-    assert part.cause() == "nothing"
-    with open(log, "a") as writer:
-        writer.write("Traceback (most recent call last):\n  x\nlib.errors.BadError: the cause\nSQL: ...\nexiting\n")
-    assert part.cause() == "lib.errors.BadError: the cause"
 
 
 @pytest.mark.skipif(not may_leave_the_network(), reason="this machine does not allow unshare --net")

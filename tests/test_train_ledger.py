@@ -12,6 +12,7 @@ import pytest
 from tasks.data.order import batch_rows
 from tasks.training import ledger
 from tasks.training.ledger import LEDGER, SPAN, Ledger, hash_of, prove, spans
+from tests.support.ledgers import ledger_of
 
 BATCH, EXAMPLES, EPOCHS = 4, 10, 2
 
@@ -63,18 +64,10 @@ def test_the_state_of_a_ledger_is_a_copy_both_ways() -> None:
 
 def trained(root: Path, **changed: Any) -> tuple[Path, Path]:
     """A model of two epochs of ten examples in batches of four, whose ledger is as the order says, but for changes."""
-    train = {"batch_size": BATCH, "epochs": EPOCHS}
-    for folder, manifest in {
-        "model": {"inputs": {"config": {"train": train, "seed": 1}}},
-        "snapshot": {"counts": {"train": EXAMPLES}, "features": {}},
-    }.items():
-        (root / folder / "state").mkdir(parents=True)
-        (root / folder / "manifest.json").write_text(json.dumps(manifest))
     rows, weights = batch_rows(0, BATCH, EXAMPLES, 1, "train", steps=5, epochs=EPOCHS)
     used = rows[weights > 0]
     line = {"from": 0, "to": 5, "count": len(used), "hash": f"{hash_of(used):016x}", **changed}
-    (root / "model" / LEDGER).write_text(json.dumps(line) + "\n")
-    return root / "model", root / "snapshot"
+    return ledger_of(root, [line], EXAMPLES, BATCH, EPOCHS)
 
 
 @pytest.mark.parametrize("at_once", [1, BATCH, 3 * BATCH, 1 << 18])

@@ -22,6 +22,7 @@ from tasks.processes.workbench import Workbench
 from tasks.training.checkpoints import unpack
 from tasks.training.fit import fit
 from tasks.training.ledger import LEDGER, hash_of, prove
+from tests.support.ledgers import ledger_of
 from tests.support.tiny import CONFIG as PLAIN
 from tests.support.tiny import MODEL, STEPS, files, stopping_after, write_snapshot
 
@@ -162,21 +163,13 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(
     assert f"of the examples row {rows[0]}, row {rows[1]}, row {rows[2]}, row {rows[3]}" in failed.value.saw
 
 
-def ledger_of(root: Path, spans: list[tuple[int, int]], examples: int, batch: int) -> tuple[Path, Path]:
+def trained_in(root: Path, spans: list[tuple[int, int]], examples: int, batch: int) -> tuple[Path, Path]:
     """A model whose ledger has these spans of steps, each as the order says, and its snapshot."""
-    train = {"batch_size": batch, "epochs": None}
-    for folder, manifest in {
-        "model": {"inputs": {"config": {"train": train, "seed": 1}}},
-        "snapshot": {"counts": {"train": examples}, "features": {}},
-    }.items():
-        (root / folder / "state").mkdir(parents=True)
-        (root / folder / "manifest.json").write_text(json.dumps(manifest))
     lines = []
     for start, stop in spans:
         rows = np.concatenate([batch_rows(step, batch, examples, 1, "train")[0].ravel() for step in range(start, stop)])
         lines.append({"from": start, "to": stop, "count": len(rows), "hash": f"{hash_of(rows):016x}"})
-    (root / "model" / LEDGER).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return root / "model", root / "snapshot"
+    return ledger_of(root, lines, examples, batch, None)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +184,12 @@ def ledger_of(root: Path, spans: list[tuple[int, int]], examples: int, batch: in
 def test_the_proof_says_in_words_how_often_examples_were_seen(
     spans: list[tuple[int, int]], says: str, tmp_path: Path
 ) -> None:
-    assert prove(*ledger_of(tmp_path, spans, 10, 5))["text"] == says
+    assert prove(*trained_in(tmp_path, spans, 10, 5))["text"] == says
 
 
 def test_the_proof_counts_what_skipped_steps_left_out_and_what_came_twice(tmp_path: Path) -> None:
     """Half of an epoch twice over, the other half never: half of each epoch is its own choice."""
-    proof = prove(*ledger_of(tmp_path, [(0, 1), (2, 3)], 10, 5))
+    proof = prove(*trained_in(tmp_path, [(0, 1), (2, 3)], 10, 5))
     first, second = (set(batch_rows(step, 5, 10, 1, "train")[0].ravel().tolist()) for step in (0, 2))
     assert proof["missing"] == len(set(range(10)) - first - second) > 0
     assert proof["repeated"] == len(first & second) > 0

@@ -6,16 +6,19 @@ Where tests run in several processes, the one above them starts the servers, and
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from functools import cache
 from pathlib import Path
 
-from infra.embedded import EmbeddedServer
+from infra.embedded import PATIENCE, EmbeddedServer
+from tasks.processes import shared_fork_server
 from tasks.processes.fork_server import SHARED, environment
 from tasks.processes.threads import available_threads
 
@@ -33,15 +36,23 @@ def start_for_all() -> None:
 
 def wait_for_fork_servers(folder: str) -> None:
     """A run that does not find the one for its threads starts its own."""
-    while not all(Path(folder, f"{threads}.socket").exists() for threads in THREADS):
-        time.sleep(0.02)
+    deadline = time.monotonic() + PATIENCE
+    for threads in THREADS:
+        while not Path(folder, f"{threads}.socket").exists():
+            assert time.monotonic() < deadline, Path(folder, f"{threads}.log").read_text()
+            time.sleep(0.02)
 
 
 @cache
 def shared_server() -> str:
     """The address of Prefect's server."""
     if given := os.environ.get(PREFECT):
-        return given
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{given}/health", timeout=5):
+                return given
+            assert time.monotonic() < deadline, f"{given} does not answer"
+            time.sleep(0.02)
     server = _start_prefect()
     server.wait()
     return server.url
@@ -69,15 +80,7 @@ def _start_fork_servers() -> str:
     for threads in dict.fromkeys(THREADS):
         with open(folder / f"{threads}.log", "wb") as log:
             server = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "tasks.processes.shared_fork_server",
-                    folder,
-                    str(threads),
-                    str(os.getpid()),
-                ],
+                [sys.executable, "-P", "-m", shared_fork_server.__name__, folder, str(threads), str(os.getpid())],
                 env=environment(threads),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
