@@ -1,6 +1,6 @@
 """Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
 
-    python -m tests.mutations [--only PACKAGE] [--list first|second|third] [--trust] [--quick] [--jobs N]
+    python -m tests.mutations [--only PACKAGE] [--list first|second|third|fourth] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
 `second` and `third` were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and
@@ -3014,7 +3014,440 @@ THIRD = [
     ),
 ]
 
-LISTS = {"first": FIRST, "second": SECOND, "third": THIRD}
+FOURTH = [
+    Mutation(
+        "tasks/training/engines/tensorflow/objectives/ranking.py",
+        "    return Ranking(made.loss, made.smoothing)\n",
+        "    return Ranking(made.loss)\n",
+        "test_train_losses.py test_train_objectives.py test_train_own_loss.py test_evaluate_ranking.py",
+        "`train.label_smoothing` has no effect on the task ranking, although it is accepted and part of the digest.",
+    ),
+    Mutation(
+        "tasks/evaluation/gating/against_float.py",
+        "    most = limit(subject.task, gate.max_loss, float(metric.value(before.mean(axis=0))))\n",
+        "    most = limit(subject.task, gate.max_loss, float(metric.value(after.mean(axis=0))))\n",
+        (
+            "test_compress_verdicts.py::test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not_of_its_own"
+        ),
+        (
+            "Of a regression the accepted loss is a fraction of the compressed model's own error: the worse a"
+            " variant is, the more it may lose, and one with `max_loss: 1` always passes."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/log_mel.py",
+        "    return np.fft.irfft(kept, samples) * (samples / len(sound))\n",
+        "    return np.fft.irfft(kept, samples)\n",
+        "test_source_audio_folder.py test_transform_reader.py test_transform_parts.py",
+        (
+            "Sounds whose rate differs from `rate` become louder or softer by the ratio of the rates (44.1"
+            " kHz to 16 kHz: factor 2.8), so that the same sound in two rates has different features."
+        ),
+    ),
+    Mutation(
+        "tasks/config/method.py",
+        (
+            '        own = ("init", "freeze", "lora", "layer_rates", "seeds", "select", "early_stopping",'
+            ' "continue_from")\n'
+        ),
+        '        own = ("init", "freeze", "lora", "seeds", "select", "early_stopping", "continue_from")\n',
+        "test_compress_settings.py::test_a_training_of_a_method_leaves_what_is_of_the_training_before",
+        (
+            "With `train.layer_rates` the training of a method such as distill or qat also uses those rates,"
+            " so that layers with rate 0.1 or less hardly learn, although the documentation says all are"
+            " trained alike."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/meeting.py",
+        "            if self._joined.get(joined.rank) is joined:\n",
+        "            if joined.rank in self._joined:\n",
+        "test_train_hosts.py test_run_gang.py",
+        (
+            "A host that lost its connection and joined again is forgotten when the beat to its old"
+            " connection fails, so that a training on several hosts stops with `has left` although it is"
+            " there."
+        ),
+    ),
+    Mutation(
+        "tasks/export.py",
+        "        identities.export(model, examples, variants, config, fitted),\n",
+        "        identities.export(model, examples, variants, config),\n",
+        "test_run_stages.py test_export_parts.py test_settings_reach_their_use.py test_golden_digests.py",
+        (
+            "After a change of `evaluate.threshold` or `evaluate.calibrate` the export comes from the store"
+            " with the old temperature and thresholds, and predicts by these."
+        ),
+    ),
+    Mutation(
+        "tasks/store/store.py",
+        "        self.staging.check()\n",
+        "",
+        (
+            "test_store_commits.py test_store_fine_print.py test_store_lock.py test_locks_are_taken.py"
+            " test_attempts_go_on.py"
+        ),
+        (
+            "An attempt whose lock was taken over by another one (after a pause of the machine) still renames"
+            " the shared staging into the store, while the other one writes to it."
+        ),
+    ),
+    Mutation(
+        "flows/session.py",
+        "        if name in living and variable not in os.environ:\n",
+        "        if name in living:\n",
+        "test_session_keeps_named_servers.py",
+        (
+            "A user who exports MLFLOW_TRACKING_URI or PREFECT_API_URL while `millrace up` runs has it"
+            " silently overwritten: runs and releases go to the local stack instead of the named server."
+        ),
+    ),
+    Mutation(
+        "flows/commands/predict.py",
+        (
+            '    artifact = store.find(Export, store.resolve(export, "export").digest, "export")\n    assert'
+            " artifact is not None\n    return artifact.path\n"
+        ),
+        '    return store.resolve(export, "export").path\n',
+        "test_store_doors_verify.py::test_an_artifact_is_used_once_its_files_are_found_as_they_were",
+        (
+            "`millrace predict DIGEST` runs an export in the store whose files have been damaged or changed,"
+            " instead of refusing it and setting it aside."
+        ),
+    ),
+    Mutation(
+        "tasks/tracking/notifications.py",
+        '    moved = [row for row in run.record["stages"].get("promote", []) if not row["cached"]]\n',
+        '    moved = run.record["stages"].get("promote", [])\n',
+        "test_run_notifies.py test_tracking_parts.py",
+        (
+            "Every nightly run that changes nothing sends the message `champion` again, also those that only"
+            " asked for `champion` events."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/cutout.py",
+        "        lefts = draws.integers(1, width) - config.size // 2\n",
+        "        lefts = draws.integers(0, width) - config.size // 2\n",
+        "test_augment.py test_page_augment.py",
+        (
+            "The augmentation cutout covers squares along the images' diagonal only, as row and column come"
+            " from one random number."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/watching.py",
+        "        squares = 2.0 * np.bincount(self.numbers, half_squares, len(self.names))\n",
+        "        squares = np.bincount(self.numbers, half_squares, len(self.names))\n",
+        "test_train_curves.py test_train_figures.py test_train_step.py test_train_loop.py",
+        (
+            "The curves gradient_norm/<group> are too small by a factor of 1.41, and do not add up to the"
+            " norm of all gradients."
+        ),
+    ),
+    Mutation(
+        "tasks/training/own_files.py",
+        '    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]\n',
+        '    files = sorted(each for each in path.glob("*") if each.is_file()) if path.is_dir() else [path]\n',
+        "test_train_decides.py::test_another_file_at_any_depth_of_a_folder_of_first_weights_is_another_model",
+        (
+            "If initial weights are a folder with sub-folders (a SavedModel's variables/), other weights"
+            " there do not change the digest, and the old model comes from the store."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/graph_check.py",
+        "    called |= set(meta.object_graph_def.concrete_functions)\n",
+        "",
+        "test_export_hostile.py::test_a_function_of_the_saver_is_refused_wherever_it_could_be_called",
+        (
+            "A SavedModel from elsewhere that exposes the saver's functions, which read and write files, as"
+            " functions of its object graph is loaded instead of being refused."
+        ),
+    ),
+    Mutation(
+        "tasks/training/sidecar.py",
+        (
+            "                    self.on_scores(step, scores, lambda weights=weights: weights)  # type:"
+            " ignore[misc]\n                    self._waiting.task_done()\n"
+        ),
+        (
+            "                    self._waiting.task_done()\n                    self.on_scores(step, scores,"
+            " lambda weights=weights: weights)  # type: ignore[misc]\n"
+        ),
+        "test_train_group.py::test_scores_are_taken_before_a_checkpoint_that_waits_for_them_is_committed",
+        (
+            "A checkpoint can be committed before the scores of its step are recorded, so that a training"
+            " that is killed then and resumed lacks that evaluation, and may choose other best weights."
+        ),
+    ),
+    Mutation(
+        "tasks/config/models/resnet.py",
+        "        most = min(height, width).bit_length()\n",
+        "        most = max(height, width).bit_length()\n",
+        "test_model_kinds.py test_config_rules.py test_config_values.py test_config_refusals.py",
+        (
+            "A resnet with six stages is accepted for images of 4 x 64 pixels, whose height is halved to"
+            " nothing after three stages, instead of being refused with a remedy."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/signals.py",
+        "                self._working -= 1\n",
+        "                self._working = 0\n",
+        "test_run_gang.py::test_a_signal_interrupts_at_once_only_while_nothing_computes",
+        (
+            "With several trials or variants at a time, a SIGTERM after the first of them has ended"
+            " interrupts the others at once instead of letting their processes save a checkpoint."
+        ),
+    ),
+    Mutation(
+        "tasks/models/vit.py",
+        "    row, column = np.divmod(np.arange(rows * columns), columns)\n",
+        "    row, column = np.divmod(np.arange(rows * columns), rows)\n",
+        "test_model_kinds.py test_model_parts.py",
+        (
+            "A vision transformer on images that are not square gets wrong positions for its patches:"
+            " neighbours in a row have the positions of other rows, and it learns worse."
+        ),
+    ),
+    Mutation(
+        "flows/presets/scripts/photo_patches.py",
+        "            for left in range(0, photo.width - SIDE + 1, SIDE):\n",
+        "            for left in range(0, photo.width - SIDE, SIDE):\n",
+        "test_presets_have_all_their_data.py",
+        (
+            "The data of the preset `patches` lacks the last column of squares of each photograph (640 is a"
+            " multiple of 32): 13 images fewer per class."
+        ),
+    ),
+    Mutation(
+        "tasks/config/sources/folders.py",
+        (
+            '    path: Annotated[Text, NOT_IDENTITY, IsPath()]\n    """The folder that holds the class'
+            " folders, or an archive of it that is read in place (`a.zip`, `a.tar`,\n    `a.zip/folder`),"
+            ' relative to the preset; the content enters digests, the path does not."""\n\n    glob: Text ='
+            ' "**/*"\n    """Which files below the folder, of those with the ending of a sound (.wav,'
+            ' .flac)."""\n'
+        ),
+        (
+            '    path: Annotated[Text, NOT_IDENTITY]\n    """The folder that holds the class folders, or an'
+            " archive of it that is read in place (`a.zip`, `a.tar`,\n    `a.zip/folder`), relative to the"
+            ' preset; the content enters digests, the path does not."""\n\n    glob: Text = "**/*"'
+            '\n    """Which files below the folder, of those with the ending of a sound (.wav, .flac)."""\n'
+        ),
+        "test_config_reaches.py::test_a_path_is_relative_to_the_folder_of_the_preset_in_every_section",
+        (
+            "A preset with an audio_folder source and a relative path finds no sounds (or another folder of"
+            " that name) when it is run from a folder other than the preset's."
+        ),
+    ),
+    Mutation(
+        "tasks/pages/judgement.py",
+        '    return sorted(rows, key=lambda row: -row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
+        '    return sorted(rows, key=lambda row: row["support"])[:CLASSES] if len(rows) > CLASSES else rows\n',
+        "test_page_leaves_out_the_least.py::test_of_many_classes_those_with_the_most_examples_are_shown",
+        "With more than 40 classes the page of a run shows the 40 rarest instead of the 40 with the most examples.",
+    ),
+    Mutation(
+        "infra/backup.py",
+        "    for old in set(of_home[:-keep]) - set(with_registry[-1:]):\n",
+        "    for old in of_home[:-keep]:\n",
+        "test_backup_restores.py test_platform_fine_print.py",
+        (
+            "With `backup --keep 7`, after seven backups without a registry (for instance while the stack"
+            " used another server) the last backup that still has mlflow.db is deleted and the registry can"
+            " no longer be restored."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/searching.py",
+        "    sampler = optuna.samplers.TPESampler(seed=seed + len(trials), n_startup_trials=STARTUP)\n",
+        "    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)\n",
+        "test_compress_search.py test_compress_parts.py",
+        (
+            "`compress.search` draws the same method again in each of its first eight trials, so that a"
+            " search with few trials tries one variant only."
+        ),
+    ),
+    Mutation(
+        "tasks/data/snapshots/packing.py",
+        "    rows = -(-(int(lengths.sum()) - 1) // block)\n",
+        "    rows = (int(lengths.sum()) - 1) // block\n",
+        "test_snapshot_packing.py test_snapshot_parts.py test_snapshot_tokens.py",
+        (
+            "The last, incomplete row of a language model's stream is left out: the last up to block - 1"
+            " tokens of a split are neither trained on nor evaluated, and short texts have no row at all."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/mirrored.py",
+        '    if len(tf.config.list_physical_devices("GPU")) >= devices:\n',
+        '    if len(tf.config.list_physical_devices("GPU")) > devices:\n',
+        "test_train_uses_all_accelerators.py",
+        (
+            "On a machine with 4 GPUs, `mirrored` or `pipeline` with `devices: 4` silently trains on 4"
+            " logical CPU devices."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/robustness.py",
+        "            parts.append(self._made(table, np.arange(at, at + table.num_rows)))\n",
+        "            parts.append(self._made(table, np.arange(table.num_rows)))\n",
+        "test_evaluate_probes.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",
+        (
+            "Probes of raw columns draw the same changes again for every batch of test examples, so that the"
+            " drop depends on the batch size and its interval is too narrow."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/memory.py",
+        '            left.append(int(limit) - int((level / "memory.current").read_text()) + caches)\n',
+        '            left.append(int(limit) - int((level / "memory.current").read_text()) - caches)\n',
+        "test_train_memory.py test_environment.py",
+        (
+            "In a container whose page cache is filled by the conversion, hardly any memory counts as"
+            " available, so that `train.fit_memory` divides steps into far too many micro-batches or refuses."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/columns.py",
+        "        return int(np.isnan(values).reshape(len(values), -1).any(axis=1).sum())\n",
+        "        return int(np.isnan(values).reshape(len(values), -1).all(axis=1).sum())\n",
+        "test_convert_parts.py::test_a_row_that_lacks_any_value_of_a_column_counts_as_missing",
+        (
+            "Rows of an array column such as number[8] that lack some of their values are not counted as"
+            " missing, so that the snapshot reports 0 missing."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/category.py",
+        '    return {"count": len(values), "missing": counts.pop("", 0), "values": limited(counts)}\n',
+        '    return {"count": len(values), "missing": counts.get("", 0), "values": limited(counts)}\n',
+        "test_convert_statistics.py test_convert_profile.py test_convert_parts.py",
+        (
+            "The statistics of a category with missing values count the empty string as a value: one distinct"
+            " value too many, and an empty one among the most frequent."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/probes/noise.py",
+        '    deviation = np.sqrt(np.asarray(feature.get("variance", 1.0), np.float64))\n',
+        '    deviation = np.asarray(feature.get("variance", 1.0), np.float64)\n',
+        "test_evaluate_probes.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",
+        (
+            "The noise probe on standardised numbers is scaled by the variance instead of the deviation: for"
+            " a column with deviation 100 it is a hundred times too strong, for one of 0.01 a hundred times"
+            " too weak."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/rollback.py",
+        "    logged = audit.ever_champion(name) if audit.fault() is None else set()\n",
+        "    logged = audit.ever_champion(name)\n",
+        "test_promote_approval.py::test_a_damaged_log_makes_no_version_one_that_was_champion",
+        (
+            "`millrace rollback --to VERSION` accepts a version that was never champion where somebody has"
+            " added a line to the audit log, as its damage is no longer looked at."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/image.py",
+        "    given = np.array([found_hash is not None for found_hash in found], bool)\n",
+        "    given = np.array([bool(found_hash) for found_hash in found], bool)\n",
+        "test_convert_near_duplicates.py test_convert_duplicates.py",
+        (
+            "Images whose brightness falls from left to right in all rows (hash 0) are treated as missing"
+            " ones: their near-duplicates are neither found nor kept in one split."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/latency.py",
+        '    return {"again": again, "conclusive": low <= again <= high, "variants": rows}\n',
+        '    return {"again": again, "conclusive": low <= again, "variants": rows}\n',
+        (
+            "test_compress_gates.py test_compress_parts.py test_export_parts.py test_export_works.py"
+            " test_export_unequal_parts.py"
+        ),
+        (
+            "A latency measurement in which the float file against itself took 1.5 times as long is called"
+            " conclusive, and the latency gate judges by it without a margin."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/parameter_server/engine.py",
+        "                        tf.constant(self.position + k, tf.int64),\n",
+        "                        tf.constant(k, tf.int64),\n",
+        "test_train_parameter_server.py::test_a_step_drops_out_by_its_own_number_however_many_are_computed_in_a_call",
+        (
+            "With the parameter server, dropout uses the same masks again in each call of the loop (every"
+            " log_every steps) instead of other ones at each global step."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/pruners/hyperband.py",
+        "        min_resource=config.first, max_resource=config.last, reduction_factor=config.factor\n",
+        "        min_resource=config.first, max_resource=config.last\n",
+        "test_tune_parts.py::test_each_pruner_and_each_sampler_gets_all_of_its_settings",
+        "`tune.pruner.factor` of hyperband is ignored: Optuna's 3 is used where the user has set 2 or 4.",
+    ),
+    Mutation(
+        "tasks/tuning/samplers/grid.py",
+        '    return GridSampler(grid, derived(seed, "grid"))\n',
+        '    return GridSampler(grid, derived(seed, f"grid/{number}"))\n',
+        "test_tune_search.py test_tune_parts.py test_tune_choices.py",
+        (
+            "A grid search shuffles its combinations anew for each trial, so that some are tried several"
+            " times and others never."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/space.py",
+        "    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)\n",
+        "    return FloatDistribution(space.low, space.high, log=space.log)\n",
+        "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
+        "The `step` of a range of floats in `tune.space` is ignored: 0.1 to 0.5 by 0.1 gives trials such as 0.2371.",
+    ),
+    Mutation(
+        "tasks/data/sources/python.py",
+        "        return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value\n",
+        "        return value.replace(tzinfo=None) if value.tzinfo else value\n",
+        "test_source_python.py test_source_edges.py test_source_parts.py",
+        (
+            "Times with an offset that a user's function yields (12:00+02:00) are stored as 12:00 UTC instead"
+            " of 10:00, so that splits by time and time_parts are shifted by hours."
+        ),
+    ),
+    Mutation(
+        "tasks/display/words.py",
+        (
+            "    padded = f\", {padding / sum(split['rows'] * (block + 1) for split in splits):.1%} padding\""
+            ' if padding else ""\n'
+        ),
+        (
+            "    padded = f\", {padding / sum(split['rows'] * block for split in splits):.1%} padding\" if"
+            ' padding else ""\n'
+        ),
+        "test_display_words.py test_snapshot_packing.py",
+        (
+            "The share of padding of a best_fit snapshot is shown too high, as rows are taken to be one token"
+            " shorter (with small blocks above 100 %)."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/examples.py",
+        "    if len(shapes) > 1 or not min(shapes):\n",
+        "    if not min(shapes):\n",
+        "test_init_sources.py::test_arrays_in_a_tar_are_a_column_where_all_are_of_one_shape",
+        (
+            "`millrace init` on a WebDataset whose .npy files have different shapes writes a column"
+            " `number[...]` of the smallest shape, and the run then quarantines all others instead of the"
+            " column being ignored with a reason."
+        ),
+    ),
+]
+
+LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH}
 
 
 def main() -> int:

@@ -9,8 +9,9 @@ import pytest
 
 from flows import preflight
 from tasks.artifacts import Model, Snapshot
-from tasks.config import Config
+from tasks.config import Config, TrainConfig
 from tasks.config.load import validate
+from tasks.config.method import FineTune
 from tasks.errors import Failed, Refused
 from tasks.runs.home import Home
 from tasks.stage import methods
@@ -195,3 +196,70 @@ def test_a_teacher_that_is_not_in_the_store_is_refused_before_the_run_begins(tmp
         with pytest.raises(Refused, match="compress.methods: abcdef123456: no such artifact"):
             preflight.check_brought(flow, taught, Home(tmp_path))
     preflight.check_brought("training", taught, Home(tmp_path))
+
+
+OF_THE_TRAINING_BEFORE: dict[str, Any] = {
+    "epochs": 3,
+    "init": {"kind": "file", "path": "a.keras"},
+    "freeze": ["dense"],
+    "lora": {"rank": 2},
+    "layer_rates": {"dense*": 0.1},
+    "seeds": 3,
+    "select": "best",
+    "early_stopping": {"patience": 2},
+    "continue_from": "0123456789",
+    "tensorboard": True,
+    "schedule": {"kind": "constant", "warmup": 3},
+}
+"""A value of each setting of `train` that a training within `compress` does not have."""
+OF_BOTH: dict[str, Any] = {
+    "order": "blocks",
+    "batch_size": 32,
+    "precision": "bfloat16",
+    "augment": [{"kind": "flip"}],
+    "accumulate": 2,
+    "fit_memory": True,
+    "remat": True,
+    "jit": True,
+    "loss": "squared_error",
+    "folder": "own",
+    "label_smoothing": 0.1,
+    "class_weights": "balanced",
+    "optimizer": {"kind": "sgd", "momentum": 0.5},
+    "learning_rate": 0.5,
+    "rate_scaling": {"kind": "linear", "batch_size": 16},
+    "clip_norm": 0.5,
+    "on_spike": "rollback",
+    "ema": 0.9,
+    "strategy": {"kind": "mirrored", "devices": 2},
+    "cluster": {"port": 7401},
+    "restarts": 1,
+    "checkpoint": {"every": 9},
+    "log_every": 7,
+    "evaluate_every": 8,
+    "evaluate": "sidecar",
+}
+"""And of each that it shares with the training before."""
+
+
+def train(steps: int, values: dict[str, Any]) -> TrainConfig:
+    processes = {"strategy": {"kind": "multi_worker", "workers": 2}} if "cluster" in values else {}
+    length = {} if "epochs" in values else {"steps": steps}
+    return TrainConfig.model_validate({**length, **processes, **values})
+
+
+@pytest.mark.parametrize("name", OF_THE_TRAINING_BEFORE)
+def test_a_training_of_a_method_leaves_what_is_of_the_training_before(name: str) -> None:
+    before = train(40, {name: OF_THE_TRAINING_BEFORE[name]})
+    assert before != TrainConfig(steps=40) and FineTune(steps=7).of(before) == TrainConfig(steps=7)
+
+
+@pytest.mark.parametrize("name", OF_BOTH)
+def test_a_training_of_a_method_shares_all_other_settings(name: str) -> None:
+    values = {name: OF_BOTH[name]}
+    assert train(7, values) != TrainConfig(steps=7) and FineTune(steps=7).of(train(40, values)) == train(7, values)
+
+
+def test_each_setting_of_a_training_is_of_one_or_of_both() -> None:
+    assert {"steps", *OF_THE_TRAINING_BEFORE, *OF_BOTH} == set(TrainConfig.model_fields)
+    assert not OF_THE_TRAINING_BEFORE.keys() & OF_BOTH.keys()

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from tasks.compression import cluster
 from tasks.compression.judging import standing_of
 from tasks.compression.slowest import slowest_of
-from tasks.config.gates import CompressGate
+from tasks.config.gates import CompressGate, PromoteGate
 from tasks.config.model_methods import Cluster
 from tasks.config.sizes import parse
 from tasks.config.task import TASKS
@@ -119,6 +119,35 @@ def test_a_limit_of_0_is_a_limit(task: str) -> None:
     assert limit(task, 0.0, 0.9) == 0.0 and limit(task, 0.3, 0.9) == 0.3
     default = TASKS[task].default_quality_loss
     assert limit(task, None, 0.5) == (default * 0.5 if TASKS[task].in_target_units else default) > 0
+
+
+@pytest.mark.parametrize(("rmse", "expected"), [(0.5, PASS), (0.5099, PASS), (0.5101, FAIL), (2.0, FAIL)])
+def test_what_a_regression_may_lose_is_a_share_of_the_float_models_error_and_not_of_its_own(
+    rmse: float, expected: str
+) -> None:
+    """2 % of 0.5, however wrong the variant is."""
+    before, after = np.full((60, 1), 0.25), np.full((60, 1), rmse**2)
+    [[found]] = decide([find(gate(), Subject("regression", {"rmse": after}, {"rmse": before}, "float", 200))])
+    assert found.limit == pytest.approx(0.01) and found.verdict == expected
+    assert found.value == pytest.approx(rmse - 0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["float", "champion", "slices"])
+@pytest.mark.parametrize(("metric", "better"), [("accuracy", 1), ("loss", -1)])
+def test_what_is_lost_goes_from_the_reference_to_the_subject(kind: str, metric: str, better: int) -> None:
+    """Of each gate that compares: the other way round a gain would be a loss."""
+    reference, own = np.full((60, 1), 0.5), np.full((60, 1), 0.5 - better * 0.2)
+    adapter: TypeAdapter[Any] = TypeAdapter(PromoteGate if kind == "champion" else CompressGate)
+    judged = adapter.validate_python({"kind": kind, "metric": metric, "max_loss": 0.1})
+
+    def verdict(before: np.ndarray, after: np.ndarray) -> Verdict:
+        masks = {"all": np.ones(60, bool)}
+        [[found]] = decide([find(judged, Subject("classification", {metric: after}, {metric: before}, "", 200, masks))])
+        return found
+
+    lost, gained = verdict(reference, own), verdict(own, reference)
+    assert (lost.verdict, gained.verdict) == (FAIL, PASS) and lost.limit == gained.limit == 0.1
+    assert lost.value == pytest.approx(0.2) and gained.value == pytest.approx(-0.2)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.artifacts import Model, Records, Snapshot, Variant
 from tasks.compression.forms import Form, compressed
 from tasks.config import Config, identity
+from tasks.config.base import NamesOwnCode
 from tasks.config.flags import mappings
+from tasks.config.load import resolve
 from tasks.config.optimizer import OPTIMIZERS
+from tasks.config.paths import add_folders
 from tasks.config.reference import _entries, _sections
 from tasks.stage import identities
 from tasks.store.files import canonical
@@ -371,6 +376,92 @@ def test_a_setting_changes_a_digest_or_is_listed(leaf: Leaf) -> None:
         assert not any(changes), f"{leaf.path} changes a digest: it does not belong on the list"
     else:
         assert all(changes), f"{leaf.path} changes no digest: a result must not depend on it, or it is read by nothing"
+
+
+OF_FILES = {"path", "folder", "data_dir", "schema_file", "module", "preset"}
+"""Settings with the path of a file or folder, of whatever section."""
+
+
+def resolved_with(leaf: Leaf, value: str) -> str:
+    """The section as text, with that value of a setting, after the paths of the config are made absolute."""
+    top = section_of(leaf.path)
+    section: Any = leaf.whole(leaf.owner.model_copy(update={leaf.name: value}))[top]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not be valid
+        values = {top: section.model_dump()}
+    resolve(values, Path("/presets"))
+    return str(values)
+
+
+def section_of(path: str) -> str:
+    return re.split(r"[\[.]", path)[0]
+
+
+@pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if leaf.name in OF_FILES], ids=lambda leaf: leaf.path)
+def test_a_path_is_relative_to_the_folder_of_the_preset_in_every_section(leaf: Leaf) -> None:
+    assert "'/presets/deep/own.py'" in resolved_with(leaf, "deep/own.py")
+    for stays in ("/elsewhere/own.py", "~/own.py"):
+        assert f"'{stays}'" in resolved_with(leaf, stays)
+
+
+def test_what_is_no_path_is_not_made_one() -> None:
+    """A pattern of file names, a name of a column, a function, an address."""
+    others = [leaf for leaf in LEAVES if leaf.name not in OF_FILES and "str" in str(leaf.field.annotation)]
+    assert len(others) > 50
+    for leaf in others:
+        assert "'deep/own.py'" in resolved_with(leaf, "deep/own.py"), leaf.path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("train.init", {"kind": "file", "path": "PATH"}, "a.keras"),
+        ("train.init.path", "PATH", "a.keras"),
+        ("train", {"steps": 1, "init": {"kind": "file", "path": "PATH"}}, "a.keras"),
+        ("model", {"kind": "keras_file", "path": "PATH"}, "a.json"),
+        ("model.folder", "PATH", "code"),
+    ],
+)
+def test_a_path_among_the_values_of_a_search_is_relative_to_the_preset_too(key: str, value: Any, path: str) -> None:
+    def choices(path: str) -> dict[str, Any]:
+        given = yaml.safe_load(yaml.safe_dump(value).replace("PATH", path))
+        return {"tune": {"space": {key: {"kind": "choice", "values": [given, None]}}}}
+
+    values = choices(path)
+    resolve(values, Path("/presets"))
+    assert values == choices(f"/presets/{path}")
+
+
+OWN_CODE = {
+    "source[python].function": "own.code:f",
+    "snapshot[table].transforms.NAME[function].function": "own.code:f",
+    "model[import].target": "own.code:f",
+    "train.loss": "own.code:f",
+    "evaluate.own_metrics": {"profit": "own.code:f"},
+}
+"""The settings that name functions of the user's."""
+
+
+@pytest.mark.parametrize("path", OWN_CODE)
+def test_a_function_of_the_users_is_imported_from_the_folder_of_the_preset_unless_another_is_named(path: str) -> None:
+    leaf = next(leaf for leaf in LEAVES if leaf.path == path)
+
+    def folders(**more: str) -> list[str]:
+        kind = {"kind": leaf.owner.kind} if "kind" in type(leaf.owner).model_fields else {}  # type: ignore[attr-defined]
+        section = {**kind, leaf.name: OWN_CODE[path], **more}
+        if path.startswith("snapshot"):
+            section = {"kind": "table", "transforms": {"column": section}}
+        values = {section_of(path): section}
+        add_folders(values, [Config], Path("/presets"))
+        return re.findall(r"'folder': '([^']*)'", str(values))
+
+    assert folders() == ["/presets"] and folders(folder="/other") == ["/other"]
+
+
+def test_every_setting_that_takes_a_function_of_the_users_is_among_them() -> None:
+    patterns = [leaf.path for leaf in LEAVES if "package.module:function" in (leaf.field.description or "")]
+    marked = [leaf.path for leaf in LEAVES if any(isinstance(mark, NamesOwnCode) for mark in leaf.field.metadata)]
+    assert set(marked) == OWN_CODE.keys() >= set(patterns)
 
 
 def test_the_order_of_a_mapping_decides_nothing() -> None:

@@ -27,6 +27,8 @@ from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, hash
 from tasks.data.sources import Bad, Piece, Rows
 from tasks.data.split import SPACE, digests
 from tasks.data.split import places as split_of_keys
+from tasks.data.transforms import columns
+from tasks.data.transforms.columns import missing_of
 from tasks.errors import Failed, Refused
 from tasks.processes.workbench import Workbench
 from tests.support.benches import RowsSource
@@ -439,6 +441,64 @@ def test_sounds_are_counted_and_timed_by_their_rate() -> None:
     assert state["rates"] == {"100": {"sounds": 1, "frames": 300}, "8000": {"sounds": 3, "frames": 2500}}
     shown = kind_of(sound).summary(sound, state)
     assert shown["rates"]["8000"] == {"sounds": 3, "seconds": 2500 / 8000} and shown["missing"] == 1
+
+
+def arrays_of(*rows: Any) -> pa.Array:
+    values = np.array(rows, np.float32).reshape(len(rows), -1)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+
+
+NAN = float("nan")
+LACKING: dict[str, tuple[Feature, pa.Array, list[int]]] = {
+    "number": (Feature("number", "float32"), pa.array([1.0, NAN, 0.0, NAN], pa.float32()), [1, 3]),
+    "number[1]": (Feature("number", "float32", (1,)), arrays_of([1.0], [NAN], [0.0]), [1]),
+    "number[3]": (
+        Feature("number", "float32", (3,)),
+        arrays_of([1, 2, 3], [NAN, 2, 3], [1, 2, NAN], [NAN, NAN, NAN], [0, 0, 0]),
+        [1, 2, 3],
+    ),
+    "number[2, 2]": (
+        Feature("number", "float32", (2, 2)),
+        arrays_of([[1, 2], [3, 4]], [[1, 2], [3, NAN]], [[NAN, NAN], [3, 4]]),
+        [1, 2],
+    ),
+    "time": (Feature("time", "int64"), pa.array([0, NO_TIME, -1, 1]), [1]),
+    "category": (Feature("category", "string"), pa.array(["a", "", "0", " "], pa.string()), [1]),
+    "text": (Feature("text", "string"), pa.array(["a", "", "0", " "], pa.large_string()), [1]),
+    "words": (Feature("words", "string"), pa.array([["a"], [], [""], ["a", ""]], pa.list_(pa.string())), [1]),
+    "image": (Feature("image", "uint8", (-1, -1, 1)), pa.array([b"a", b"", b"\0"], pa.large_binary()), [1]),
+    "audio": (Feature("audio", "string"), pa.array([b"", b"a", b"\0"], pa.large_binary()), [0]),
+}
+"""Values of each type of column, and the rows that lack a value, or some of an array."""
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("name", LACKING)
+def test_a_row_that_lacks_any_value_of_a_column_counts_as_missing(name: str, chunked: bool) -> None:
+    """In the statistics of records, in what conditions see, and in those of a snapshot alike."""
+    feature, column, rows = LACKING[name]
+    assert np.flatnonzero(np.asarray(kind_of(feature).missing(feature, column))).tolist() == rows
+    parts = pa.chunked_array([column.slice(0, 2), column.slice(2)]) if chunked else column
+    assert missing_of(columns.typed(parts, feature), feature) == len(rows)
+    if feature.kind not in ("image", "audio"):  # these are no files
+        assert kind_of(feature).summary(feature, kind_of(feature).state(feature, column, {}))["missing"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("feature", "column"),
+    [
+        (Feature("number", "float32"), pa.array([1.0, None], pa.float32())),
+        (Feature("time", "int64"), pa.array([1, None], pa.int64())),
+        (Feature("category", "string"), pa.array(["a", None], pa.string())),
+        (Feature("text", "string"), pa.array(["a", None], pa.large_string())),
+        (Feature("words", "string"), pa.array([["a"], None], pa.list_(pa.string()))),
+        (Feature("image", "uint8", (-1, -1, 1)), pa.array([b"a", None], pa.large_binary())),
+        (Feature("audio", "string"), pa.array([b"a", None], pa.large_binary())),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_a_null_of_a_column_is_a_missing_value(feature: Feature, column: pa.Array) -> None:
+    assert missing_of(columns.typed(column, feature), feature) == 1
 
 
 def test_the_deviation_of_numbers_is_that_of_all_of_them_and_merges() -> None:

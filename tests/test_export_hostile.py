@@ -17,6 +17,7 @@ from ai_edge_litert import schema_py_generated as schema
 from tasks.config import MlpModel
 from tasks.errors import Failed
 from tasks.exporting import FORMATS, format_of, onnx, openvino, safetensors, stablehlo
+from tasks.exporting.graph_operations import SAVER
 from tasks.exporting.predict import predict
 from tasks.exporting.run import float_model
 from tasks.models import build
@@ -177,6 +178,118 @@ def test_the_savers_functions_may_not_be_called_by_others(good: dict[str, Path],
         Failed, match="the function __inference__traced_save_.*, which writes or reads files, is called"
     ):
         format_of("saved_model").check(changed(good, tmp_path, call))
+
+
+def called_by_an_operation(meta: Any, saver: str) -> None:
+    meta.graph_def.node.add(name="more", op="PartitionedCall").attr["f"].func.name = saver
+
+
+def called_by_one_of_several(meta: Any, saver: str) -> None:
+    branches = meta.graph_def.node.add(name="more", op="StatelessCase").attr["branches"].list.func
+    branches.add(name=of_the_model(meta))
+    branches.add(name=saver)
+
+
+def called_within_a_function(meta: Any, saver: str) -> None:
+    [function] = [each for each in meta.graph_def.library.function if each.signature.name == of_the_model(meta)]
+    function.node_def.add(name="more", op="StatefulPartitionedCall").attr["f"].func.name = saver
+
+
+def given_to_a_function(meta: Any, saver: str) -> None:
+    """Which may call what it is given."""
+    called = meta.graph_def.node.add(name="more", op="PartitionedCall").attr["f"].func
+    called.name = of_the_model(meta)
+    called.attr["g"].func.name = saver
+
+
+def an_operation_of_its_name(meta: Any, saver: str) -> None:
+    meta.graph_def.node.add(name="more", op=saver)
+
+
+def of_the_object_graph(meta: Any, saver: str) -> None:
+    meta.object_graph_def.concrete_functions[saver].bound_inputs.extend([])
+
+
+def of_a_signature(meta: Any, saver: str) -> None:
+    """TensorFlow takes the names of the nodes, and makes up an entry of the object graph where there is none."""
+    [node, *_] = [each for each in meta.object_graph_def.nodes if each.WhichOneof("kind") == "bare_concrete_function"]
+    node.bare_concrete_function.concrete_function_name = saver
+
+
+def of_a_method(meta: Any, saver: str) -> None:
+    meta.object_graph_def.nodes.add().function.concrete_functions.append(saver)
+
+
+def of_a_captured_value(meta: Any, saver: str) -> None:
+    meta.object_graph_def.nodes.add().captured_tensor.concrete_function = saver
+
+
+def of_the_model(meta: Any) -> str:
+    """The name of a function that is none of the saver's."""
+    names = [each.signature.name for each in meta.graph_def.library.function]
+    return str(next(name for name in names if "traced" not in name))
+
+
+PLACES = (
+    called_by_an_operation,
+    called_by_one_of_several,
+    called_within_a_function,
+    given_to_a_function,
+    an_operation_of_its_name,
+    of_the_object_graph,
+    of_a_signature,
+    of_a_method,
+    of_a_captured_value,
+)
+"""Each puts the name of a function where TensorFlow may take it from."""
+
+
+@pytest.mark.parametrize("function", ["__inference__traced_save", "__inference__traced_restore"])
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_a_function_of_the_saver_is_refused_wherever_it_could_be_called(
+    good: dict[str, Path], tmp_path: Path, place: Callable[[Any, str], None], function: str
+) -> None:
+    def hide(meta: Any) -> None:
+        names = [each.signature.name for each in meta.graph_def.library.function]
+        place(meta, next(name for name in names if name.startswith(function)))
+
+    with pytest.raises(Failed, match=f"{function}_.* is called|the operation {function}_"):
+        format_of("saved_model").check(changed(good, tmp_path, hide))
+
+
+def test_a_graph_without_objects_is_refused(good: dict[str, Path], tmp_path: Path) -> None:
+    """It is one of TensorFlow 1, whose variables its own functions restore when it is loaded."""
+    with pytest.raises(Failed, match="no objects"):
+        format_of("saved_model").check(changed(good, tmp_path, lambda meta: meta.ClearField("object_graph_def")))
+
+
+def test_another_graph_beside_the_first_is_refused(good: dict[str, Path], tmp_path: Path) -> None:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    path = Path(shutil.copytree(good["saved_model"], tmp_path / "two"))
+    proto = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    proto.meta_graphs.add().CopyFrom(proto.meta_graphs[0])
+    for count in (2, 0):
+        del proto.meta_graphs[count:]
+        (path / "saved_model.pb").write_bytes(proto.SerializeToString())
+        with pytest.raises(Failed, match=f"{count} graphs"):
+            format_of("saved_model").check(path)
+
+
+@pytest.mark.parametrize("operation", sorted(SAVER))
+def test_an_operation_of_the_saver_is_in_its_functions_alone(
+    good: dict[str, Path], tmp_path: Path, operation: str
+) -> None:
+    def top(meta: Any) -> None:
+        meta.graph_def.node.add(name="more", op=operation)
+
+    def inner(meta: Any) -> None:
+        [function] = [each for each in meta.graph_def.library.function if each.signature.name == of_the_model(meta)]
+        function.node_def.add(name="more", op=operation)
+
+    for place in (top, inner):
+        with pytest.raises(Failed, match=rf"the operation {operation} \(more"):
+            format_of("saved_model").check(changed(good, tmp_path / place.__name__, place))
 
 
 def test_assets_other_files_and_links_are_refused(good: dict[str, Path], tmp_path: Path) -> None:

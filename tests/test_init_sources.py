@@ -20,7 +20,7 @@ from tasks.artifacts import Outcome, Records
 from tasks.config import Config
 from tasks.config.load import load
 from tasks.data import records, snapshots
-from tasks.data.guess import Choices, Guess, guess_source
+from tasks.data.guess import Choices, Guess, examples, guess_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
 from tests.support.fresh import in_fresh_process
@@ -206,6 +206,67 @@ def test_a_tar_of_samples(tmp_path: Path, convert: Written) -> None:
     assert guess.transforms == {"png": {"kind": "image", "height": 12, "width": 16, "channels": 3}}
     config, _ = convert(guess)
     assert (config.source.kind, config.snapshot.kind) == ("webdataset", "table")
+
+
+def npy(*shape: int, kind: str = "float32") -> bytes:
+    array = io.BytesIO()
+    np.save(array, np.ones(shape, kind))
+    return array.getvalue()
+
+
+OBJECTS = io.BytesIO()
+np.save(OBJECTS, np.array([{}], object), allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("contents", "kind"),
+    [
+        ([npy(3), npy(3), npy(3)], "number[3]"),
+        ([npy(2, 3), npy(2, 3)], "number[2, 3]"),
+        ([npy(1)], "number[1]"),
+        ([npy(2, 3, kind="int64"), npy(2, 3)], "number[2, 3]"),
+        ([npy(2, 3), npy(3, 2)], "ignore"),
+        ([npy(6), npy(2, 3)], "ignore"),
+        ([npy(3), npy(3), npy(4)], "ignore"),
+        ([npy(4), npy(3), npy(4)], "ignore"),
+        ([npy(), npy()], "ignore"),
+        ([npy(), npy(3)], "ignore"),
+        ([npy(3), npy(3)[:-2]], "ignore"),
+        ([OBJECTS.getvalue()], "ignore"),
+        ([b"no array"], "ignore"),
+    ],
+)
+def test_arrays_in_a_tar_are_a_column_where_all_are_of_one_shape(
+    contents: list[bytes], kind: str, tmp_path: Path
+) -> None:
+    """Otherwise all but those of one shape would be quarantined; it is ignored, and the reason is said."""
+    files = {f"{number}.npy": content for number, content in enumerate(contents)}
+    form = examples.webdataset(tar(tmp_path / "a.tar", files))
+    assert form.types == {"npy": kind} and (set(form.unread) == {"npy"}) is (kind == "ignore")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[1.0], [2.0]], "number"),
+        ([[1.0, 2.0], [3.0, 4.0]], "number[2]"),
+        ([[1.0, 2.0], [], [3.0, 4.0]], "number[2]"),  # one that lacks it
+        ([[1.0], [1.0, 2.0]], "ignore"),
+        ([[1.0, 2.0], [1.0]], "ignore"),
+        ([[], []], "ignore"),
+        ([[1, 2, 3], [4, 5, 6]], "number[3]"),
+        ([[b"one"], [b"two"]], "text"),
+        ([[b"one", b"two"], [b"three", b"four"]], "ignore"),
+        ([[b"one"], [b"two", b"three"]], "ignore"),
+        ([[b"one"], [b"\xff\xfe"]], "ignore"),
+        ([[png(1)], [png(2)]], "image"),
+        ([[png(1)], [b"one"]], "ignore"),
+    ],
+)
+def test_values_of_an_example_are_a_column_where_there_are_always_as_many(values: list[Any], kind: str) -> None:
+    of_feature = [value if value and isinstance(value[0], bytes) else np.array(value) for value in values]
+    found, why = examples._feature([value for value in of_feature if len(value)])
+    assert found == kind and bool(why) is (kind == "ignore")
 
 
 def test_a_folder_of_tars_of_images_with_a_class(tmp_path: Path, convert: Written) -> None:

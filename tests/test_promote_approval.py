@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tasks.errors import Refused
+from tasks.errors import Failed, Refused
 from tasks.evaluation import gates
 from tasks.evaluation.intervals import Interval
 from tasks.evaluation.paired import Change
 from tasks.registry import approval, registry, rollback
 from tasks.registry.registry import Registered
 from tasks.registry.rollback import roll_back
+from tasks.runs.audit import Audit, Entry
+from tasks.runs.home import Home
 from tasks.runs.runs import Run
 from tests.support.registries import NO, YES, RegistryHome
 
@@ -319,3 +323,99 @@ def test_the_difference_must_be_what_is_required(
     gate = gates.promotion("test/accuracy", 0.99, replace(champion, change=None), 0.0, True, require=require)
     assert gate.passed is (require == "not_worse")
     assert ("not compared by example, which promote.require better needs" in gate.text) is (require == "better")
+
+
+def registered(*rows: tuple[str, str, str]) -> dict[str, Registered]:
+    """Versions in the registry: their gate's verdict, and who has rolled them back."""
+    return {
+        version: Registered(version, "e", "R", 0.9, "test/accuracy", gate, {"millrace.rolled_back": by} if by else {})
+        for version, gate, by in rows
+    }
+
+
+def logged(root: Path, *moves: tuple[str | None, str, str]) -> Audit:
+    """An audit log of moves of an alias: from, to, which alias."""
+    audit = Audit(Home(root).make())
+    for before, after, alias in moves:
+        entry = Entry("promote", "digits", after, "e", alias, before, after, "run", "gate", "by the gate", "better")
+        audit.begin(entry, {})
+        audit.close()
+    return audit
+
+
+HELD = "candidate, no better"
+KNOWN = registered(("1", "champion, first", ""), ("2", HELD, ""), ("3", "champion, better", ""), ("4", HELD, ""))
+
+
+@pytest.mark.parametrize(
+    ("harm", "accepted"),
+    [
+        (None, {"1", "2"}),
+        (lambda content: content[:-9], {"1"}),  # cut off
+        (lambda content: content.replace(b'"after":"2"', b'"after":"4"'), {"1"}),  # changed
+        (lambda content: content + content.splitlines(keepends=True)[0], {"1"}),  # a line more
+        (lambda content: b"", {"1"}),
+    ],
+    ids=["intact", "cut", "changed", "longer", "empty"],
+)
+def test_a_damaged_log_makes_no_version_one_that_was_champion(
+    harm: Callable[[bytes], bytes] | None, accepted: set[str], tmp_path: Path
+) -> None:
+    """Version 1 was made champion by its gate, 2 by an approval, of which the log knows alone."""
+    audit = logged(tmp_path, (None, "1", "champion"), ("1", "2", "champion"), ("2", "3", "champion"))
+    if harm is not None:
+        audit.path.write_bytes(harm(audit.path.read_bytes()))
+    found = set()
+    for version in ("1", "2", "3", "4", "9"):
+        try:
+            found.add(rollback._chosen("digits", version, audit, KNOWN, KNOWN["3"]).version)
+        except Refused as refused:
+            assert refused.field == "--to", "and no word of the log: rollback does not need it"
+    assert found == accepted
+    if harm is not None and audit.fault() is not None:
+        with pytest.raises(Failed, match=r"audit\.jsonl line"):
+            rollback._before("digits", audit, KNOWN, KNOWN["3"])
+
+
+def test_a_version_was_champion_by_the_alias_of_its_own_model(tmp_path: Path) -> None:
+    audit = logged(tmp_path, (None, "4", "candidate"), (None, "1", "champion"), ("1", "3", "champion"))
+    other = Entry("promote", "others", "2", "e", "champion", None, "2", "run", "gate", "by the gate", "better")
+    audit.begin(other, {})
+    audit.close()
+    for version in ("2", "4"):
+        with pytest.raises(Refused) as refused:
+            rollback._chosen("digits", version, audit, KNOWN, KNOWN["3"])
+        assert refused.value.remedy == "choose one of 1"
+    only = registered(("3", "champion, first", ""))
+    with pytest.raises(Refused) as refused:
+        rollback._chosen("digits", "2", logged(tmp_path / "new"), only, only["3"])
+    assert refused.value.remedy == "there is none"
+
+
+@pytest.mark.parametrize(
+    ("moves", "known", "before"),
+    [
+        ([(None, "1"), ("1", "3")], KNOWN, "1"),
+        ([(None, "1"), ("1", "2"), ("2", "3")], KNOWN, "2"),
+        ([(None, "1"), ("1", "8"), ("8", "3")], KNOWN, "1"),  # 8 is gone
+        ([(None, "1"), ("1", "3"), ("3", "2"), ("2", "3")], KNOWN, "2"),
+        ([(None, "3")], KNOWN, "1"),  # promoted before there was a log
+        ([], KNOWN, "1"),
+        ([], registered(("1", "champion", ""), ("2", "champion", "ada"), ("3", "champion", "")), "1"),
+        ([], registered(("1", "champion", ""), ("2", "champion", ""), ("3", "champion", "")), "2"),
+        ([], registered(("3", "champion", ""), ("4", "champion", "")), None),  # a later one was not before
+        ([], registered(("1", HELD, ""), ("2", "champion", "ada"), ("3", "champion", "")), None),
+        ([], registered(("9", "champion", ""), ("10", "champion", "")), "9"),  # numbers, not texts
+    ],
+)
+def test_the_champion_before_is_the_last_one_that_is_there_and_was_not_rolled_back(
+    moves: list[tuple[str | None, str]], known: dict[str, Registered], before: str | None, tmp_path: Path
+) -> None:
+    audit = logged(tmp_path, *((was, now, "champion") for was, now in moves))
+    present = known["3"] if "3" in known else known["10"]
+    if before is None:
+        with pytest.raises(Refused) as refused:
+            rollback._before("digits", audit, known, present)
+        assert (refused.value.field, refused.value.rule) == ("digits", rollback.RULE)
+    else:
+        assert rollback._before("digits", audit, known, present).version == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import socket
@@ -495,6 +496,25 @@ def test_a_signal_is_left_to_the_processes_while_any_thread_computes(number: int
         raise KeyError("what a library made of it")
     with pytest.raises(KeyError), Signals().translated():
         raise KeyError("of its own")
+
+
+@pytest.mark.parametrize("order", ["Aa", "AaBb", "ABab", "ABba", "ABaCbc", "ABCacb", "ABCabcDd"])
+def test_a_signal_interrupts_at_once_only_while_nothing_computes(order: str) -> None:
+    """Work begins (A) and ends (a), some of it with an error; of each that is left the processes may save first."""
+    signals = Signals()
+    at_work: dict[str, Any] = {}
+    for each in order:
+        if each.isupper():
+            at_work[each.lower()] = signals.working()
+            at_work[each.lower()].__enter__()
+        elif each == "a":
+            error = KeyError("of that work")
+            assert not at_work.pop(each).__exit__(KeyError, error, None)
+        else:
+            at_work.pop(each).__exit__(None, None, None)
+        with contextlib.nullcontext() if at_work else pytest.raises(Stopped):
+            signals._handle(signal.SIGTERM, None)
+    assert not at_work and signals.number == signal.SIGTERM
 
 
 def test_the_processes_of_a_gang_are_noted_together_and_one_alone_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tasks.config import MlpModel, TrainConfig, identity
-from tasks.config.fine_tune import FileInit, KerasHubInit
+from tasks.config.fine_tune import ChampionInit, FileInit, KerasHubInit, ModelInit
 from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.errors import Refused
 from tasks.training.best_weights import BestWeights
@@ -168,6 +168,56 @@ def test_every_file_of_first_weights_is_in_the_digest_by_its_content(tmp_path: P
     weights.write_bytes(b"one")
     assert init_files(FileInit(path=str(weights))) == [("init/net.weights.h5", sha256(b"one").hexdigest())]
     assert init_files(None) == []
+
+
+def put(folder: Path, files: dict[str, bytes]) -> KerasHubInit:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return KerasHubInit(preset=str(folder))
+
+
+BACKBONE = {
+    "config.json": b"{}",
+    "variables/variables.index": b"one",
+    "variables/variables.data-00000-of-00001": b"two",
+    "assets/tokenizer/words.txt": b"three",
+    ".hidden": b"four",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("name", BACKBONE)
+@pytest.mark.parametrize("change", ["content", "name", "folder", "gone"])
+def test_another_file_at_any_depth_of_a_folder_of_first_weights_is_another_model(
+    name: str, change: str, tmp_path: Path
+) -> None:
+    others = {each: content for each, content in BACKBONE.items() if each != name}
+    parent, _, last = name.rpartition("/")
+    changed = {
+        "content": {name: BACKBONE[name] + b"!"},
+        "name": {f"{name}~": BACKBONE[name]},
+        "folder": {f"{parent}/deeper/{last}".lstrip("/"): BACKBONE[name]},
+        "gone": {},
+    }[change]
+    before = init_files(put(tmp_path / "one/backbone", BACKBONE))
+    assert before != init_files(put(tmp_path / "two/backbone", {**others, **changed}))
+
+
+def test_the_files_of_a_folder_are_named_from_the_folder_on_in_one_order(tmp_path: Path) -> None:
+    """Wherever it is, and in whatever order they were written."""
+    found = init_files(put(tmp_path / "here/backbone", BACKBONE))
+    assert found == [(f"init/backbone/{name}", sha256(BACKBONE[name]).hexdigest()) for name in sorted(BACKBONE)]
+    turned = dict(reversed(BACKBONE.items()))
+    assert init_files(put(tmp_path / "there/backbone", turned)) == found
+    assert init_files(put(tmp_path / "there/other", turned)) != found
+
+
+def test_what_is_not_on_this_machine_has_no_files(tmp_path: Path) -> None:
+    assert init_files(FileInit(path=str(tmp_path / "none.keras"))) == []
+    for name in ("bert_tiny_en_uncased", "hf://google-bert/bert-base-uncased"):
+        assert init_files(KerasHubInit(preset=name, download=True)) == []
+    assert init_files(ModelInit(model="0" * 64)) == [] == init_files(ChampionInit())
 
 
 class Reader:

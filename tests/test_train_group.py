@@ -151,6 +151,32 @@ def test_scores_of_another_process_come_in_order_each_with_its_weights() -> None
     assert taken == [(step, {"loss": 2.0 * step}, float(step)) for step in (2, 4, 6, 8)]
 
 
+def test_scores_are_taken_before_a_checkpoint_that_waits_for_them_is_committed() -> None:
+    """A training that is killed then and resumed would lack the evaluation."""
+    place, taking, go_on = address(), threading.Event(), threading.Event()
+    happened: list[str] = []
+
+    def take(*scores: Any) -> None:
+        taking.set()
+        go_on.wait(10)
+        happened.append("scores")
+
+    def commit() -> None:
+        beside.settle()
+        happened.append("checkpoint")
+
+    serving(place, lambda weights: {"loss": 1.0}, lambda: 0)
+    beside = Sidecar(place, 2, take)
+    beside(2, Meter(), engine_of(1))
+    assert taking.wait(10)
+    saving = threading.Thread(target=commit, daemon=True)
+    saving.start()
+    saving.join(0.05)  # as long as it has to come too early
+    go_on.set()
+    saving.join(10)
+    assert happened == ["scores", "checkpoint"]
+
+
 def test_an_error_of_what_takes_the_scores_or_a_lost_process_ends_the_training() -> None:
     place = address()
 

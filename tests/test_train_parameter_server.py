@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Callable
@@ -17,12 +18,16 @@ from tasks.config.load import validate
 from tasks.config.optimizer import AdamW, Sgd
 from tasks.config.strategy import OneDevice, ParameterServer
 from tasks.config.train import CheckpointConfig
+from tasks.data import open_snapshot
 from tasks.errors import Lost, Refused, Stopped
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
 from tasks.training.checkpoints import STATE, unpack
+from tasks.training.engines.parameter_server import engine as served
 from tasks.training.engines.parameter_server.shards import pieces_of, placed
 from tasks.training.fit import fit
+from tasks.training.group import Cluster
+from tasks.training.plan import make_plan
 from tests.support.homes import DIGITS, SMALL, CommandHome
 from tests.support.tiny import CONFIG, MODEL
 from tests.support.training import PLAIN, Training, distance, send
@@ -61,6 +66,60 @@ def test_with_one_worker_it_equals_one_device(
     assert distance(one, served.bench) < 1e-6
     ledgers = [(bench.staging.root / "state/ledger.jsonl").read_bytes() for bench in (one, served.bench)]
     assert ledgers[0] == ledgers[1]
+
+
+class InPlace:
+    """A worker in this process, which computes what is scheduled at once."""
+
+    def __init__(self, strategy: Any = None) -> None:
+        self.results: list[Any] = []
+
+    def run(self, work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        return work(*given)
+
+    def schedule(self, work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        return work(*given)
+
+    def join(self) -> None:
+        pass
+
+    def fetch(self, results: list[Any]) -> list[Any]:
+        return [{name: value.numpy() for name, value in result.items()} for result in results]
+
+
+@pytest.fixture
+def in_place(tf: Any, tiny: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The chief's engine with its worker and its servers in this process: what a step is, without the network."""
+    monkeypatch.setattr(tf, "device", lambda name: contextlib.nullcontext())
+    monkeypatch.setattr(served, "connect", lambda strategy, cluster: InPlace())
+    monkeypatch.setattr(tf.distribute.coordinator, "ClusterCoordinator", InPlace)
+
+    def made(model: Any = MODEL, **options: Any) -> Any:
+        config = CONFIG.model_copy(update={"strategy": ALONE, **options})
+        plan = make_plan(config, 10, (1000,))
+        return served.build(config, model, open_snapshot(tiny.path), plan, 5, Cluster(0, ("a:1",) * 4))
+
+    return made
+
+
+def test_a_step_drops_out_by_its_own_number_however_many_are_computed_in_a_call(
+    in_place: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one batch for all steps and a rate of 0 nothing differs between steps but what is dropped."""
+    engine = in_place(learning_rate=0.0)
+    engine.seek(0)
+    batch = engine.feed.take(1)
+    monkeypatch.setattr(engine.feed, "take", lambda n: {name: np.repeat(each, n, 0) for name, each in batch.items()})
+
+    def losses(start: int, *calls: int) -> list[float]:
+        engine.seek(start)
+        return [loss for n in calls for loss in engine.step(n).sums["loss"].tolist()]
+
+    whole = losses(0, 6)
+    assert len({round(loss, 3) for loss in whole}) == 6, "each step has masks of its own"
+    for start, calls in ((0, (2, 2, 2)), (0, (1, 5)), (2, (4,)), (3, (1, 2))):
+        assert losses(start, *calls) == pytest.approx(whole[start:], rel=1e-3), (start, calls)
+    engine.close()
 
 
 LONG = {

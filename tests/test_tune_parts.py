@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from tasks.config import tune as configs
 from tasks.config.compress import SearchConfig
@@ -25,7 +26,7 @@ from tasks.stage.trials import TrialAttempt
 from tasks.store.store import digest_of
 from tasks.tuning import storage
 from tasks.tuning.pruners import PRUNERS, make_pruner
-from tasks.tuning.samplers import derived, grid, make_sampler, tpe
+from tasks.tuning.samplers import SAMPLERS, derived, grid, make_sampler
 from tasks.tuning.space import decoded, distributions
 from tasks.tuning.study import Study, opened
 from tasks.tuning.table import COMPLETE, FAILED, PRUNED, RUNNING, Table, Trial, read
@@ -70,18 +71,36 @@ def test_a_grid_is_in_one_order_for_all_trials_of_a_seed() -> None:
     assert sorted(map(str, grids[0]._all_grids)) == sorted(map(str, grids[2]._all_grids))
 
 
-@pytest.mark.parametrize("multivariate", [True, False])
-def test_values_are_chosen_together_where_that_is_set(multivariate: bool) -> None:
-    sampler: Any = tpe.create(configs.TpeSampler(multivariate=multivariate), SPACE, 1, 0)
-    assert sampler._multivariate is multivariate
+OF_OPTUNA: dict[str, dict[str, str]] = {
+    "none": {},
+    "median": {"startup": "_n_startup_trials", "warmup": "_n_warmup_steps"},
+    "halving": {"first": "_min_resource", "factor": "_reduction_factor"},
+    "hyperband": {"first": "_min_resource", "last": "_max_resource", "factor": "_reduction_factor"},
+    "tpe": {"startup": "_n_startup_trials", "multivariate": "_multivariate"},
+    "random": {},
+    "grid": {},
+}
+"""The settings of each pruner and sampler, and Optuna's names of them."""
+VALUES: list[dict[str, Any]] = [
+    {"startup": 8, "warmup": 30, "first": 7, "last": 189, "factor": 6, "multivariate": True},
+    {"startup": 2, "warmup": 40, "first": 5, "last": 100, "factor": 2, "multivariate": False},
+]
+"""Numbers that are no default, neither ours nor Optuna's, which stands where a setting does not reach it."""
 
 
-def test_each_pruner_gets_all_of_its_settings() -> None:
-    halving: Any = make_pruner(configs.HalvingPruner(first=7, factor=5))
-    assert (halving._min_resource, halving._reduction_factor) == (7, 5)
-    hyperband: Any = make_pruner(configs.HyperbandPruner(first=7, last=189, factor=3))
-    assert (hyperband._min_resource, hyperband._max_resource, hyperband._reduction_factor) == (7, 189, 3)
-    assert type(make_pruner(configs.NoPruner())).__name__ == "NopPruner" and len(PRUNERS) == 4
+@pytest.mark.parametrize("given", VALUES, ids=["some", "others"])
+@pytest.mark.parametrize("kind", [*PRUNERS, *SAMPLERS])
+def test_each_pruner_and_each_sampler_gets_all_of_its_settings(kind: str, given: dict[str, Any]) -> None:
+    names = OF_OPTUNA[kind]
+    section: Any = configs.PrunerConfig if kind in PRUNERS else configs.SamplerConfig
+    config = TypeAdapter(section).validate_python({"kind": kind, **{name: given[name] for name in names}})
+    assert {"kind", *names} == set(type(config).model_fields), "a setting that this table lacks"
+    made = make_pruner(config) if kind in PRUNERS else make_sampler(config, {"kind": SPACE["kind"]}, 1, 0)
+    assert {name: getattr(made, of_optuna) for name, of_optuna in names.items()} == {
+        name: given[name] for name in names
+    }
+    expected = {"none": "NopPruner", "halving": "SuccessiveHalvingPruner"}.get(kind, kind)
+    assert type(made).__name__.lower().startswith(expected.lower())
 
 
 def test_ranges_keep_their_scale_their_steps_and_the_order_of_their_keys() -> None:

@@ -30,8 +30,8 @@ def check(path: Path) -> None:
     """Raise `Failed` for a SavedModel that has operations, files or functions which do more than compute.
 
     Every operation must be one of `COMPUTE` or `STATEFUL`. Those of `SAVER` may be in the two functions of the graph's
-    saver, if nothing else calls these. It has no assets, which could be files elsewhere, and no other file or link
-    beside the graph and its variables.
+    saver, if nothing else calls or names these. It has no assets, which could be files elsewhere, and no other file or
+    link beside the graph and its variables.
     """
     _check_files(path)
     meta = _graph_of(path)
@@ -41,6 +41,7 @@ def check(path: Path) -> None:
     others = (node for where, node in _nodes(meta.graph_def) if where or node.name not in saver.values())
     called = {name for node in others for name in _calls(node)}
     called |= set(meta.object_graph_def.concrete_functions)
+    called |= {name for node in meta.object_graph_def.nodes for name in _named(node)}
     for name in saver:
         if name in called:
             saw = f"the function {name}, which writes or reads files, is called"
@@ -72,6 +73,9 @@ def _graph_of(path: Path) -> Any:
         raise Failed(str(path / GRAPH), str(error), "a SavedModel has a graph", TRUST) from error
     if len(proto.meta_graphs) != 1:
         raise Failed(str(path), f"{len(proto.meta_graphs)} graphs", "a SavedModel has one", TRUST)
+    if not proto.meta_graphs[0].HasField("object_graph_def"):
+        rule = "variables of a graph of TensorFlow 1 are restored by functions of its own"
+        raise Failed(str(path), "no objects", rule, TRUST)
     return proto.meta_graphs[0]
 
 
@@ -90,11 +94,19 @@ def _nodes(graph: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _calls(node: Any) -> Iterable[str]:
-    """Return the names of the functions that a node calls."""
+    """Return the names of the functions that a node calls, and of those that it gives to them."""
     for value in node.attr.values():
         for each in (value.func, *value.list.func):
             if each.name:
                 yield each.name
+            yield from _calls(each)
+
+
+def _named(node: Any) -> Iterable[str]:
+    """Return the names of the functions that a node of the object graph has; they need not be in its own list."""
+    yield from node.function.concrete_functions
+    yield node.bare_concrete_function.concrete_function_name
+    yield node.captured_tensor.concrete_function
 
 
 def _check_operation(path: Path, where: str, node: Any, saver: dict[str, str]) -> None:
