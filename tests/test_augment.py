@@ -94,6 +94,39 @@ def test_replicas_and_steps_of_a_call_change_nothing(kind: str) -> None:
     assert (first != second).any(), "another draw in each epoch"
 
 
+def test_inputs_are_known_by_their_type_and_shape() -> None:
+    def feature(dtype: str, *shape: int, **more: Any) -> dict[str, Any]:
+        return {"dtype": dtype, "shape": list(shape), **more}
+
+    inputs = {
+        "image": feature("uint8", 8, 8, 3),
+        "bytes": feature("uint8", 8, 8),
+        "sound": feature("float32", 30, 6),
+        "film": feature("float32", 2, 30, 6),
+        "numbers": feature("float32", 4),
+        "text": feature("uint16", 9, vocabulary=7),
+        "tokens": feature("uint16", 9, vocabulary=7, bos=6),
+        "lists": feature("uint16", 9, 2, vocabulary=7),
+        **dict.fromkeys(("label", "target", "weight", "scored"), feature("int64")),
+    }
+    assert augment.kinds_of(inputs) == {
+        "image": "image",
+        "sound": "sound",
+        "numbers": "numbers",
+        "text": "tokens",
+        "tokens": augment.PREDICTED,
+        **dict.fromkeys(("bytes", "film", "lists"), "array"),
+    }
+
+
+def test_what_mixes_examples_needs_one_input_and_others_their_own() -> None:
+    flip, mixup = configs({"kind": "flip", "input": "a"}, {"kind": "mixup"})
+    assert augment.input_of(0, flip, {"a": "image", "b": "numbers"}) == "a"
+    assert augment.input_of(0, mixup, {"a": "image"}) == "a"
+    with pytest.raises(Refused):
+        augment.input_of(0, mixup, {"a": "image", "b": "numbers"})
+
+
 def test_draws_are_those_of_the_docs() -> None:
     page, names = (ROOT / "docs/order.md").read_text(), {"hashlib": hashlib}
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

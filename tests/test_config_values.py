@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.config import EvaluateConfig, RecordsConfig, TrainConfig, TuneConfig, identity
+from tasks.config import Config, CsvSource, EvaluateConfig, RecordsConfig, TrainConfig, TuneConfig, identity
 from tasks.config.base import Conflict
 from tasks.config.cluster import ClusterConfig
 from tasks.config.fine_tune import RateScaling
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
+from tasks.config.load import _remedy
+from tasks.config.method import FineTune
+from tasks.config.model_methods import PruneStructured
 from tasks.config.optimizer import Muon, Sgd
 from tasks.config.paths import located
 from tasks.config.roles import CHIEF, SIDECAR
@@ -25,6 +28,7 @@ from tasks.config.strategy import Horovod, Mirrored, MultiWorker, ParameterServe
 from tasks.config.task import TASKS
 from tasks.config.train import CheckpointConfig
 from tasks.config.tune import GridSampler, HalvingPruner, HyperbandPruner, MedianPruner, TpeSampler
+from tasks.config.tuned import with_values
 from tests.support.training import raise_conflict
 
 
@@ -186,6 +190,10 @@ def test_a_strategy_has_its_processes_and_copies_of_the_model(
     served = [(role.serves, role.replaced) for role in ParameterServer(workers=2, servers=1).roles]
     assert served == [(False, False), (True, True), (True, True), (True, False)]
     assert TrainConfig(steps=1, evaluate="sidecar").roles == (CHIEF, SIDECAR)
+    assert [(role.name, role.serves, role.replaced) for role in (CHIEF, SIDECAR)] == [
+        ("chief", False, False),
+        ("sidecar", True, False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -248,6 +256,18 @@ def test_an_optimizers_settings_are_the_arguments_of_keras() -> None:
     assert not {"kind", "no_decay"} & Sgd(weight_decay=0.1, no_decay=("a",)).arguments().keys()
     muon = Muon(weight_decay=0.1).arguments()
     assert muon["adam_weight_decay"] == muon["weight_decay"] == 0.1 and "adam_layers" not in muon
+
+
+def test_heads_are_left_out_by_their_own_share_where_they_have_one() -> None:
+    fine_tune = FineTune(steps=1)
+    for share, heads, expected, label in (
+        (0.5, None, (0.5, 0.5), "prune_structured_50"),
+        (0.5, 0.25, (0.5, 0.25), "prune_structured_50_heads_25"),
+        (0.5, 0.0, (0.5, 0.0), "prune_structured_50_heads_0"),
+        (0.0, 0.125, (0.0, 0.125), "prune_structured_0_heads_12"),
+    ):
+        method = PruneStructured(share=share, heads=heads, fine_tune=fine_tune)
+        assert (method.share_of("units"), method.share_of("heads")) == expected and method.label == label
 
 
 def test_hosts_have_names_and_ports() -> None:
@@ -342,3 +362,41 @@ def test_a_path_is_below_its_folder_unless_it_has_another_beginning() -> None:
         *("/data/presets/x.csv", "/data/presets/../x.csv", "/other/x.csv"),
         *("~/x.csv", "stdlib:json", "env:DATA", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "remedy"),
+    [
+        ("string_type", 7, "put it in quotes"),
+        ("string_type", False, "put it in quotes"),
+        *(("string_type", value, "set a.b to such a value") for value in ({}, [], None)),
+        *(("int_type", value, "write it without quotes") for value in ("7", "0.5", "true")),
+        ("int_type", "seven", "set a.b to such a value"),
+        ("int_type", "2024-01-01", "set a.b to such a value"),
+        ("int_type", 0.5, "set a.b to such a value"),
+    ],
+)
+def test_quotes_are_the_remedy_where_they_make_the_type(kind: str, value: Any, remedy: str) -> None:
+    assert _remedy("a.b", kind, value) == remedy
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_values_of_a_trial_are_set_from_the_outside_in_and_kinds_first(backwards: bool) -> None:
+    values: dict[str, Any] = {
+        "train.optimizer.momentum": 0.5,
+        "train.optimizer.kind": "sgd",
+        "model.dropout": 0.25,
+        "model": {"kind": "mlp", "units": [7]},
+        "train.optimizer": {"kind": "rmsprop", "rho": 0.5},
+    }
+    config = Config(name="a", train=TrainConfig(steps=9))
+    made = with_values(config, dict([*values.items()][:: -1 if backwards else 1]))
+    assert made.train.optimizer == Sgd(momentum=0.5)
+    assert (made.model.kind, made.model.units, made.model.dropout) == ("mlp", (7,), 0.25)  # type: ignore[union-attr]
+
+
+def test_inputs_are_the_columns_without_a_role_by_name() -> None:
+    names = [f"{letter}{number}" for letter in "zxya" for number in range(9)]
+    columns: Any = {**dict.fromkeys(names, "number"), "left": "ignore", "kind": "category", "id": "text"}
+    source = CsvSource(path="x.csv", columns=columns, label="kind", key="id")
+    assert list(source.inputs) == sorted(names)

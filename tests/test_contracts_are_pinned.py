@@ -1,10 +1,11 @@
-"""What others build on and a change must mean: keys of the config, exit codes, files of each artifact, prose of errors.
+"""What others build on and a change must mean: keys of the config and what they may be, exit codes, files of artifacts.
 
 The digests are in test_golden_digests, the bytes in test_golden_bytes and test_snapshot_repeats.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import signal
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from tasks import errors
 from tasks.artifacts import KINDS
 from tasks.config.reference import page
 from tasks.errors import Stopped, UserError
+from tests.support.fields import facts, fields
 from tests.support.golden import pinned
-from tests.support.homes import CommandHome
+from tests.support.homes import ROOT, CommandHome
 
 FILES = {
     "records": {
@@ -89,6 +91,58 @@ def keys() -> Iterator[str]:
 
 def test_keys_of_the_config() -> None:
     pinned("keys.txt", keys())
+
+
+def test_types_bounds_marks_and_defaults_of_the_config() -> None:
+    pinned("fields.txt", fields())
+
+
+def test_facts_about_kinds_of_sections_and_about_tasks() -> None:
+    pinned("facts.txt", facts())
+
+
+def test_versions_of_what_enters_digests_and_files() -> None:
+    """Each is raised where the same inputs would give other bytes; artifacts of another version are made anew."""
+    found = []
+    for path in sorted((ROOT / "tasks").rglob("*.py")):
+        numbers = re.findall(r"^((?:[A-Z_]+_)?(?:VERSION|FORMAT) = \d+)$", path.read_text(), re.M)
+        found += [f"{path.relative_to(ROOT)}: {number}" for number in numbers]
+    pinned("versions.txt", found)
+
+
+JUDGING = (
+    "data/guess",
+    "data/kinds",
+    "data/near",
+    "data/profile.py",
+    "data/reader",
+    "evaluation",
+    "pages/facts.py",
+    "pages/judgement.py",
+)
+"""Where numbers decide what is guessed, read, found to be similar or suspicious, and judged."""
+OF_MEMORY = re.compile(
+    r"BYTES|BLOCK|CHUNK|STRIP|THREADS|MAX_LOGITS|MAX_VALUES|CHARACTERS, TEXTS|MOST_CONDITIONS|METRICS|ENTITIES"
+)
+
+
+def limits() -> Iterator[str]:
+    """The numbers that a module names, without those that say only how much is in memory, or name metrics."""
+    for where in JUDGING:
+        place = ROOT / "tasks" / where
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            for node in ast.parse(path.read_text()).body:
+                if not isinstance(node, ast.Assign) or OF_MEMORY.search(name := ast.unparse(node.targets[0])):
+                    continue
+                named = [name.rpartition("_")[2] for name in re.findall(r"[A-Z_]+", name)]
+                numbers = [each for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
+                if any(type(each.value) in (int, float) for each in numbers) and "VERSION" not in named:
+                    yield f"{path.relative_to(ROOT)}: {name} = {ast.unparse(node.value)}"
+
+
+def test_limits_by_which_data_are_guessed_and_models_are_judged() -> None:
+    """Each decides what somebody is told: a change is one of behaviour, though no schema has it."""
+    pinned("limits.txt", limits())
 
 
 def test_exit_codes() -> None:

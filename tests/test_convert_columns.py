@@ -86,6 +86,7 @@ def test_roles_are_features_with_a_role_and_splits_are_none(
     assert all(each["kind"] == int(key[1:]) % 2 for key, each in rows.items())
     assert outcome.features["kind"]["classes"] == ["a", "b"]
     part = next(iter(reader.tables("train", ["age"], rows=7, start=3, stop=10)))
+    assert part.column_names == ["age"]
     np.testing.assert_array_equal(part["age"].to_numpy(), table["age"].to_numpy()[3:10])
 
 

@@ -25,13 +25,14 @@ from tasks.config.records import NearDuplicates
 from tasks.data import records
 from tasks.data.features import Feature
 from tasks.data.near import SIGNATURE, Compared, compared, image, text
-from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair
+from tasks.data.near.search import TRIED, Row, _compare, _Joined, _pair, _signatures
 from tasks.data.reading import RecordsReader
 from tasks.display.words import describe
 from tasks.errors import Refused
 from tasks.pages.data import data
 from tasks.processes.workbench import Workbench
 from tests.support.homes import CommandHome
+from tests.support.tables import feature
 
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 WORDS = [a + b + c for a in "kmprt" for b in "aeiou" for c in ("n", "la", "sto", "vim")]
@@ -391,3 +392,49 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, bench: Workbench, convert:
     source = JsonlSource(path=str(tmp_path / "a"), glob="*.jsonl", columns=columns, label="label", group="writer")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="a group must not be divided"):
         records.build(bench, source, RecordsConfig.model_validate({"near_duplicates": {"handling": "group"}}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "of", "expected"),
+    [
+        ({}, ["note", "age"], ("note", "text", 0.8, "report")),
+        ({"column": "photo"}, ["note", "photo"], ("photo", "image", 0.9, "report")),
+        ({"handling": "drop", "similarity": 0.5}, ["note", "team"], ("note", "text", 0.5, "drop")),
+        ({"similarity": 0.8}, ["photo", "team"], ("photo", "image", 0.8, "report")),
+        ({"handling": "group"}, ["note"], ("note", "text", 0.8, "group")),
+        ({"handling": "group"}, ["note", "team"], "handling"),
+        ({}, ["note", "photo"], "column"),
+        ({}, ["age"], "column"),
+        ({"column": "age"}, ["note", "age"], "column"),
+        ({"column": "title"}, ["note", "title"], "column"),
+        ({"similarity": 0.49}, ["note"], "similarity"),
+        ({"similarity": 0.79}, ["photo"], "similarity"),
+    ],
+)
+def test_what_is_compared_is_the_only_text_or_image_or_the_one_that_is_named(
+    settings: dict[str, Any], of: list[str], expected: Any
+) -> None:
+    features = {
+        "note": feature("text"),
+        "age": feature("number"),
+        "photo": feature("image"),
+        "title": feature("text", role="label"),
+        "team": feature("category", role="group"),
+    }
+    chosen = {name: features[name] for name in of}
+    if isinstance(expected, str):
+        with pytest.raises(Refused) as refused:
+            compared(chosen, NearDuplicates(**settings))
+        assert refused.value.field == f"records.near_duplicates.{expected}"
+        return
+    made = compared(chosen, NearDuplicates(**settings))
+    assert made is not None and (made.column, made.kind, made.similarity, made.handling) == expected
+    assert compared(chosen, None) is None
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 5), (0, 3), (2, 5), (1, 4)])
+def test_signatures_are_those_of_the_rows_that_a_column_shows(start: int, stop: int) -> None:
+    values = np.arange(5 * 4, dtype=np.uint8).reshape(5, 4)
+    column = pa.array([row.tobytes() for row in values], pa.binary(4)).slice(start, stop - start)
+    runs: Any = SimpleNamespace(table=lambda run: pa.table({SIGNATURE: column}))
+    np.testing.assert_array_equal(_signatures(runs, 0), values[start:stop])

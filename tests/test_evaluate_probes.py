@@ -104,3 +104,13 @@ def test_a_probe_that_does_not_fit_is_refused(digits: Any) -> None:
     with pytest.raises(Refused, match="evaluate.robustness: typos; changes text"):
         probes.check([PROBES["typos"]()], columns, images=False)
     probes.check([PROBES["blur"](), PROBES["noise"](), PROBES["missing_columns"]()], columns, images=True)
+
+
+def test_texts_are_changed_as_texts_and_every_input_may_be_lost() -> None:
+    features = {
+        "note": Feature("text", "string"),
+        "words": Feature("words", "string", shape=(-1,)),
+        "age": Feature("number", "float32"),
+        "kind": Feature("label", "int64", role="label"),
+    }
+    assert probes.column_kinds(features) == {"note": probes.TEXT, "words": probes.TEXT, "age": probes.ANY}

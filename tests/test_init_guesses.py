@@ -15,7 +15,10 @@ from PIL import Image
 
 from tasks.config import RecordsConfig
 from tasks.data.guess.columns import FEW_CLASSES, Column, guess_columns, look, payload_kind
+from tasks.data.guess.forms import Form
+from tasks.data.guess.found import Choices
 from tasks.data.guess.payloads import image_shape
+from tasks.data.guess.samples import Sample, kind_of_file
 from tasks.data.guess.splits import (
     FEW_EXAMPLES,
     FEW_TEXTS,
@@ -26,9 +29,10 @@ from tasks.data.guess.splits import (
     keep_splits,
     shares_of_text,
 )
-from tasks.data.guess.tables import weighted, worries_of_classes
+from tasks.data.guess.tables import guess_table, weighted, worries_of_classes
 from tasks.data.guess.tags import tagged
 from tasks.data.split import digests, split_numbers
+from tasks.errors import Refused
 
 HERE = Path()
 
@@ -62,6 +66,8 @@ def test_a_text_has_four_words_or_forty_characters_and_many_values() -> None:
 def test_files_are_known_by_their_first_bytes_or_as_paths_that_are_there(tmp_path: Path) -> None:
     assert payload_kind([b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"]) == "image" == payload_kind([b"RIFFxxxxWEBP"])
     assert payload_kind([b"RIFFxxxxWAVE", b"fLaC"]) == "audio"
+    for octets in (pa.binary(), pa.large_binary()):
+        assert column(pa.array([b"\x89PNG\r\n\x1a\n", None], octets)).type == "image"
     assert payload_kind([]) == payload_kind([b"\x89PNG\r\n", b"text"]) == payload_kind([b"PNG"]) == "ignore"
     (tmp_path / "a.png").write_bytes(b"")
     assert column(["a.png"], tmp_path).type == "image" and column(["a.png", "b.png"], tmp_path).type == "category"
@@ -87,11 +93,86 @@ def test_roles_are_those_of_names_and_values() -> None:
     assert missing.key is None
 
 
+def test_what_is_to_be_predicted_is_no_split_though_it_is_called_one() -> None:
+    splits = ["train", "test"] * 30
+    found = guess(split=splits, size=SIZES, kind=["a", "b"] * 30)
+    assert (found.split, found.splits, found.label) == ("split", ("test", "train"), "kind")
+    chosen = guess("split", split=splits, size=SIZES)
+    assert (chosen.split, chosen.label, chosen.inputs) == (None, "split", ["size"])
+
+
+def test_columns_beside_words_and_their_tags_are_ignored_by_name() -> None:
+    columns = {
+        "id": [1, 2, 3],
+        "words": [["a", "b"], ["c"], ["d"]],
+        "tags": [["O", "B"], ["O"], ["B"]],
+        "size": [1.0] * 3,
+    }
+    found = guess(**columns)
+    assert (found.label, found.key, found.types) == (
+        "tags",
+        "id",
+        {"id": "category", "words": "words", "tags": "tags", "size": "ignore"},
+    )
+    assert found.said[-1] == "ignored, as a tagger reads words: size"
+
+
+@pytest.mark.parametrize(("rows", "shares"), [(FEW_EXAMPLES - 1, SHARES[1]), (FEW_EXAMPLES, SHARES[0])])
+def test_of_few_rows_more_are_held_out(rows: int, shares: dict[str, float]) -> None:
+    columns = {"label": pa.array(["a", "b"] * 30), "x": pa.array(SIZES)}
+    form = Form({"label": "category", "x": "number"})
+    sample = Sample({"kind": "csv", "path": "x.csv", "name": "x"}, columns, rows, False, HERE, form)
+    found = guess_table(sample, Choices())
+    assert found.splits.shares == shares and found.description == f"about {rows:,} rows of 2 columns"
+
+
+def test_a_key_is_read_as_a_text_a_number_or_a_category() -> None:
+    keys = {
+        "text": [f"one two three four {n}" for n in range(60)],
+        "number": list(range(60)),
+        "category": [f"r{n}" for n in range(60)],
+    }
+    for kind, values in keys.items():
+        found = guess_columns({"id": pa.array(values), "size": pa.array(SIZES)}, HERE, key="id")
+        assert (found.key, found.types["id"], found.said[-2]) == ("id", kind, "id: the key")
+    times = [f"2024-01-01T00:00:{n:02d}" for n in range(60)]
+    found = guess_columns({"id": pa.array(times), "size": pa.array(SIZES)}, HERE, key="id")
+    assert found.types["id"] == "category", "a time is no key, and its text is one"
+
+
+def test_the_columns_that_are_ignored_are_named_where_none_is_left() -> None:
+    columns = {"label": pa.array(["a", "b"] * 30), "x": pa.array(["x"] * 60), "y": pa.nulls(60)}
+    form = Form(dict.fromkeys(columns, "text"))
+    sample = Sample({"kind": "csv", "path": "x.csv", "name": "x"}, columns, 60, True, HERE, form)
+    with pytest.raises(Refused) as refused:
+        guess_table(sample, Choices())
+    assert (
+        refused.value.saw.startswith("no column beside label (x: ignored, ") and "; y: ignored, " in refused.value.saw
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "endings"),
+    [
+        ("csv", [f"{end}{packed}" for end in (".csv", ".tsv", ".CSV") for packed in ("", ".gz", ".zst", ".bz2")]),
+        ("jsonl", [f"{end}{packed}" for end in (".jsonl", ".ndjson") for packed in ("", ".gz", ".zst", ".bz2")]),
+        ("parquet", [".parquet", ".Parquet"]),
+        ("tfrecord", [".tfrecord", ".tfrecord-00000-of-00002"]),
+        ("webdataset", [".tar", ".tgz"]),
+        (None, [".parquet.gz", ".json", ".csv.xz", ".csv.bak", ".gz", ""]),
+    ],
+)
+def test_a_file_of_rows_is_known_by_its_ending(kind: str | None, endings: list[str]) -> None:
+    assert {ending: kind_of_file(f"rows{ending}") for ending in endings} == dict.fromkeys(endings, kind)
+
+
 def test_few_whole_numbers_are_classes_and_others_a_quantity() -> None:
     few = guess(size=SIZES, target=[n % FEW_CLASSES for n in range(60)])
     assert (few.label, few.task) == ("target", "classification") and list(few.classes)[:2] == ["0", "1"]
     many = guess(size=SIZES, target=[n % (FEW_CLASSES + 1) for n in range(60)])
     assert (many.targets, many.task, many.label) == (("target",), "regression", None)
+    assert few.said == ("target: predicted as one of 20 classes (classification)",)
+    assert many.said == ("target: predicted as a number, as it has 21 values (regression)",)
     halves = guess(size=SIZES, target=[(n % 4) / 2 for n in range(60)])
     assert halves.task == "regression"
 
@@ -100,7 +181,8 @@ def test_the_last_column_is_predicted_where_no_name_says_which() -> None:
     assert guess(kind=["a", "b"] * 30, size=SIZES).targets == ("size",)
     assert guess(size=SIZES, kind=["a", "b"] * 30).label == "kind"
     assert guess("kind", kind=["a", "b"] * 30, size=SIZES).label == "kind"
-    assert guess(size=SIZES, kind=[f"v{n}" for n in range(60)]).label is None, "as many classes as rows"
+    unlike = guess(size=SIZES, kind=[f"v{n}" for n in range(60)])
+    assert unlike.label is None, "as many classes as rows"
     assert guess(size=SIZES, kind=[f"v{n % 15}" for n in range(60)]).label == "kind", "four rows of each"
     assert guess(size=SIZES, kind=[f"v{n % 16}" for n in range(60)]).label is None
 

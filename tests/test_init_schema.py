@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from flows.commands import app
 from tasks.config.load import load
 from tasks.data import records
-from tasks.data.guess.schema import rules_of
+from tasks.data.guess.columns import Columns
+from tasks.data.guess.schema import rules_of, schema_of
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
 from tests.support.raw_data import rows, write_csv
@@ -90,3 +91,42 @@ def test_rules_leave_room_for_rows_that_were_not_seen() -> None:
     assert yaml.safe_load(begin).year == 53, "the calendar begins with the year 1"
     assert [value for _, value, _ in rules_of("number", pa.array([7.0, None]))] == [True, 0.0, 14.0]
     assert [value for _, value, _ in rules_of("number", pa.array([-7.0]))] == [False, -14.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "rules"),
+    [
+        ("time", ["2020-01-01", "2022-01-01T12:00"], {"nullable": False, "min": "2017-12-30"}),
+        ("time", ["2020-01-01", "", "2020-01-01"], {"nullable": True, "min": "2020-01-01"}),
+        ("time", ["", ""], {"nullable": True}),
+        ("text", ["ab", "abcd", ""], {"nullable": True, "min_length": 1, "max_length": 6}),
+        ("text", ["a", "a" * 123], {"nullable": False, "max_length": 250}),
+        ("category", ["b", "a", "b", "a", ""], {"nullable": True, "values": ["a", "b"]}),
+        ("number", [1.0, 3.0], {"nullable": False, "min": 0.0, "max": 5.0}),
+        ("number", [-3.0, -1.0], {"nullable": False, "min": -5.0, "max": 0.0}),
+        ("number", [-1.0, 3.0], {"nullable": False, "min": -5.0, "max": 7.0}),
+        ("number", [1234.0, 1234.5], {"nullable": False, "min": 1200.0, "max": 1300.0}),
+        ("number", [0.0], {"nullable": False, "min": 0.0, "max": 1.0}),
+    ],
+)
+def test_a_rule_is_as_far_outside_of_what_was_seen_as_that_is_wide(
+    kind: str, values: list[Any], rules: dict[str, Any]
+) -> None:
+    assert {name: value for name, value, _ in rules_of(kind, pa.array(values))} == rules
+
+
+def test_the_file_of_rules_has_each_column_that_is_read_but_the_key_and_the_label() -> None:
+    types = {
+        "height": "number",
+        "id": "category",
+        "photo": "image",
+        "city": "category",
+        "kind": "category",
+        "x": "ignore",
+    }
+    sample = {name: pa.array([1.0, 3.0] if name == "height" else ["a", "a"]) for name in types}
+    written = yaml.safe_load(schema_of("rows.csv", Columns(types, "id", "kind"), sample))
+    assert written == {
+        "columns": {"height": {"nullable": False, "min": 0.0, "max": 5.0}, "city": {"nullable": False, "values": ["a"]}}
+    }
+    assert schema_of("rows.csv", Columns(types, "id", "kind"), sample).startswith("# Rules of rows.csv, from 2 rows;")

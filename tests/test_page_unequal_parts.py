@@ -81,13 +81,13 @@ def facts_of(test: dict[str, Any], **more: Any) -> Any:
 def test_slices_are_placed_by_the_ends_of_all_intervals() -> None:
     rows = [
         {"slice": "a", "value": 0.5, "low": 0.25, "high": 0.75, "examples": 9},
-        {"slice": "b", "value": 1.0, "low": 0.5, "high": 1.25, "examples": 50, "divided": 3},
+        {"slice": "b", "value": 1.0, "low": 0.5, "high": 2.25, "examples": 50, "divided": 3},
         {"slice": "c", "value": None, "low": None, "high": None, "examples": 3, "why": "fewer than 5"},
     ]
     made = {
         row["slice"]: (row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": rows}))
     }
-    assert made == {"a": (25.0, 0.0, 50.0), "b (3 more in part)": (75.0, 25.0, 75.0)}
+    assert made == {"a": (12.5, 0.0, 25.0), "b (3 more in part)": (37.5, 12.5, 87.5)}
     assert judgement.slices_without_score(facts_of({"slices": rows})) == "c (3, fewer than 5)"
 
 
@@ -165,9 +165,18 @@ def test_runs_differ_in_packages_hosts_and_layouts_of_any_result() -> None:
     comparison.after = facts(made("a", git_commit="b" * 40), made("b", git_commit="b" * 40))
     [moved] = comparison.code
     assert moved.where == "commit of train.a, train.b" and (moved.before, moved.after) == ("a" * 12, "b" * 12)
+    renewed = made("b")
+    renewed.manifest["inputs"]["code"]["version"] = 2
+    changed: Any = Comparison.__new__(Comparison)
+    changed.before, changed.after = facts(made("a"), made("b")), facts(made("a"), renewed)
+    [version] = changed.code
+    assert (version.where, version.before, version.after) == ("version of train.b", 1, 2)
 
 
-def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(
+    chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(curves, "draw", lambda title, lines, log: drawn.setdefault(title, lines) and title)
     points = {
@@ -177,9 +186,10 @@ def test_curves_of_seeds_are_those_of_validation_with_the_chosen_one_on_top(monk
         }
         for number in (1, 2, 3)
     }
-    curves.draw_seeds(points, "seed_1")
+    curves.draw_seeds(points, f"seed_{chosen}")
     [(title, lines)] = [(title, lines) for title, lines in drawn.items() if "validation" in title]
-    assert [(line.label, line.points[0][1]) for line in lines] == [("", 2.0), ("seed 1", 1.0)], title
+    expected = [("", 3.0 - chosen), (f"seed {chosen}", float(chosen))]
+    assert [(line.label, line.points[0][1]) for line in lines] == expected, title
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,20 @@ def test_images_by_path(tmp_path: Path) -> None:
     assert read.columns["photo"] == [b"png", b"png"]
     assert texts(read.columns["class"]) == ["1", "2"]
     assert read.bad == {"photos.jsonl line 2": "photo: '../a.png': not a path below the source"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "line", "read"),
+    [
+        ({"a": "text", "a.b": "text"}, '{"a": "x"}', ("x", None)),
+        ({"a": "text", "a.b": "text"}, '{"a": "x", "a.b": "y"}', ("x", "y")),
+        ({"a": "words", "a.b": "category"}, '{"a": ["x"], "a.b": "2024-01-01"}', (["x"], "2024-01-01")),
+        ({"a.b": "text", "a.b.c": "text"}, '{"a": {"b": "2024-01-01"}}', ("2024-01-01", None)),
+        ({"a.b.c": "text", "a.d": "text"}, '{"a": {"b": {"c": "1"}, "d": "2024-01-01"}}', ("1", "2024-01-01")),
+    ],
+)
+def test_a_column_may_have_the_name_of_another_and_a_dot(
+    write: Callable, columns: dict[str, str], line: str, read: tuple[Any, ...]
+) -> None:
+    found = everything(write(f"{line}\n", columns))
+    assert (found.rows, found.bad) == ([read], {})

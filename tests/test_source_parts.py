@@ -9,16 +9,18 @@ import io
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import AudioFolderSource, JsonlSource
-from tasks.data.sources import Bad, Rows, class_folders, name_some, open_source, payloads, streams
+from tasks.config import AudioFolderSource, JsonlSource, TextFilesSource
+from tasks.data.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams
 from tasks.data.sources.blocks import Dialect, blocks, first_record
 from tasks.data.sources.columns import features_of
+from tasks.data.sources.csv import Csv
 from tasks.data.sources.files import SETTLED_NS, Hashes, groups
 from tasks.data.sources.nested import column, leaves, names_in, value
 from tasks.data.sources.payloads import Payloads
@@ -213,6 +215,18 @@ def test_blocks_have_whole_records_with_their_rows_and_lines() -> None:
     assert found[0].without([0, 2]).split() == [b'"b', b'c",2'], "the last record is a block of its own"
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_line_ends_by_a_line_feed_a_return_or_both(end: bytes, whole: bool) -> None:
+    data = end.join([b"a,1", b"", b"b,2", b"c,3"]) + (end if whole else b"")
+    found = []
+    for block in blocks(io.BytesIO(data), Dialect(b",", b'"'), 999, "x.csv"):
+        for number, line in enumerate(block.lines[: len(block)]):
+            others = [row for row in range(len(block)) if row != number]
+            found.append((int(line), block.without(others).strip()))
+    assert found == [(1, b"a,1"), (3, b"b,2"), (4, b"c,3")]
+
+
 def test_the_first_record_is_after_the_empty_lines() -> None:
     head, lines, rest = first_record(io.BytesIO(b'\n\r\n"a\nb",c\n1,2\n'), Dialect(b",", b'"'), "x.csv")
     assert (head, lines, rest.read(99)) == (b'\n\r\n"a\nb",c\n', 4, b"1,2\n")
@@ -247,6 +261,8 @@ def test_values_of_several_types_become_texts_each_by_itself() -> None:
     words, bad = column_of([["a", 1, None], None, "text", [["a"]], np.array(["b"])], "words")
     assert words.to_pylist() == [["a", "1", None], None, None, None, ["b"]]
     assert bad == {2: "not a list of words", 3: "not a list of words"}
+    mixed, bad = column_of([["a", ["b"]], [{"c": 1}, "d"], []], "words")
+    assert mixed.to_pylist() == [None, None, []] and bad == {0: "not a list of words", 1: "not a list of words"}
     files, bad = column_of([b"x", "p.png", {"bytes": b"y", "path": "q"}, {"url": "z"}, 5, None], "image")
     assert [(each or {}).get("bytes") for each in files.to_pylist()] == [b"x", None, b"y", None, None, None]
     assert bad == {3: "neither bytes nor a path", 4: "neither bytes nor a path"}
@@ -354,3 +370,52 @@ def test_modules_of_the_user_are_forgotten_after_use(tmp_path: Path) -> None:
             assert of_the_user.value == expected
         assert "of_the_user" not in sys.modules and str(tmp_path) not in sys.path
         (tmp_path / "of_the_user.py").write_text("value = 22\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "saw"),
+    [(PermissionError(13, "Permission denied"), "Permission denied"), (OSError(), "OSError"), (EOFError(), None)],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(error: Exception, saw: str | None) -> None:
+    def read() -> bytes:
+        raise error
+
+    with pytest.raises(Failed if saw else EOFError) as failed:
+        files._read_or_fail("a/b.csv", read)
+    if saw:
+        assert (failed.value.field, failed.value.saw) == ("a/b.csv", saw)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        *(
+            (name, True)
+            for name in ("a.csv", "a.CSV", "a.csv.gz", "b/a.csv.zst", "a.csv.bz2", "a.txt", "csv", "a.csv.csv")
+        ),
+        *((name, False) for name in ("a.csv.bak", "a.csv.xz", "a.csv~", "a.csv.gz.old")),
+    ],
+)
+def test_a_file_whose_name_says_more_than_its_kind_and_compression_is_no_table(name: str, read: bool) -> None:
+    source: Any = object.__new__(Csv)
+    source.config = SimpleNamespace(kind="csv")
+    assert source._is_table(name) is read
+
+
+def test_classes_of_texts_are_their_folders_by_name(tmp_path: Path) -> None:
+    folders = [f"{letter}{number}" for letter in "cab" for number in range(5)]
+    for name in folders:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text(name)
+    source = open_source(TextFilesSource(path=str(tmp_path), glob="**/*.txt", class_folders=True))
+    assert source.features["label"].classes == tuple(sorted(folders))
+
+
+@pytest.mark.parametrize(
+    ("error", "saw"),
+    [(OSError(5, "Input/output error"), "Input/output error"), (OSError("odd"), "odd"), (OSError(), "OSError")],
+)
+def test_an_error_of_a_stream_is_said_in_its_words_or_by_its_name(error: OSError, saw: str) -> None:
+    with pytest.raises(Failed) as failed, streams.reading("a.csv"):
+        raise error
+    assert failed.value.saw == saw

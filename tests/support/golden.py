@@ -34,6 +34,4 @@ def pinned(name: str, lines: Iterable[str]) -> None:
     path, text = ROOT / "tests/golden" / name, "\n".join(lines) + "\n"
     if os.environ.get("PIN"):
         path.write_text(text)
-    assert text.splitlines() == path.read_text().splitlines(), (
-        "if it is meant: MILLRACE_PIN=1, and say it in CHANGELOG.md"
-    )
+    assert text.splitlines() == path.read_text().splitlines(), "if it is meant: PIN=1, and say it in CHANGELOG.md"

@@ -1,0 +1,92 @@
+"""The fields of the sections of the config in full, a line for each: no schema of JSON has all that decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import typing
+from collections.abc import Iterable, Iterator
+from types import UnionType
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+import tasks.config
+from tasks.config.base import Section
+from tasks.config.task import TASKS
+
+
+def fields() -> Iterator[str]:
+    """Each field where it is declared: its type with the bounds and marks of all within it, and its default."""
+    rules = {key: value for key, value in Section.model_config.items() if not callable(value)}
+    yield f"every section: {' '.join(f'{key}={value}' for key, value in sorted(rules.items()))}"
+    for section in sections():
+        for name in section.__annotations__:
+            if field := section.model_fields.get(name):
+                default = "" if field.is_required() else f" = {_value(field.get_default(call_default_factory=True))}"
+                yield f"{section.__module__}.{section.__name__}.{name}: {_spelt(field.annotation, [field])}{default}"
+
+
+def facts() -> Iterator[str]:
+    """What a section says of its kind, where it says it, and what is said of each task."""
+    for section in sections():
+        for name, annotation in section.__annotations__.items():
+            if "ClassVar" in str(annotation) and name in vars(section):
+                yield f"{section.__module__}.{section.__name__}.{name}: {vars(section)[name]!r}"
+    for name, task in TASKS.items():
+        for field in dataclasses.fields(task):
+            value = getattr(task, field.name)
+            yield f"task {name}, {field.name}: {sorted(value) if isinstance(value, frozenset) else value!r}"
+
+
+def sections() -> list[type[Section]]:
+    """The sections of all modules by module and name."""
+    for module in pkgutil.walk_packages(tasks.config.__path__, "tasks.config."):
+        importlib.import_module(module.name)
+    return sorted(set(_sections(Section)), key=lambda each: (each.__module__, each.__name__))
+
+
+def _sections(parent: type[Section]) -> Iterator[type[Section]]:
+    for section in parent.__subclasses__():
+        if section.__module__.startswith("tasks.config"):
+            yield section
+        yield from _sections(section)
+
+
+def _value(value: Any) -> str:
+    """A default; of a section only what is not its own default."""
+    if isinstance(value, BaseModel):
+        changed = value.model_dump(exclude_defaults=True)
+        return f"{type(value).__name__}({', '.join(f'{key}={each!r}' for key, each in changed.items())})"
+    return f"({', '.join(map(_value, value))})" if isinstance(value, tuple) else repr(value)
+
+
+def _spelt(annotation: Any, marks: Iterable[Any] = ()) -> str:
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _spelt(parts[0], [*parts[1:], *marks])
+    if origin in (typing.Union, UnionType):
+        words = f"({' | '.join(map(_spelt, parts))})"
+    elif origin is typing.Literal:
+        words = " | ".join(map(repr, parts))
+    elif origin in (tuple, dict):
+        words = f"{origin.__name__}[{', '.join('...' if part is ... else _spelt(part) for part in parts)}]"
+    else:
+        words = annotation.__name__
+    return " ".join([words, *(f"<{word}>" for mark in marks for word in _marks(mark))])
+
+
+def _marks(mark: Any) -> Iterator[str]:
+    if isinstance(mark, FieldInfo):
+        yield from (word for inner in mark.metadata for word in _marks(inner))
+        yield from (f"{key}={value}" for key in ("discriminator", "exclude") if (value := getattr(mark, key)))
+        return
+    slots = [field.name for field in dataclasses.fields(mark)] if dataclasses.is_dataclass(mark) else []
+    for key in (names := dict.fromkeys([*slots, *getattr(mark, "__dict__", ())])):
+        value = getattr(mark, key)
+        if value is not None and key != "json_schema_input_type":
+            yield f"{key}={getattr(value, '__name__', repr(value))}"
+    if not names:
+        yield type(mark).__name__

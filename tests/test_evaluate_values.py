@@ -1,0 +1,249 @@
+"""What is drawn in the pictures of a report, read from the figures, and how each metric is a metric."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from scipy import stats
+from scipy.optimize import minimize_scalar
+
+from tasks.config import EvaluateConfig
+from tasks.config.task import TASKS
+from tasks.errors import Failed
+from tasks.evaluation import language_model, multilabel, pictures, regression
+from tasks.evaluation.judging import make_judge
+from tasks.evaluation.metrics import Metric, mean, ratio
+from tasks.evaluation.noninferiority import at_most, tango
+
+METRICS = {
+    "classification": {"accuracy": "share", "loss": "", "calibration_error": "not resampled"},
+    "multilabel": dict.fromkeys(("macro_f1", "micro_f1", "label_accuracy", "loss"), ""),
+    "anomaly": dict.fromkeys(("average_precision", "roc_auc", "loss"), ""),
+    "ranking": {**dict.fromkeys(("ndcg", "mrr", "recall"), ""), "loss": "not corrected"},
+    "regression": dict.fromkeys(("rmse", "mae", "r2", "loss"), ""),
+    "language_model": dict.fromkeys(("bits_per_byte", "loss", "token_accuracy"), "not corrected"),
+    "tagging": {
+        "macro_f1": "",
+        **dict.fromkeys(("token_accuracy", "entity_f1", "entity_precision", "entity_recall", "loss"), "not corrected"),
+    },
+}
+"""How the interval of each metric is computed, where not by a corrected bootstrap of its examples."""
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_metric_has_the_kind_of_interval_that_fits_it(task: str) -> None:
+    found = {}
+    for name, metric in import_module(f"tasks.evaluation.{task}").METRICS.items():
+        marks = ["share"] if metric.share else []
+        marks += [] if metric.resampled else ["not resampled"]
+        marks += [] if metric.corrected else ["not corrected"]
+        found[name] = ", ".join(marks)
+    assert found == METRICS[task]
+    assert set(found) == set(TASKS[task].metrics)
+
+
+def test_a_mean_is_of_the_first_contribution_and_a_ratio_of_the_first_to_the_second() -> None:
+    means = np.array([[3.0, 4.0], [1.0, 8.0]])
+    assert mean(means).tolist() == [3.0, 1.0] and ratio(means).tolist() == [0.75, 0.125]
+
+
+def figure_of(draw: Any, *arguments: Any) -> Any:
+    """The figure behind a picture; it is not drawn, which takes longest."""
+    figure = draw.__wrapped__(*arguments)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def test_each_cell_of_a_confusion_matrix_has_its_number_in_an_ink_that_can_be_read() -> None:
+    labels = np.repeat([0, 1, 2], [10, 10, 20])
+    predicted = np.concatenate([np.repeat([0, 1], [7, 3]), np.repeat([1, 2], [9, 1]), np.repeat([2], [20])])
+    [axes] = figure_of(pictures.confusion, labels, predicted, ["a", "b", "c"], "test").axes
+    found = {
+        (int(text.get_position()[1]), int(text.get_position()[0])): (text.get_text(), text.get_color())
+        for text in axes.texts
+    }
+    # of a label seven in ten and three in ten, nine and one, all: white on what is darker than that
+    dark, light = "white", pictures.INK
+    assert found == {
+        (0, 0): ("7", light),
+        (0, 1): ("3", dark),
+        (1, 1): ("9", dark),
+        (1, 2): ("1", light),
+        (2, 2): ("20", dark),
+    }
+    assert axes.get_title(loc="center") + axes.get_title(loc="left") == "test: 4 of 40 wrong"
+    assert [image.get_cmap().name for image in axes.images] == ["Blues", "Oranges"]
+    assert [np.ma.count(image.get_array()) for image in axes.images] == [3, 2], "right ones, and wrong ones that occur"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+    many = np.arange(21)
+    [crowded] = figure_of(pictures.confusion, many, many, [str(number) for number in many], "test").axes
+    assert not crowded.texts, "of more than 20 classes no cell has a number"
+
+
+def test_bars_of_reliability_are_the_share_right_at_their_confidence() -> None:
+    confidence = np.array([0.55, 0.6, 0.9, 0.95, 0.95])
+    correct = np.array([True, False, True, True, False])
+    above, below = figure_of(pictures.reliability, confidence, correct, 4, "test").axes
+    bars = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in above.patches]
+    assert bars == [pytest.approx((0.625, 1 / 2)), pytest.approx((0.875, 2 / 3))]
+    dots = above.collections[0].get_offsets().tolist()
+    assert dots == [pytest.approx([0.575, 0.5]), pytest.approx([2.8 / 3, 2 / 3])]
+    assert [bar.get_height() for bar in below.patches] == [0, 0, 2, 3]
+    assert (below.get_xlabel(), below.get_ylabel(), above.get_ylabel()) == ("confidence", "examples", "share right")
+    gap = abs(2 * 0.575 - 1) / 5 + abs(2.8 - 2) / 5
+    assert above.get_title(loc="left") + above.get_title(loc="center") == f"test: calibration error {gap:.4f}"
+
+
+def test_curves_are_of_the_classes_that_occur_and_of_all_decisions() -> None:
+    labels = np.array([0, 1, 1, 0])
+    scores = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1], [0.6, 0.3, 0.1]])
+    left, right = figure_of(pictures.curves, labels, scores, ["a", "b", "never"], "test").axes
+    assert [line.get_label() for line in left.lines] == [line.get_label() for line in right.lines] == ["a", "b", "all"]
+    areas = [np.trapezoid(line.get_ydata(), line.get_xdata()) for line in right.lines]
+    assert areas[:2] == pytest.approx([3 / 4, 3 / 4]), "of the four pairs of one that is and one that is not"
+    title = right.get_title(loc="left") + right.get_title(loc="center")
+    assert title == f"area under the ROC {areas[2]:.4f}"
+
+
+def wrong(number: int) -> dict[str, Any]:
+    return {"label": "cat", "predicted": "dog", "confidence": 0.987, "key": f"{'x' * 40}/{number}"}
+
+
+@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (6, (1, 6)), (7, (2, 6))])
+def test_each_picture_that_was_taken_wrong_has_its_caption_below_it(count: int, shape: tuple[int, int]) -> None:
+    images = np.full((count, 9, 5, 1), 7, np.uint8)
+    figure = figure_of(pictures.most_wrong, images, [wrong(number) for number in range(count)], "test")
+    assert len(figure.axes) == shape[0] * shape[1]
+    for number, axes in enumerate(figure.axes):
+        if number >= count:
+            assert not axes.images and not axes.axison
+            continue
+        [text] = axes.texts
+        assert text.get_text() == f"99% sure\n{'x' * (27 - len(str(number)))}/{number}"
+        place, box = text.get_window_extent(), axes.get_window_extent()
+        assert place.y1 < box.y0 and (place.x0 + place.x1) / 2 == pytest.approx((box.x0 + box.x1) / 2, abs=1)
+        assert axes.get_title(loc="center") == "cat taken for dog"
+        assert axes.images[0].get_clim() == (0, 255), "black is black, whatever else is in the picture"
+
+
+def test_numbers_are_drawn_above_the_true_ones_and_their_errors_counted() -> None:
+    predictions: Any = regression.Predictions(
+        predicted=np.array([[1.0, 9.0], [4.0, 9.0], [3.0, 9.0]]), truth=np.array([[1.0, 0.0], [2.0, 0.0], [7.0, 0.0]])
+    )
+    left, right = figure_of(regression.predicted_against_true, predictions, "price", "test").axes
+    assert left.collections[0].get_offsets().tolist() == [[1, 1], [2, 4], [7, 3]]
+    assert [tuple(line.get_xdata()) for line in left.lines] == [(1.0, 7.0)] == [tuple(left.lines[0].get_ydata())]
+    bars = [(bar.get_x(), bar.get_height()) for bar in right.patches]
+    assert len(bars) == 30 and sum(height for _, height in bars) == 3 and bars[0] == (-4.0, 1)
+    assert left.get_xlabel() == "price, true" and left.get_ylabel() == "predicted"
+
+
+def test_probabilities_of_a_label_are_counted_by_whether_it_holds() -> None:
+    chances = np.array([0.925, 0.225, 0.425])
+    logits = np.stack([np.log(chances / (1 - chances)), np.zeros(3)], axis=-1)
+    truth = np.array([[True, False], [False, False], [True, True]])
+    figure = figure_of(multilabel.labels, multilabel.Predictions(logits, truth), ["a", "b"], "test")
+    first, second = figure.axes
+    counted = {}
+    for bars in first.containers:
+        places = {round(bar.get_x() + bar.get_width() / 2, 3): bar.get_height() for bar in bars}
+        counted[to_hex(bars[0].get_facecolor())] = {place: count for place, count in places.items() if count}
+    assert counted == {pictures.MUTED: {0.225: 1}, pictures.WARM: {0.425: 1, 0.925: 1}}
+    assert (first.get_title(loc="left") or first.get_title()) == "a" and len(second.containers) == 2
+
+
+def text_of(size: int = 3) -> language_model.Predictions:
+    """Files of 100, 0 and 1000 bytes, of 2, no and 4 bits each; its loss falls by one with each position."""
+    sizes = np.array([100.0, 0.0, 1000.0])
+    nats = sizes * np.array([2.0, 1.0, 4.0]) * np.log(2)
+    return language_model.Predictions(nats, sizes, np.maximum(sizes, 1), sizes, np.arange(size, 0, -1.0))
+
+
+def test_each_file_is_a_dot_at_its_size_and_the_lines_are_of_all_bytes() -> None:
+    assert text_of().bits.tolist() == pytest.approx([2.0, 0.0, 4.0])
+    [axes] = figure_of(language_model.bits_by_size, text_of(), {"gzip_bits_per_byte": 3.0}, "test").axes
+    assert axes.collections[0].get_offsets().tolist() == [pytest.approx([100, 2]), pytest.approx([1000, 4])]
+    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([4200 / 1100, 3.0])
+    assert [text.get_text() for text in axes.texts] == ["the model 3.818", "gzip 3.000"]
+    for text, line in zip(axes.texts, axes.lines, strict=True):
+        box = text.get_window_extent()
+        height = axes.transData.transform((100, line.get_ydata()[0]))[1]
+        assert (box.y0 + box.y1) / 2 == pytest.approx(height, abs=3) and box.x0 > axes.get_window_extent().x1
+
+
+def test_the_loss_at_a_position_is_that_of_the_tokens_before_and_is_smoothed_where_there_are_many() -> None:
+    [axes] = figure_of(language_model.loss_by_position, text_of(32), "test").axes
+    [line] = axes.lines
+    assert line.get_xdata().tolist() == list(range(1, 33)) and line.get_ydata().tolist() == list(range(32, 0, -1))
+    [axes] = figure_of(language_model.loss_by_position, text_of(33), "test").axes
+    smooth = axes.lines[1]
+    assert smooth.get_ydata() == pytest.approx([34 - x for x in smooth.get_xdata()]), "of a straight line the line"
+    assert (smooth.get_xdata()[0], smooth.get_xdata()[-1]) == (4.5, 29.5)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_targets_of_a_text_that_are_scored_are_those_of_its_files_and_no_begin_of_one(marked: bool) -> None:
+    """Of two files in two rows; 9 begins a document. What is scored may be said of each token, as of answers."""
+    tokens = np.array([[9, 1, 2, 9], [3, 4, 9, 9]])
+    of_targets = np.array([[0, 0, 1], [1, 1, -1]])
+    features = {"tokens": {"dtype": "uint16", "shape": [4], "vocabulary": 10, "bos": 9}}
+    arrays = {"tokens": tokens}
+    if marked:
+        features["scored"] = {"dtype": "uint8", "shape": [4]}
+        arrays["scored"] = np.array([[1, 0, 1, 1], [0, 0, 1, 1]])
+    documents = SimpleNamespace(of_targets=of_targets, keys=["a", "b"], contents=[b"x", b"yy"])
+    split: Any = SimpleNamespace(features=features, arrays=arrays, documents=lambda: documents)
+    judge = language_model.Judge(split, EvaluateConfig(), "cross_entropy")
+    expected = [[False, True, True], [False, True, False]] if marked else [[True, True, False], [True, False, False]]
+    assert judge.scored.tolist() == expected and judge.examples == 2 and judge.outputs == 30
+
+
+@pytest.mark.parametrize(("lost", "won", "count"), [(3, 1, 50), (0, 4, 50), (12, 9, 200), (1, 0, 30), (40, 5, 400)])
+@pytest.mark.parametrize("limit", [0.01, 0.05, 0.2, 0.6])
+def test_tangos_score_is_that_of_the_likeliest_shares_at_the_limit(
+    lost: int, won: int, count: int, limit: float
+) -> None:
+    """Of the shares whose difference is the limit, the likeliest is found by search, as no formula is needed for it."""
+
+    def unlikely(share: float) -> float:
+        same = 1 - 2 * share - limit
+        return -(lost * np.log(share + limit) + won * np.log(share) + (count - lost - won) * np.log(same))
+
+    found = minimize_scalar(
+        unlikely, bounds=(1e-12, (1 - limit) / 2 - 1e-12), method="bounded", options={"xatol": 1e-13}
+    )
+    variance = count * (2 * found.x + limit - limit**2)
+    expected = stats.norm.cdf((lost - won - count * limit) / np.sqrt(variance))
+    assert tango(lost, won, count, limit) == pytest.approx(expected, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_limit_is_tested_by_the_interval_that_fits_the_metric(corrected: bool) -> None:
+    """Of a ratio of sums the percentiles, which are others where few files have most of the tokens."""
+    values = np.stack([np.random.default_rng(1).lognormal(sigma=2.0, size=40), np.arange(1.0, 41.0)], axis=-1)
+    metric = Metric(lambda given: given, ratio, corrected=corrected)
+    found = at_most("loss", metric, values, 1, 1.0, 500)
+    drawn = np.random.default_rng(0)  # of the percentiles other draws say about the same
+    means = np.array([ratio(values[drawn.integers(0, 40, 40)].mean(axis=0)) for _ in range(4000)])
+    assert (abs(found.upper / np.quantile(means, 0.95) - 1) < 0.08) != corrected
+    assert found.value == pytest.approx(ratio(values.mean(axis=0)))
+
+
+@pytest.mark.parametrize(("loss", "value"), [(None, 12.5), ("squared_error", 12.5), ("absolute_error", 3.5)])
+def test_the_loss_of_a_report_is_the_one_that_was_minimised(loss: str | None, value: float) -> None:
+    truth = np.array([[1.0], [2.0]], np.float32)
+    features = {"x": {"dtype": "float32", "shape": [1]}, "target": {"dtype": "float32", "shape": [1]}}
+    split: Any = SimpleNamespace(name="test", features=features, arrays={"x": truth, "target": truth})
+    judge = make_judge("regression", split, EvaluateConfig(), loss)
+    predictions = judge.predictions(judge.keep(truth + np.array([[3.0], [-4.0]], np.float32), 0))
+    assert judge.metrics["loss"](predictions) == pytest.approx(value)
+    assert judge.metrics["mae"](predictions) == pytest.approx(3.5)
+    split.arrays = {"x": truth[:0], "target": truth[:0]}
+    with pytest.raises(Failed, match="0 examples"):
+        make_judge("regression", split, EvaluateConfig(), loss)
