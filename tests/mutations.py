@@ -1,6 +1,6 @@
 """Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
 
-    python -m tests.mutations [--only PACKAGE] [--list first|second|third|fourth] [--trust] [--quick] [--jobs N]
+    python -m tests.mutations [--only PACKAGE] [--list first|second|third|fourth|fifth] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
 `second` and `third` were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and
@@ -3447,7 +3447,468 @@ FOURTH = [
     ),
 ]
 
-LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH}
+FIFTH = [
+    Mutation(
+        "tasks/runs/differences.py",
+        (
+            "    same = [\n        artifact\n        for artifact in store.artifacts(planned.kind)"
+            '\n        if artifact.manifest["inputs"]["config"].get("variant") =='
+            ' planned.inputs["config"].get("variant")\n    ]\n'
+        ),
+        "    same = store.artifacts(planned.kind)\n",
+        "test_diff_compares_runs.py test_store_fine_print.py test_store_unequal_parts.py test_store_questions.py",
+        (
+            "`millrace why` explains why int8_static would be made again by its differences from another"
+            " variant (float16) of the same run, and not by the changed setting."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/distill.py",
+        "        return ops.sum(values * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)\n",
+        "        return ops.mean(values * real, axis=1)\n",
+        "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py test_evaluate_tagging.py",
+        (
+            "In the distillation of a tagger a sentence of 10 words padded to 100 learns from the teacher"
+            " with a tenth of the weight of a full one: the student follows the teacher less where texts are"
+            " short."
+        ),
+    ),
+    Mutation(
+        "tasks/config/models/keras_file.py",
+        '        return self.path if self.weights and self.path.endswith(".keras") else None\n',
+        '        return self.path if self.path.endswith(".keras") else None\n',
+        "test_model_keras_file.py test_config_values.py test_train_init.py",
+        (
+            "A model of a file `*.keras` with the default `weights: false` begins its training with the"
+            " weights in the file, and not with new ones by the seed: several seeds give nearly the same"
+            ' model, and "trained from scratch" is not true.'
+        ),
+    ),
+    Mutation(
+        "tasks/training/samples.py",
+        (
+            "    lines = [json.loads(line) for line in file.read_bytes().splitlines(keepends=True) if"
+            ' line.endswith(b"\\n")]\n'
+        ),
+        "    lines = [json.loads(line) for line in file.read_bytes().splitlines()]\n",
+        "test_page_samples.py test_train_curves.py test_train_decides.py",
+        (
+            "A training that was killed while it wrote its samples (the last line is incomplete) cannot be"
+            " resumed: it fails with a JSON error, and so does its page."
+        ),
+    ),
+    Mutation(
+        "infra/deployed.py",
+        '        yield from deployment.get("build", written.get("build")) or []\n',
+        '        yield from deployment.get("build") or []\n',
+        "test_platform_fine_print.py test_platform_layout.py test_platform_work_pools.py",
+        (
+            "With a prefect.yaml whose `build` is at the top for all deployments, a changed preset (or a"
+            " build step of the user's) is not seen: `millrace up` says that all is deployed and Prefect"
+            " keeps the old parameters."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/tokens.py",
+        (
+            '        return "the package tokenizers divides its texts"\n    if state["lowercase"]:'
+            '\n        return "Python makes its letters small"\n'
+        ),
+        '        return "the package tokenizers divides its texts"\n',
+        "test_export_raw.py test_export_parts.py test_export_works.py test_transform_parts.py",
+        (
+            "With the transform `tokens` of bytes and `lowercase: true`, the SavedModel's signature for raw"
+            ' text keeps capital letters: "Hello" gets other ids, and another prediction, than in training.'
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/file_kinds.py",
+        (
+            "    except UnicodeDecodeError as error:\n        if error.start < len(head) - 3:  # otherwise"
+            " the sample ends within a character\n            return False\n"
+        ),
+        "    except UnicodeDecodeError:\n        return False\n",
+        "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_fits_the_data.py",
+        (
+            "`millrace init` on a folder of large Chinese or Japanese texts (longer than 64 KiB each) finds"
+            " no texts in it, as two of three samples end within a character of three bytes."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/strategies/replicated.py",
+        "                step.optimizer.learning_rate.assign(rates[k])\n",
+        "                step.optimizer.learning_rate.assign(rates[0])\n",
+        "test_train_step.py test_train_options.py test_train_workers.py test_train_seeds.py test_train_group.py",
+        (
+            "On several devices (mirrored, multi_worker, tpu) all steps of a call use the learning rate of"
+            " its first step: a warm-up or a cosine goes in stairs, and the result depends on how many steps"
+            " a call has and differs from one device."
+        ),
+    ),
+    Mutation(
+        "infra/access.py",
+        '    return bool(re.fullmatch(r"localhost|127(\\.\\d+){3}", host))\n',
+        '    return bool(re.match(r"localhost|127(\\.\\d+){3}", host))\n',
+        "test_platform_layout.py test_platform_refuses_early.py test_platform_fine_print.py test_platform_guard.py",
+        (
+            "`millrace up --host localhost.lab.example.org` (a name that resolves to a network address)"
+            " counts as loopback: the servers are reachable from the network without a login."
+        ),
+    ),
+    Mutation(
+        "tasks/stage/self_tests.py",
+        '        "precision": config.precision,\n',
+        "",
+        "test_run_stages.py test_train_self_test.py test_golden_digests.py test_settings_reach_their_use.py",
+        (
+            "After a float32 training with a strategy, a float16 or bfloat16 training with it is not tested"
+            " any more: the verdict of float32 is taken for it, and wrong arithmetic, such as an overflow"
+            " that is not skipped, goes unnoticed."
+        ),
+    ),
+    Mutation(
+        "tasks/data/near/text.py",
+        "    return common / (len(ours) + len(theirs) - common)\n",
+        "    return common / max(len(ours), len(theirs))\n",
+        "test_convert_near_duplicates.py test_golden_draws.py",
+        (
+            "Pairs of texts below the chosen similarity are taken for near-duplicates: two texts of equal"
+            " length with 84 % of their pieces in common (Jaccard index 0.72) count as 0.84, above the limit"
+            " of 0.8, and with `drop` one of them is lost."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/probes/shift.py",
+        "        down, right = draw.integers(-config.pixels, config.pixels, 2, endpoint=True)\n",
+        "        down, right = draw.integers(-config.pixels, config.pixels, 2)\n",
+        "test_evaluate_probes.py test_evaluate_edges.py test_golden_draws.py test_evaluate_unequal_parts.py",
+        (
+            "The probe `shift` never moves an image down or right by the full number of pixels; with `pixels:"
+            " 1` images move up and left alone, so that robustness is reported too high."
+        ),
+    ),
+    Mutation(
+        "tasks/data/snapshots/tokens.py",
+        "    before = np.cumsum(sizes[sample]) - sizes[sample]\n",
+        "    before = np.cumsum(sizes[sample])\n",
+        "test_snapshot_tokens.py test_snapshot_parts.py",
+        (
+            "The document in which `snapshot.tokenizer_bytes` ends is left out of the tokenizer's sample;"
+            " where the first document is larger than that, the tokenizer is fitted to no text at all."
+        ),
+    ),
+    Mutation(
+        "tasks/tracking/runs.py",
+        '    client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time() * 1000))\n',
+        '    client.set_terminated(mlflow_id, STATUS.get(run.record["status"], "FAILED"), int(time.time()))\n',
+        "test_tracking_parts.py test_tracking_journal.py test_tracking_unequal_parts.py test_tracking_of_attempts.py",
+        "MLflow shows runs that ended in January 1970, with negative durations; sorting by end or duration is useless.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/objectives/anomaly.py",
+        "    return Anomaly(made.loss, made.smoothing)\n",
+        "    return Anomaly(made.loss)\n",
+        "test_evaluate_anomaly.py test_train_losses.py test_train_objectives.py",
+        (
+            "`train.label_smoothing: 0.1` of an anomaly detector changes nothing but the digest: the loss is"
+            " that without smoothing."
+        ),
+    ),
+    Mutation(
+        "flows/asking.py",
+        "        response = Approval(**orjson.loads(max(responses, key=lambda each: str(each.created)).value))\n",
+        "        response = Approval(**orjson.loads(min(responses, key=lambda each: str(each.created)).value))\n",
+        "test_promote_awaits.py test_platform_fine_print.py test_promote_approval.py test_command_replies.py",
+        (
+            "Where the same export was suspended twice (rejected in a first attempt, accepted in a later"
+            " one), the oldest answer counts: the rejection of last time is applied again, although the user"
+            " has accepted now."
+        ),
+    ),
+    Mutation(
+        "tasks/errors.py",
+        "    errno.ENOSPC,\n    errno.EDQUOT,\n",
+        "    errno.ENOSPC,\n",
+        (
+            "test_command_replies.py test_contracts_are_pinned.py test_store_fine_print.py"
+            " test_convert_faults.py test_run_meets_trouble.py"
+        ),
+        (
+            "With an exceeded disk quota the command prints a traceback and calls it a bug of Millrace, and a"
+            " tuning counts such a trial as failed by its own values instead of stopping."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/tags.py",
+        (
+            "        gone = np.flatnonzero(np.asarray(category.missing(TAG, cast.values)))\n        values,"
+            " unknown = _known(cast.values, feature.classes)\n        return Typed(values, {**unknown,"
+            ' **dict.fromkeys(gone.tolist(), "missing"), **cast.bad})\n'
+        ),
+        (
+            "        values, unknown = _known(cast.values, feature.classes)\n        return Typed(values,"
+            " {**unknown, **cast.bad})\n"
+        ),
+        (
+            "test_evaluate_tagging.py test_convert_kinds.py test_convert_columns.py test_init_tags.py"
+            " test_convert_parts.py"
+        ),
+        (
+            "A row whose list of tags has a null or an empty tag is not quarantined: the data gets a class"
+            " with an empty name, which the tagger learns."
+        ),
+    ),
+    Mutation(
+        "tasks/display/evaluation.py",
+        '        before, after = (test["calibration"][when] for when in ("before", "after"))\n',
+        '        before, after = (test["calibration"][when] for when in ("after", "before"))\n',
+        "test_display_words.py test_page_parts.py test_page_unequal_parts.py test_evaluate_report.py",
+        (
+            "`millrace show` gives the loss and the calibration error before and after the temperature in"
+            " exchanged places: a calibration that helped seems to have made the model worse."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/decoding.py",
+        '    if image.format == "PNG" and b"eXIf" not in payload and b"Raw profile type exif" not in payload:\n',
+        '    if image.format == "PNG" and b"eXIf" not in payload:\n',
+        "test_transform_images.py test_transform_reader.py test_convert_image_folder.py",
+        (
+            'A PNG that ImageMagick made of a rotated photo (EXIF in the text chunk "Raw profile type exif")'
+            " is read lying on its side."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/fresh_process.py",
+        "OF_THE_HOST = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)\n",
+        "OF_THE_HOST = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)\n",
+        (
+            "test_export_works.py test_export_parts.py test_export_unequal_parts.py test_deadlines_fire.py"
+            " test_run_gang.py"
+        ),
+        (
+            "Where the kernel kills the verifying process for lack of memory, the variant is said not to load"
+            " or run and is judged by that, instead of an error of the host after which one may run again."
+        ),
+    ),
+    Mutation(
+        "flows/commands/up.py",
+        "        None if alert == automations.OFF else alert or default.alert,\n",
+        "        None if alert == automations.OFF else alert,\n",
+        "test_platform_alerts.py test_platform_fine_print.py test_command_replies.py test_platform_layout.py",
+        (
+            "A second `millrace up` without --alert silently drops the webhook of the first one: nobody is"
+            " told any more of dead and late runs."
+        ),
+    ),
+    Mutation(
+        "tasks/data/schema.py",
+        "    return time if time.tzinfo else time.replace(tzinfo=UTC)\n",
+        "    return time.replace(tzinfo=UTC)\n",
+        "test_convert_columns.py test_init_schema.py test_convert_parts.py",
+        (
+            "A bound such as `min: 2024-06-01T00:00+02:00` of a column of times is read as midnight UTC, two"
+            " hours later than written: rows of these two hours are quarantined."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/pruners/halving.py",
+        "    return SuccessiveHalvingPruner(min_resource=config.first, reduction_factor=config.factor)\n",
+        "    return SuccessiveHalvingPruner(min_resource=config.first)\n",
+        "test_tune_search.py test_tune_parts.py test_tune_choices.py",
+        (
+            "`tune.pruner: {kind: halving, first: 10, factor: 2}` prunes with a factor of 4: three of four"
+            " trials end at a rung instead of one of two."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/samplers/__init__.py",
+        '    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()\n',
+        "    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()\n",
+        "test_tune_search.py test_tune_parts.py test_tune_choices.py test_settings_reach_their_use.py",
+        (
+            "Tunings with other seeds try the same random values (and a grid the same order): repeating a"
+            " search with `seed: 2` gives no new trials."
+        ),
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/checks.py",
+        "        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:\n",
+        "        if (parts := config.accumulate) > 1:\n",
+        (
+            "test_train_pipeline.py test_config_rules.py test_config_refusals.py test_train_memory.py"
+            " test_train_engine_door.py"
+        ),
+        (
+            "A model with BatchNormalization is trained in a pipeline with several micro-batches without an"
+            " error, with statistics of a part of the batch, so that the result differs from that of one"
+            " device."
+        ),
+    ),
+    Mutation(
+        "tasks/data/augment/crop.py",
+        "        tops, lefts = (draws.integers(number, 2 * border + 1) for number in (0, 1))\n",
+        "        tops, lefts = (draws.integers(0, 2 * border + 1) for _ in range(2))\n",
+        "test_augment.py test_golden_draws.py",
+        (
+            "The augmentation `crop` moves images along the diagonal alone, down as far as right, instead of"
+            " in both directions independently."
+        ),
+    ),
+    Mutation(
+        "tasks/store/staging.py",
+        '        for folder in self.root.glob("**/"):\n            sync(folder)\n        return rows\n',
+        "        return rows\n",
+        "test_store_commits.py test_store_fine_print.py",
+        (
+            "After a power failure just after publishing, the nested folders of an artifact (such as"
+            " saved_model/variables) may be empty or gone although its manifest is there: the artifact is"
+            " damaged and must be made again."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/gating/against_champion.py",
+        "    return [loss(gate.label, metric, *pair, sign, gate.max_loss, subject.resamples, subject.counted)]\n",
+        "    return [loss(gate.label, metric, *pair, 1, gate.max_loss, subject.resamples, subject.counted)]\n",
+        "test_compress_gates.py test_compress_verdicts.py test_promote_gates.py test_promote_edges.py",
+        (
+            "For metrics of which lower is better (rmse, bits per byte, loss) the gate is upside down: a"
+            " version that is clearly worse than the champion passes, and a better one fails."
+        ),
+    ),
+    Mutation(
+        "tasks/tuning/study.py",
+        "        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)\n",
+        "        evaluator = optuna.importance.FanovaImportanceEvaluator()\n",
+        "test_tune_search.py test_tune_parts.py test_tune_choices.py",
+        (
+            "The importances of a tuning's keys are other ones at each run over the same study: trials.json"
+            " and the page change although nothing was tried."
+        ),
+    ),
+    Mutation(
+        "flows/running.py",
+        (
+            '        if run.record["attempts"] and run.record["attempts"][-1]["prefect_flow_run_id"] =='
+            " str(flow_run.id):\n"
+        ),
+        '        if run.record["attempts"] and run.record["attempts"][0]["prefect_flow_run_id"] == str(flow_run.id):\n',
+        "test_platform_fine_print.py test_run_bookkeeping.py test_run_stops.py",
+        (
+            "A run that was resumed and whose second attempt is killed (out of memory, kill -9) keeps the"
+            ' status "running" for ever, and no message about its crash is sent.'
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/table_files.py",
+        (
+            "                yield from self._payloads.filled(rows, self._content)"
+            "\n            self._check_unchanged(path)\n"
+        ),
+        "                yield from self._payloads.filled(rows, self._content)\n",
+        (
+            "test_convert_source_changes.py test_source_csv.py test_source_parquet.py test_source_parts.py"
+            " test_source_edges.py"
+        ),
+        (
+            "A table that another program rewrites while it is being read gives records that are a mixture of"
+            " both versions, published under the digest of the first one, without an error."
+        ),
+    ),
+    Mutation(
+        "tasks/data/length_order.py",
+        (
+            "        first = begin - (epoch * n + begin) % self._batch_size  # where the batch begins that"
+            " has position `begin`\n"
+        ),
+        "        first = begin - begin % self._batch_size  # where the batch begins that has position `begin`\n",
+        "test_order_lengths.py",
+        (
+            "With `train.order: lengths` and a number of rows that the batch size does not divide, from the"
+            " second epoch on each batch straddles two groups of lengths: much padding, and an order other"
+            " than that documented."
+        ),
+    ),
+    Mutation(
+        "tasks/config/sources/tables.py",
+        "        if self.header is not True and sorted(self.header) != sorted(self.columns):\n",
+        "        if self.header is not True and set(self.header) != set(self.columns):\n",
+        "test_config_rules.py test_config_values.py test_source_csv.py test_config_refusals.py",
+        (
+            "A preset with `header: [id, text, text]` for the columns id and text is accepted, where it was"
+            " refused before anything was written; a column is then read from the wrong cells or the run"
+            " fails in the middle of the conversion."
+        ),
+    ),
+    Mutation(
+        "tasks/pages/data.py",
+        '    rows = missing + statistics["count"] if "mean" in statistics else statistics.get("count", 0)\n',
+        '    rows = statistics.get("count", 0)\n',
+        "test_page_parts.py test_page_fine_print.py test_page_unequal_parts.py test_page_shows_all.py",
+        (
+            "The page says of a column of numbers that is missing in half of the rows that 100 % are missing,"
+            " as its count is that of the values that are there."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/noise.py",
+        "    return {} if pair is None else pair[0].values\n",
+        "    return {} if pair is None else pair[1].values\n",
+        "test_promote_edges.py test_promote_gates.py test_promote_asks_the_registry.py test_diff_compares_runs.py",
+        (
+            "A new version is compared with itself instead of the champion: the change is always 0, and every"
+            " gate against the champion passes."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/wire.py",
+        "            return not readable or bool(self._socket.recv(1, socket.MSG_PEEK))\n",
+        "            return not readable or bool(self._socket.recv(1))\n",
+        "test_run_gang.py test_train_hosts.py test_run_processes.py",
+        (
+            "Where a message of a host is waiting while its connection is looked at, its first byte is lost,"
+            " the next message cannot be read, and a healthy host is dropped from the training."
+        ),
+    ),
+    Mutation(
+        "tasks/config/tune.py",
+        (
+            "        limits = [self.trials or MOST, *([self.combinations] if self.sampler.exhausts else [])]"
+            "\n        return min(limits)\n"
+        ),
+        "        return self.trials or (self.combinations if self.sampler.exhausts else MOST)\n",
+        "test_tune_search.py test_tune_parts.py test_config_values.py test_config_rules.py",
+        (
+            "A grid of 6 combinations with `tune.trials: 20` goes on after the sixth trial and repeats"
+            " combinations, fourteen trials for nothing."
+        ),
+    ),
+    Mutation(
+        "tasks/environment/output.py",
+        (
+            "        closed = isinstance(error, BrokenPipeError) or (\n            error.errno == errno.EIO"
+            " and stat.S_ISCHR(os.fstat(self._stream.fileno()).st_mode)\n        )\n"
+        ),
+        "        closed = isinstance(error, BrokenPipeError)\n",
+        "test_run_stops.py test_environment.py test_command_line.py test_tracking_unequal_parts.py",
+        (
+            'A run that ignores SIGHUP (`trap "" HUP`) and whose terminal is closed fails with "standard'
+            ' output: Input/output error" in the middle of its work, instead of going on.'
+        ),
+    ),
+    Mutation(
+        "tasks/models/experts.py",
+        "    if config.experts_per_token > 1:\n        gates = gates / ops.sum(gates, axis=-1, keepdims=True)\n",
+        "    gates = gates / ops.sum(gates, axis=-1, keepdims=True)\n",
+        "test_train_experts.py test_model_architectures.py test_model_parts.py",
+        (
+            "With `experts_per_token: 1` the gate of the chosen expert is always 1, so that the router gets"
+            " no gradient from the predictions and never learns which expert to choose."
+        ),
+    ),
+]
+
+LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 
 
 def main() -> int:

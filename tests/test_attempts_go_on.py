@@ -99,20 +99,21 @@ def test_a_trial_that_ended_before_a_kill_is_ended_and_sent_by_the_next_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuned = Attempted(Home(tmp_path))
-    states = [COMPLETE, PRUNED, FAILED, RUNNING, COMPLETE, COMPLETE]
+    states = [COMPLETE, PRUNED, FAILED, RUNNING, COMPLETE, COMPLETE, PRUNED]
     sent: list[int] = []
     monkeypatch.setattr(tuning, "Shipper", lambda run: SimpleNamespace(run=run))
     with tuned.run() as run:
         config = run.config
         for number in range(len(states)):
             each = of_runs.open_trial(run, number, config)
-            if number >= 4:
+            if number in (4, 5):
                 each.end(0, "completed", None)
             if number == 5:
                 each.note(sent=True)
     with tuned.run() as run:
         search = tuned.search(run, [trial(number, state) for number, state in enumerate(states)])
         monkeypatch.setattr(search, "send", lambda shipper: sent.append(shipper.run.number))
+        before = [each.record for each in of_runs.trials_of(run)]
         search.settle()
         records = [each.record for each in of_runs.trials_of(run)]
     assert [(record["exit_code"], record["status"]) for record in records] == [
@@ -122,8 +123,10 @@ def test_a_trial_that_ended_before_a_kill_is_ended_and_sent_by_the_next_attempt(
         (None, "running"),
         (0, "completed"),
         (0, "completed"),
+        (0, "pruned"),
     ]
-    assert sent == [0, 1, 2, 4], "what has ended, and is not in MLflow"
+    assert records[4:6] == before[4:6], "what had ended stays as it ended"
+    assert sent == [0, 1, 2, 4, 6], "what has ended, and is not in MLflow"
 
 
 def test_the_seconds_of_a_trial_are_those_of_all_attempts(tmp_path: Path) -> None:

@@ -186,7 +186,9 @@ def test_what_is_no_manifest_and_no_record_is_named(tmp_path: Path) -> None:
 def test_a_url_that_is_none_is_one_line_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from infra.health import servers
 
-    with pytest.raises(Failed, match="PREFECT_API_URL: "):
+    with pytest.raises(Failed, match="PREFECT_API_URL: ") as failed:
         check_server(url)
+    cause = str(failed.value.saw).removeprefix(f"{url}: ")
+    assert cause not in ("", "None") and cause != failed.value.saw
     monkeypatch.setenv("PREFECT_API_URL", url)
     assert next(servers()).verdict == "fault"

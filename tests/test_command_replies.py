@@ -29,20 +29,71 @@ def test_a_mistyped_command_shows_no_address(capsys: pytest.CaptureFixture[str])
     assert "://…" in answer["error"]["saw"]
 
 
+DIGITS_NIGHTLY: dict[str, Any] = {
+    "name": "digits",
+    "next": "2026-11-28T02:00:00+00:00",
+    "schedule": "0 2 * * *",
+    "timezone": "UTC",
+    "last": "completed",
+}
+NEVER: dict[str, Any] = {**DIGITS_NIGHTLY, "name": "never", "next": None, "schedule": None, "last": None}
+"""A deployment as Prefect knows it, and one without a schedule."""
+
+
 @pytest.mark.parametrize(("works", "late", "code"), [(True, False, 0), (True, True, 1), (False, False, 1)])
 def test_status_is_0_where_all_is_up_and_nothing_late(
     works: bool, late: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
     monkeypatch.setattr(status, "services", lambda layout: [SimpleNamespace(name="prefect", works=lambda: works)])
-    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [])
+    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY] if works else [])
     monkeypatch.setattr(status.orchestration, "late", lambda layout: [row] if late else [])
     started = SimpleNamespace(process=object(), memory=1 << 20, since="2026-11-27T01:00:00+00:00")
     stack: Any = SimpleNamespace(layout=object(), started={"prefect": started}, facts=dict)
     with pytest.raises(typer.Exit) as ended, replying("status", as_json=True) as reply:
         status.report(reply, stack, as_json=True)
     assert ended.value.exit_code == code
-    assert json.loads(capsys.readouterr().out)["late"] == ([row] if late else [])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["late"] == ([row] if late and works else [])
+    assert answer["services"] == {"prefect": "up" if works else "does not answer"}
+    assert (answer["since"], answer["memory"]) == ({"prefect": started.since}, {"prefect": 1 << 20})
+    assert answer["last"] == ({"digits": "completed"} if works else {})
+    assert [(each["name"], each["next"]) for each in answer["deployments"]] == (
+        [("digits", DIGITS_NIGHTLY["next"])] if works else []
+    )
+
+
+def test_status_names_each_service_with_its_state_and_each_deployment_with_its_next_and_last_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("prefect", "mlflow", "worker", "alerts")
+    answers = {"prefect": True, "mlflow": False}
+    rows = [SimpleNamespace(name=name, works=lambda name=name: answers.get(name, True)) for name in names]
+    monkeypatch.setattr(status, "services", lambda layout: rows)
+    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY, NEVER])
+    late = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
+    monkeypatch.setattr(status.orchestration, "late", lambda layout: [late])
+    since = "2026-11-27T01:00:00+00:00"
+    living, dead = (SimpleNamespace(process=each, memory=5 << 20, since=since) for each in (object(), None))
+    layout = SimpleNamespace(prefect_url="http://p", mlflow_pages="http://m")
+    stack: Any = SimpleNamespace(
+        layout=layout, started={"prefect": living, "mlflow": living, "worker": dead}, facts=dict, log=lambda name: name
+    )
+    with pytest.raises(typer.Exit) as ended, replying("status", as_json=False) as reply:
+        status.report(reply, stack, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert ended.value.exit_code == 1
+    assert [line.split()[0] for line in lines] == [*names, "Prefect", "MLflow", "digits", "never", "late"]
+    up, hanging, *down = lines[:4]
+    assert " up " in up and "5 MB" in up and "see" not in up
+    assert "does not answer" in hanging and hanging.endswith("see mlflow")
+    assert all(" down " in line and "MB" not in line and "see" in line for line in down)
+    assert lines[4].endswith("http://p") and lines[5].endswith("http://m")
+    assert (
+        "last completed" in lines[6]
+        and DIGITS_NIGHTLY["schedule"] in lines[6]
+        and "no schedule; last never" in lines[7]
+    )
 
 
 @pytest.mark.parametrize(

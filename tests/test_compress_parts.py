@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import flatbuffers
 import keras
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from scipy.special import expit, log_softmax, softmax
 
 from tasks.artifacts import Model, Snapshot
@@ -23,6 +25,7 @@ from tasks.compression.layers import Layer
 from tasks.compression.masks import Constraint
 from tasks.compression.prune_structured import prepare
 from tasks.compression.searching import Trial, _frozen, ask, space
+from tasks.compression.tables import MIN_VALUES, with_int8_tables
 from tasks.compression.units import Group
 from tasks.compression.variants import FloatForms, gzip_bytes, tolerance
 from tasks.config import CompressConfig, MlpModel
@@ -236,6 +239,10 @@ def test_the_smallest_of_each_four_inputs_go_by_magnitude_and_of_equal_ones_the_
     assert kernel[1, 0] == 1, "the kernel itself stays"
     smaller = prune.smaller_two_of_four(keras.ops.convert_to_tensor(np.abs(kernel)))
     assert (np.asarray(smaller) == (made == 0) & (kernel != 0) | (kernel == 0)).all()
+    convolution = np.random.default_rng(0).permutation(3 * 8 * 2).astype(np.float32).reshape(1, 3, 8, 2) + 1
+    pruned = prune.two_of_four(convolution)
+    smaller = prune.smaller_two_of_four(keras.ops.convert_to_tensor(convolution))
+    assert (np.asarray(smaller) == (pruned == 0)).all() and (pruned[0, 1, :4, 0] == 0).sum() == 2
 
 
 def test_a_share_is_of_all_kernels_together_or_of_each() -> None:
@@ -255,8 +262,9 @@ def test_what_does_not_divide_by_four_is_not_pruned_in_fours() -> None:
     assert [(len(group.layers), group.zeros) for group in groups] == [(1, 24)]
     whole, each = (prune.groups_of(Prune(share=0.3, scope=scope), model) for scope in ("global", "layer"))
     assert [group.zeros for group in whole] == [21] and [group.zeros for group in each] == [14, 7]
-    with pytest.raises(Failed, match="inputs divide by 4"):
-        prune.change(Prune(pattern="2:4"), keras.Sequential([keras.Input((6,)), keras.layers.Dense(4)]))
+    for without in (prune.change, prune.groups_of):
+        with pytest.raises(Failed, match="inputs divide by 4"):
+            without(Prune(pattern="2:4"), keras.Sequential([keras.Input((6,)), keras.layers.Dense(4)]))
 
 
 def test_a_mask_keeps_the_models_own_constraint_and_what_was_masked() -> None:
@@ -368,3 +376,122 @@ def test_a_teacher_whose_padding_is_another_teaches_other_positions() -> None:
     check_teacher(artifact(Model, 0), artifact(Snapshot, 0))
     with pytest.raises(Failed, match="whose tokens has padding 1"):
         check_teacher(artifact(Model, 1), artifact(Snapshot, 0))
+
+
+class Lite:
+    """A LiteRT model that is written operator by operator."""
+
+    def __init__(self) -> None:
+        self.model = schema.ModelT()
+        self.model.version, self.model.buffers, self.model.operatorCodes = 3, [schema.BufferT()], []
+        self.model.subgraphs, self.model.metadata = [], []
+
+    def graph(self) -> Any:
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators, graph.inputs, graph.outputs = [], [], np.array([], np.int32), []
+        self.model.subgraphs.append(graph)
+        return graph
+
+    def buffer(self, values: np.ndarray) -> int:
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+        self.model.buffers.append(buffer)
+        return len(self.model.buffers) - 1
+
+    def tensor(self, graph: Any, name: str, shape: tuple[int, ...], buffer: int = 0, kind: int = 0) -> int:
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape, tensor.buffer, tensor.type = name.encode(), np.array(shape, np.int32), buffer, kind
+        graph.tensors.append(tensor)
+        return len(graph.tensors) - 1
+
+    def operator(self, graph: Any, kind: int, inputs: list[int], outputs: list[int], axis: int | None = None) -> None:
+        codes = [code.builtinCode for code in self.model.operatorCodes]
+        if kind not in codes:
+            code = schema.OperatorCodeT()
+            code.builtinCode = code.deprecatedBuiltinCode = kind
+            self.model.operatorCodes.append(code)
+            codes.append(kind)
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs, made.outputs = (
+            codes.index(kind),
+            *(np.array(each, np.int32) for each in (inputs, outputs)),
+        )
+        if axis is not None:
+            made.builtinOptionsType, made.builtinOptions = schema.BuiltinOptions.GatherOptions, schema.GatherOptionsT()
+            made.builtinOptions.axis = axis
+        graph.operators.append(made)
+
+    def written(self) -> bytes:
+        builder = flatbuffers.Builder()
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def gathered(graph: Any, lite: Lite, buffer: int, shape: tuple[int, ...], axis: int = 0, kind: int = 0) -> None:
+    """A table, and a row or column of it that is the output."""
+    ids = lite.tensor(graph, "ids", (2,), kind=schema.TensorType.INT32)
+    table = lite.tensor(graph, "table", shape, buffer, kind)
+    result = lite.tensor(graph, "result", (2, shape[1]), kind=kind)
+    lite.operator(graph, schema.BuiltinOperator.GATHER, [table, ids], [result], axis)
+    graph.inputs, graph.outputs = np.array([*graph.inputs, ids], np.int32), [*graph.outputs, result]
+
+
+def test_large_tables_of_rows_become_int8_once_for_all_signatures_and_are_dequantised_behind() -> None:
+    lite = Lite()
+    values = np.random.default_rng(0).normal(0, 3, (300, 4)).astype(np.float32)
+    shared, noughts = lite.buffer(values), lite.buffer(np.zeros((256, 4), np.float32))
+    kept = lite.buffer(np.arange(3, dtype=np.float32))
+    entry = schema.MetadataT()
+    entry.name, entry.buffer = b"about", kept
+    lite.model.metadata.append(entry)
+    first, second = lite.graph(), lite.graph()
+    gathered(first, lite, shared, (300, 4))
+    gathered(first, lite, noughts, (256, 4))
+    gathered(second, lite, shared, (300, 4))
+    made = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(with_int8_tables(lite.written()), 0))
+    kinds = {number: code.builtinCode for number, code in enumerate(made.operatorCodes)}
+    found = []
+    for graph in made.subgraphs:
+        operators = [kinds[operator.opcodeIndex] for operator in graph.operators]
+        pair = [schema.BuiltinOperator.GATHER, schema.BuiltinOperator.DEQUANTIZE]
+        assert operators == pair * (len(operators) // 2)
+        for gather, back in zip(graph.operators[::2], graph.operators[1::2], strict=True):
+            table, between = graph.tensors[gather.inputs[0]], graph.tensors[gather.outputs[0]]
+            assert back.inputs.tolist() == gather.outputs.tolist() and back.outputs[0] in graph.outputs
+            assert (table.type, between.type, between.shape.tolist()) == (9, 9, [2, 4])
+            assert graph.tensors[gather.inputs[1]].name == b"ids"
+            [scale], [zero] = table.quantization.scale, table.quantization.zeroPoint
+            assert between.quantization.scale.tolist() == [scale] and zero == between.quantization.zeroPoint[0] == 0
+            integers = np.frombuffer(made.buffers[table.buffer].data.tobytes(), np.int8).reshape(table.shape)
+            found.append((table.buffer, scale, integers))
+    (one, scale, integers), (_, nought, zeros), (other, _, _) = found
+    assert one == other, "a table of two signatures is in the file once"
+    assert scale == pytest.approx(float(np.abs(values).max()) / 127) and np.abs(integers).max() == 127
+    assert np.abs(integers * scale - values).max() <= scale / 2 + 1e-6
+    assert nought == 1.0 and not zeros.any(), "a table of noughts has a scale as well"
+    assert made.buffers[shared].data is None and made.buffers[noughts].data is None
+    assert bytes(made.buffers[kept].data) == np.arange(3, dtype=np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "axis", "kind", "constant"),
+    [
+        (MIN_VALUES // 4 - 1, 0, schema.TensorType.FLOAT32, True),
+        (300, 1, schema.TensorType.FLOAT32, True),
+        (300, 0, schema.TensorType.INT32, True),
+        (300, 0, schema.TensorType.FLOAT32, False),
+    ],
+    ids=["small", "columns", "integers", "computed"],
+)
+def test_a_table_that_is_small_read_by_columns_of_integers_or_computed_stays(
+    rows: int, axis: int, kind: int, constant: bool
+) -> None:
+    lite = Lite()
+    dtype = np.int32 if kind == schema.TensorType.INT32 else np.float32
+    graph, buffer = lite.graph(), lite.buffer(np.ones((rows, 4), dtype)) if constant else 0
+    gathered(graph, lite, buffer, (rows, 4), axis, kind)
+    content = lite.written()
+    assert with_int8_tables(content) == content
+    large = Lite()
+    gathered(large.graph(), large, large.buffer(np.ones((MIN_VALUES // 4, 4), np.float32)), (MIN_VALUES // 4, 4))
+    assert with_int8_tables(large.written()) != large.written(), "as many as that are enough"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -117,3 +118,65 @@ def test_the_command_measures(prepared: Callable[[str], CommandHome], monkeypatc
     assert list(found) == PARTS and min(found.values()) > 0
     assert answer.json["bottleneck"] == min(PARTS[2:], key=lambda part: found[part])
     assert answer.json["conversion_bottleneck"] == min(PARTS[:2], key=lambda part: found[part])
+
+
+def test_a_rate_is_that_of_the_calls_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "SECONDS", 1.0)
+    now, asked = [0.0], list[int]()
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def work(number: int) -> int:
+        asked.append(number)
+        now[0] += 9.0 if number == 0 else 0.4
+        return 10
+
+    assert ceilings.rate(work) == pytest.approx(30 / 1.2) and asked == [0, 1, 2, 3]
+    monkeypatch.setattr(ceilings, "SECONDS", 0.3)
+    assert ceilings.rate(work) == pytest.approx(10 / 0.4), "one call at least"
+    monkeypatch.setattr(ceilings, "SECONDS", 0.0)
+    assert ceilings.rate(work) == pytest.approx(10 / 0.4)
+
+
+def test_iterators_are_begun_anew_where_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "SECONDS", 0.65)
+    now, begun = [0.0], list[int]()
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def begin() -> Iterator[int]:
+        begun.append(1)
+        for count in (100, 20, 30):
+            now[0] += 0.1
+            yield count
+
+    assert ceilings.rate_of(begin) == pytest.approx((20 + 30 + 100 + 20 + 30 + 100 + 20) / 0.7) and len(begun) == 3
+
+
+def test_a_step_is_measured_without_its_compilation_and_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "SECONDS", 1.0)
+    calls: list[Any] = []
+
+    class Engine:
+        def seek(self, step: int) -> None:
+            calls.append(("seek", step))
+
+        def step(self, count: int) -> Any:
+            calls.append(count)
+            first = len(calls) == 2
+            return SimpleNamespace(seconds=60.0 if first else 0.5 * count, waited=50.0 if first else 0.1 * count)
+
+        def close(self) -> None:
+            calls.append("closed")
+
+    monkeypatch.setattr(ceilings.engines, "build", lambda *given: Engine())
+    reader: Any = SimpleNamespace(counts={"train": 1000})
+    config: Any = SimpleNamespace(model=SimpleNamespace(kind="mlp"), seed=1)
+    train = Config.model_validate(PRESET).train.model_copy(update={"steps": 1_000_000, "epochs": None})
+    made = ceilings._step(reader, config, train, 8)
+    assert made.part == "step" and made.rate == pytest.approx(8 / 0.4)
+    assert calls[0] == ("seek", 0) and calls[-1] == "closed" and len(calls) >= 2 + 3
+
+
+def test_the_slowest_of_the_conversion_and_of_the_training_are_told_apart() -> None:
+    rates = {"source": 3.0, "transform": 2.0, "read": 5.0, "batch": 4.0, "step": 9.0}
+    made = [Ceiling(part, rate, "") for part, rate in rates.items()]
+    assert slowest(made, conversion=True).part == "transform" and slowest(made, conversion=False).part == "batch"

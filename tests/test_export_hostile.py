@@ -322,6 +322,24 @@ def custom_operator(model: Any) -> None:
     model.operatorCodes[0].customCode = b"FlexReadFile"
 
 
+def custom_by_one_of_its_two_codes(name: str) -> Callable[[Any], None]:
+    """LiteRT takes the larger one."""
+
+    def change(model: Any) -> None:
+        model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 0
+        setattr(model.operatorCodes[0], name, schema.BuiltinOperator.CUSTOM)
+
+    return change
+
+
+def delegate(model: Any) -> None:
+    model.operatorCodes[0].builtinCode = schema.BuiltinOperator.DELEGATE
+
+
+def unknown_operator(model: Any) -> None:
+    model.operatorCodes[0].builtinCode = 9999
+
+
 def huge_tensor(model: Any) -> None:
     model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shape = np.array([1 << 20, 1 << 20], np.int32)
 
@@ -369,6 +387,10 @@ def short_constant(model: Any) -> None:
 
 TFLITE: dict[str, tuple[Callable[[Any], None], str]] = {
     "custom operator": (custom_operator, "an operator FlexReadFile; the operators of a model are those"),
+    "custom by its code": (custom_by_one_of_its_two_codes("builtinCode"), "an operator CUSTOM;"),
+    "custom by its old code": (custom_by_one_of_its_two_codes("deprecatedBuiltinCode"), "an operator CUSTOM;"),
+    "delegate": (delegate, "an operator DELEGATE;"),
+    "unknown operator": (unknown_operator, "an operator 9999;"),
     "huge tensor": (huge_tensor, "bytes; the tensors of a model have 8 GiB at most"),
     "negative tensor": (negative_tensor, "sizes are not negative"),
     "tensor out of range": (tensor_out_of_range, "tensor 9999 of"),
@@ -444,6 +466,15 @@ def test_openvinos_folder_has_two_files_and_no_definitions(good: dict[str, Path]
     (defined / "model.xml").write_text(text.replace("<net", '<!DOCTYPE net [<!ENTITY a "b">]><net', 1))
     with pytest.raises(Failed, match="<!DOCTYPE; a graph has no definitions of its own"):
         openvino.check(defined)
+    linked = Path(shutil.copytree(good["openvino"], tmp_path / "linked"))
+    (linked / "model.bin").rename(tmp_path / "elsewhere")
+    (linked / "model.bin").symlink_to(tmp_path / "elsewhere")
+    folder = Path(shutil.copytree(good["openvino"], tmp_path / "folder"))
+    (folder / "model.bin").unlink()
+    (folder / "model.bin").mkdir()
+    for wrong in (linked, folder):
+        with pytest.raises(Failed, match=r"model\.bin, model\.xml; it holds the files"):
+            openvino.check(wrong)
 
 
 def test_a_safetensors_header_that_describes_more_than_follows_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,17 @@ import pytest
 
 from tasks.artifacts import Variant
 from tasks.errors import Failed, Refused
-from tasks.exporting import check_installed, latency, raw_csv, safetensors, with_parents
+from tasks.exporting import (
+    FORMATS,
+    check_installed,
+    format_of,
+    latency,
+    raw_csv,
+    safetensors,
+    saved_model,
+    with_parents,
+)
+from tasks.exporting import onnx as of_onnx
 from tasks.exporting.energy import Energy
 from tasks.exporting.export import fault_of, in_order, keep_verified
 from tasks.exporting.fresh_process import Verified, fresh_process
@@ -22,7 +33,7 @@ from tasks.exporting.prediction import class_of, predictions
 from tasks.exporting.preprocess import arguments_of
 from tasks.exporting.raw_rows import Answers, is_table, rows_of
 from tasks.exporting.transform import read_transform
-from tasks.exporting.verify import compared, decisions, own_outputs, shapes, shortened, unequal
+from tasks.exporting.verify import compared, decisions, decoded, own_outputs, shapes, shortened, unequal
 from tasks.models.decoding import DECODE, LOGITS, PREFILL
 from tasks.models.features import TOKENS
 
@@ -32,6 +43,20 @@ def test_answers_are_compared_in_batches_of_all_three_and_one_and_at_other_lengt
     assert shapes(np.zeros((7, 10, 2))) == [(7, None), (3, None), (1, None), (7, 5), (1, 1)]
     assert shapes(np.zeros((7, 10, 2)), ahead=True) == [(7, None), (3, None), (1, None)]
     assert [shortened(np.zeros((2, length))).shape[1] for length in (1, 2, 5)] == [1, 1, 2]
+
+
+def test_a_model_that_looks_at_later_tokens_where_it_must_not_is_found() -> None:
+    tokens = np.arange(12, dtype=np.int32).reshape(2, 6)
+    expected = np.repeat(tokens[..., None], 3, axis=2).astype(np.float32)
+
+    def ahead(batch: dict[str, Any]) -> Any:
+        rows = batch[TOKENS]
+        return np.repeat(rows[..., None], 3, axis=2).astype(np.float32) + (6 - rows.shape[1])
+
+    found = compared(ahead, {}, {TOKENS: tokens}, {}, expected)
+    assert found["max_abs_difference"] == 5.0, "of one token alone; of half of them it is 3"
+    right = compared(lambda batch: ahead(batch) - (6 - batch[TOKENS].shape[1]), {}, {TOKENS: tokens}, {}, expected)
+    assert right["max_abs_difference"] == 0.0
 
 
 def test_a_file_that_is_right_in_one_batch_alone_is_found() -> None:
@@ -100,18 +125,32 @@ def test_float_variants_come_first_in_the_order_of_the_formats() -> None:
     check_installed(["saved_model", "litert"])
 
 
-def test_a_format_asks_for_the_packages_of_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib.metadata import PackageNotFoundError
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_asks_for_each_package_of_its_own_and_of_what_it_is_made_from(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed: dict[str, str | None] = {}  # the extra of a package
+    for form in map(format_of, with_parents(name)):
+        needed = {**dict.fromkeys(form.LIBRARIES, form.EXTRA), **needed}
+    assert set(format_of(name).LIBRARIES) <= set(needed)
+    all_packages = {package for each in FORMATS for package in format_of(each).LIBRARIES}
+    for missing in all_packages:
 
-    def version(name: str) -> str:
-        if name == "safetensors":
-            raise PackageNotFoundError(name)
-        return "1"
+        def version(package: str, missing: str = missing) -> str:
+            if package == missing:
+                raise PackageNotFoundError(package)
+            return "1"
 
-    monkeypatch.setattr("tasks.exporting.version", version)
-    check_installed(["saved_model", "keras"])
-    with pytest.raises(Refused, match=r"millrace\[safetensors\]"):
-        check_installed(["keras", "safetensors"])
+        monkeypatch.setattr("tasks.exporting.version", version)
+        if missing not in needed:
+            check_installed([name])
+            continue
+        with pytest.raises(Refused) as refused:
+            check_installed([name])
+        assert (refused.value.field, refused.value.saw) == ("export.formats", name)
+        assert f" {missing}," in refused.value.rule
+        if needed[missing] is not None:  # or it is one that Millrace cannot be installed without
+            assert f"millrace[{needed[missing]}]" in refused.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -205,6 +244,135 @@ def test_only_whole_packages_count_energy(tmp_path: Path) -> None:
     assert not Energy(tmp_path / "none")
 
 
+def test_the_first_half_is_computed_at_once_and_each_other_token_with_what_is_kept() -> None:
+    class Model:
+        """Its logits are its tokens; it keeps values [n, positions, 2] and rows [n, positions]."""
+
+        def __init__(self) -> None:
+            self.called: list[tuple[Any, ...]] = []
+
+        def run(self, signature: str, batch: dict[str, Any]) -> dict[str, Any]:
+            tokens = batch[TOKENS]
+            kept = {name: batch[name] for name in ("values", "rows") if name in batch}
+            self.called.append((signature, tokens.tolist(), *(each.shape for each in kept.values())))
+            if signature == PREFILL:
+                kept = {"values": np.ones((*tokens.shape, 2)), "rows": np.ones(tokens.shape)}
+            else:
+                assert batch["position"].tolist() == [2] * len(tokens)
+                assert kept["rows"][0].tolist() == [1.0, 1.0, 0.0], "room behind what is kept"
+            return {LOGITS: tokens[..., None].astype(np.float32), **kept}
+
+    model, tokens = Model(), np.array([[7, 8, 9], [4, 5, 6]], np.int32)
+    assert decoded(model, tokens)[..., 0].tolist() == tokens.tolist()
+    assert model.called == [(PREFILL, [[7, 8], [4, 5]]), (DECODE, [[9], [6]], (2, 3, 2), (2, 3))]
+    one = Model()
+    assert decoded(one, tokens[:, :1])[..., 0].tolist() == [[7], [4]] and len(one.called) == 1
+
+
+def test_a_saved_model_is_the_same_bytes_whatever_process_wrote_it() -> None:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    def written(first: int, order: int, capture: str, threads: bytes, second: str = "Mul") -> bytes:
+        """Two functions, of which the first calls the second; each reads a capture, and has arguments of its own."""
+        proto = SavedModel()
+        meta = proto.meta_graphs.add()
+        names = [f"__inference_outer_{first}", f"__inference_inner_{first + 7}"]
+        made = []
+        for name, operation in zip(names, ("PartitionedCall", second), strict=True):
+            function = type(meta.graph_def.library.function.add())()
+            function.signature.name = name
+            node = function.node_def.add(name="node", op=operation)
+            node.attr["config_proto"].s = threads
+            if operation == "PartitionedCall":
+                node.attr["f"].func.name = names[1]
+                function.control_ret[names[1]] = "node"
+            for number, said in enumerate((capture, "an input", capture)):
+                function.arg_attr[number].attr["_user_specified_name"].s = said.encode()
+            made.append(function)
+        del meta.graph_def.library.function[:]
+        meta.graph_def.library.function.extend(made[::order])
+        call = meta.graph_def.node.add(name="call", op="StatefulPartitionedCall")
+        call.attr["f"].func.name = names[0]
+        call.attr["config_proto"].s = threads
+        meta.object_graph_def.concrete_functions[names[0]].bound_inputs.append(1)
+        meta.object_graph_def.nodes.add().function.concrete_functions.extend(names)
+        return bytes(proto.SerializeToString())
+
+    one = saved_model.canonical(written(3, 1, "1402", b"8 threads"))
+    assert one == saved_model.canonical(written(95, -1, "77", b"2 threads"))
+    assert one != saved_model.canonical(written(3, 1, "1402", b"8 threads", second="Add"))
+    [meta] = SavedModel.FromString(one).meta_graphs
+    functions = meta.graph_def.library.function
+    assert [function.signature.name for function in functions] == ["__inference_inner_1", "__inference_outer_0"]
+    assert {function.node_def[0].attr["f"].func.name for function in functions} == {"", "__inference_inner_1"}
+    for function in functions:
+        assert [function.arg_attr[number].attr["_user_specified_name"].s for number in range(3)] == [
+            b"",
+            b"an input",
+            b"",
+        ]
+    assert dict(functions[1].control_ret) == {"__inference_inner_1": "node"}
+    assert meta.graph_def.node[0].attr["f"].func.name == "__inference_outer_0"
+    assert list(meta.object_graph_def.concrete_functions) == ["__inference_outer_0"]
+    assert list(meta.object_graph_def.concrete_functions["__inference_outer_0"].bound_inputs) == [1]
+    assert list(meta.object_graph_def.nodes[0].function.concrete_functions) == [
+        "__inference_outer_0",
+        "__inference_inner_1",
+    ]
+
+
+def test_an_onnx_model_is_the_same_whatever_names_and_order_its_converter_chose() -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, array = onnx.helper, onnx.numpy_helper.from_array
+
+    def written(prefix: str, order: int, second: str = "Sub", docs: str = "") -> Any:
+        """`y = (x @ w) - c`, and a branch `z = if x.any: x, else: x + c`, with a weight that nothing reads."""
+        values = [helper.make_tensor_value_info(name, 1, ["unk__7", 2]) for name in ("x", "y", "z")]
+        weights = [
+            array(np.eye(2, dtype=np.float32), f"{prefix}w"),
+            array(np.ones(2, np.float32), f"{prefix}c"),
+            array(np.zeros(3, np.float32), f"{prefix}unread"),
+        ]
+
+        def branch(*nodes: Any) -> Any:
+            result = helper.make_tensor_value_info(f"{prefix}r", 1, None)
+            return helper.make_graph(list(nodes), "branch", [], [result], doc_string=docs)
+
+        yes = branch(helper.make_node("Identity", ["x"], [f"{prefix}r"], name=f"{prefix}i"))
+        no = branch(helper.make_node("Add", ["x", f"{prefix}c"], [f"{prefix}r"], name=f"{prefix}a"))
+        nodes = [
+            helper.make_node("MatMul", ["x", f"{prefix}w"], [f"{prefix}m"], name=f"{prefix}n0", doc_string=docs),
+            helper.make_node(second, [f"{prefix}m", f"{prefix}c"], ["y"], name=f"{prefix}n1"),
+            helper.make_node("ReduceMax", ["x"], [f"{prefix}t"], name=f"{prefix}n2", keepdims=0),
+            helper.make_node("Cast", [f"{prefix}t"], [f"{prefix}any"], name=f"{prefix}n3", to=9),
+            helper.make_node("If", [f"{prefix}any"], ["z"], name=f"{prefix}n4", then_branch=yes, else_branch=no),
+        ]
+        inner = [helper.make_tensor_value_info(f"{prefix}m", 1, None)]
+        graph = helper.make_graph(nodes[::order], "g", values[:1], values[1:], weights[::order], docs, inner)
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            value.doc_string = docs
+        versions = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+        made = helper.make_model(graph, opset_imports=versions[::order], doc_string=docs)
+        for place in (made, made.graph):
+            place.metadata_props.add(key="made", value=f"{prefix} {docs}")
+        return made
+
+    one = of_onnx.canonical(written("a/", 1))
+    assert one == of_onnx.canonical(written("model_1/long/", -1, docs="from Python"))
+    assert one != of_onnx.canonical(written("a/", 1, second="Div"))
+    onnx.checker.check_model(one)
+    text = onnx.printer.to_text(one)
+    assert "a/" not in text and "from Python" not in text and "unread" not in text
+    graph = one.graph
+    sizes = [
+        [size.dim_param or size.dim_value for size in each.type.tensor_type.shape.dim]
+        for each in (*graph.input, *graph.output)
+    ]
+    assert sizes == [["batch", 2]] * 3 and not graph.value_info
+    assert [node.op_type for node in graph.node] == ["MatMul", "Sub", "ReduceMax", "Cast", "If"]
+    assert len(graph.initializer) == 2, "that nothing reads is left out"
+
+
 def test_a_cache_is_of_the_tokens_that_it_was_made_of() -> None:
     called: list[tuple[str, int]] = []
 
@@ -229,6 +397,18 @@ def test_the_top_classes_are_the_most_probable_and_tags_are_those_of_words() -> 
     inputs = {"other": np.zeros((2, 9)), "words": ids}
     made = predictions(logits, {**transform, "task": "tagging"}, inputs)
     assert made == [{"tags": ["c", "b"]}, {"tags": ["d"]}]
+
+
+@pytest.mark.parametrize(("threshold", "first"), [(0.5, "no"), (0.49, "yes"), (0.51, "no")])
+def test_a_probability_is_predicted_above_its_threshold_and_not_at_it(threshold: float, first: str) -> None:
+    transform = {"classes": ["no", "yes"], "thresholds": {"yes": threshold}, "temperature": 3.0}
+    made = class_of(np.array([2.0, 2.0]), transform)
+    assert made["class"] == first == made["top"][0]["class"] and made["confidence"] == 0.5
+    labels = {"targets": ["a", "b"], "task": "multilabel", "thresholds": {"a": threshold, "b": 0.5}}
+    [row] = predictions(np.array([[0.0, 0.1]]), labels, {})
+    assert row["predicted"] == [*(["a"] if threshold < 0.5 else []), "b"]
+    [plain] = predictions(np.array([[0.0, 0.1]]), {**labels, "thresholds": None}, {})
+    assert set(plain) == {"labels"} and plain["labels"] == row["labels"]
 
 
 def test_columns_have_arguments_that_no_other_has() -> None:
@@ -300,6 +480,8 @@ def test_a_csv_row_of_another_length_is_named_and_the_delimiter_is_that_with_all
     path.write_text("1\n")
     with pytest.raises(Failed, match="or those without label"):
         list(raw_csv.rows(path, ["x", "y"], form))
+    path.write_bytes(b'a,b\r\n"x\r\ny\nz",1\r\n')
+    assert list(raw_csv.rows(path, ["a"], None)) == [{"a": "x\r\ny\nz", "b": "1"}], "lines of a cell end as they did"
     path.write_bytes("a,b\nü,1\n".encode())
     with pytest.raises(Failed, match="rows are in latin-1, as those of the training were"):
         list(raw_csv.rows(path, ["a"], {**raw_csv.PLAIN, "delimiter": ",", "encoding": "latin-1"}))

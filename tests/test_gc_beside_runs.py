@@ -82,6 +82,7 @@ def test_what_another_process_works_on_stays(home: Home) -> None:
     name, run = records(home, 1), run_of(home, 1)
     (home.store / ".staging/model/one").mkdir(parents=True)
     (home.store / ".locks/model").mkdir(parents=True)
+    run.use("model", "none")
     run.use("model", "one")
     locks = [home.store / ".locks" / f"{each}.lock" for each in (name, "model/one")]
     with ExitStack() as held:
@@ -94,6 +95,33 @@ def test_what_another_process_works_on_stays(home: Home) -> None:
     drop_staging(run)
     assert not (home.store / ".staging/model/one").exists()
     assert [row.what for row in collect(home, keep=1, dry_run=False)] == [name]
+
+
+def test_a_collection_lists_all_that_it_drops_with_its_bytes_and_a_dry_run_drops_nothing(home: Home) -> None:
+    """Damaged goods, artifacts, studies and staging, each in one order."""
+    for number in (1, 2):
+        records(home, number)
+    artifacts = [f"{each.kind}/{each.digest}" for each in Store(home.store).artifacts()]
+    for name in ("b", "a"):
+        for folder in (f".damaged/{name}", f".staging/model/{name}", f".staging/export/{name}"):
+            (home.store / folder / "in").mkdir(parents=True)
+            (home.store / folder / "in/file").write_bytes(b"12345")
+        home.studies.mkdir(exist_ok=True)
+        (home.studies / f"{name}.db").write_bytes(b"123")
+    (home.store / ".locks/model").mkdir(parents=True, exist_ok=True)
+    sizes = [
+        *((f"damaged {name}", 5) for name in ("a", "b")),
+        *((name, sum(path.stat().st_size for path in (home.store / name).iterdir())) for name in artifacts),
+        *((f"study/{name}", 3) for name in ("a", "b")),
+        *((f"staging of {name}", 5) for name in ("export/a", "export/b", "model/a", "model/b")),
+    ]
+    for dry_run in (True, False):
+        found = collect(home, keep=1, dry_run=dry_run)
+        assert [(row.what, row.bytes) for row in found] == sizes
+        left = [path for row in found for path in [row.path] if path.exists()]
+        assert len(left) == (len(sizes) if dry_run else 0)
+    assert collect(home, keep=1, dry_run=False) == []
+    assert not [*(home.store / ".verified").rglob("*.json")] and not [*(home.store / ".damaged").iterdir()]
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(None, "running"), (75, "stopped"), (3, "awaiting_approval")])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.runs import resolve_run
 from tasks.training.fit import fit
-from tasks.training.samples import COUNT, FILE, PREDICTED, read
+from tasks.training.samples import COUNT, FILE, PREDICTED, Samples, read
 from tests.support.homes import CommandHome
 from tests.support.tiny import CONFIG, MODEL, stopping_after
 
@@ -49,7 +51,26 @@ def test_what_is_kept_of_outputs_depends_on_the_task() -> None:
     assert PREDICTED["classification"](logits) == [[[1, 0.6], [2, 0.2], [0, 0.1]]]
     assert PREDICTED["multilabel"](np.array([[0.0, 9.0]], np.float32)) == [[[1, 0.9999], [0, 0.5]]]
     assert PREDICTED["regression"](np.array([[1 / 3, 2e9]], np.float32)) == [[0.333333, 2e9]]
-    assert PREDICTED["language_model"](np.array([[3, 1]])) == [[3, 1]]
+    assert PREDICTED["language_model"](np.array([[3, 1]])) == [[3, 1]] == PREDICTED["tagging"](np.array([[3, 1]]))
+    for task in ("anomaly", "ranking"):
+        assert PREDICTED[task](np.array([[0.0]], np.float32)) == [[[0, 0.5]]], task
+
+
+def test_samples_are_kept_before_there_is_a_journal_and_each_step_once(tmp_path: Path) -> None:
+    file = tmp_path / "runs/run" / FILE
+    predicted = np.array([[0.5, 2.0]], np.float32)
+    for steps in ((2, 4, 4), (4, 6)):
+        taken = Samples(2, file, "regression")
+        for step in steps:
+            taken(step, None, SimpleNamespace(samples=predicted))  # type: ignore[arg-type]
+            taken(step, None, SimpleNamespace(samples=None))  # type: ignore[arg-type]
+    taken(8, None, SimpleNamespace(samples=None))  # type: ignore[arg-type]
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"step": step, "predictions": [[0.5, 2.0]]} for step in (2, 4, 6)
+    ]
+    with open(file, "a") as torn:
+        torn.write('{"step": 2, "predictions": [[9.0]]}\n{"step": 8, "pre')
+    assert read(file) == [(step, [[0.5, 2.0]]) for step in (2, 4, 6)], "the first of a step, and whole lines"
 
 
 def test_the_page_shows_pictures_right_answers_and_predictions(finished: CommandHome) -> None:

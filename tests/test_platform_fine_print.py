@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import io
 import json
 import os
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 import time
+import urllib.error
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,9 +147,74 @@ def test_a_request_is_repeated_while_the_server_is_busy_and_no_longer(monkeypatc
     monkeypatch.setattr(services, "BUSY", -1.0)
     with pytest.raises(Answered, match="503"):
         asked(503)
-    with pytest.raises(Failed, match="must answer") as dead:
-        asked(ConnectionRefusedError(111, "Connection refused"))
-    assert not isinstance(dead.value, Answered)
+    for error, saw in (
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (urllib.error.URLError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
+        (urllib.error.URLError("unknown url type"), "unknown url type"),
+        (TimeoutError("timed out"), "timed out"),
+        (TimeoutError(), "TimeoutError"),
+        (http.client.RemoteDisconnected("closed"), "closed"),
+    ):
+        with pytest.raises(Failed, match="must answer") as dead:
+            asked(error)
+        assert not isinstance(dead.value, Answered) and (dead.value.field, dead.value.saw) == ("http://x", saw)
+
+
+def test_a_request_has_its_method_its_headers_and_its_body_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[Any, ...]] = []
+
+    def opened(request: Any, timeout: float) -> Any:
+        sent.append((request.get_method(), request.data, dict(request.header_items()), timeout))
+        return io.BytesIO(b"[1]")
+
+    monkeypatch.setattr(services, "direct", SimpleNamespace(open=opened))
+    assert services.call("POST", "http://x", {"a": [1]}, {"X-Own": "b"}, timeout=7.0) == [1]
+    services.call("DELETE", "http://x")
+    kind = {"Content-type": "application/json"}
+    assert sent == [("POST", b'{"a": [1]}', {**kind, "X-own": "b"}, 7.0), ("DELETE", None, kind, 30.0)]
+    open_home, closed = (Layout(Path("/home"), Path("/project"), auth=auth) for auth in (False, True))
+    assert open_home.access is None and closed.access is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(200, True), (204, False), (OSError(111, "refused"), False), (ValueError("no url"), False)]
+)
+def test_a_service_answers_where_it_says_200(status: Any, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(url: str, timeout: float) -> Any:
+        if isinstance(status, Exception):
+            raise status
+        return contextlib.nullcontext(SimpleNamespace(status=status))
+
+    monkeypatch.setattr(services, "direct", SimpleNamespace(open=opened))
+    assert services.answers("http://x") is expected
+    broken = SimpleNamespace(open=lambda *given, **more: (_ for _ in ()).throw(http.client.BadStatusLine("?")))
+    monkeypatch.setattr(services, "direct", broken)
+    assert not services.answers("http://x")
+
+
+def test_all_names_of_this_machine_are_those_of_its_interfaces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at(family: int, *addresses: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(family=family, address=address) for address in addresses]
+
+    interfaces = {"lo": at(2, "127.0.0.1"), "eth0": [*at(2, "192.0.2.7", "192.0.2.8"), *at(10, "fe80::1")]}
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: interfaces)
+    monkeypatch.setattr(socket, "gethostname", lambda: "box")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "box.example.org")
+    found = ["127.0.0.1", "192.0.2.7", "192.0.2.8", "box", "box.example.org", "localhost"]
+    assert names_of("0.0.0.0") == found and names_of("192.0.2.7") == ["192.0.2.7"]
+
+
+def test_a_process_lives_until_it_ends_and_a_zombie_does_not() -> None:
+    def gone() -> str:
+        raise psutil.NoSuchProcess(1)
+
+    def process(running: bool, status: Any) -> Any:
+        return SimpleNamespace(is_running=lambda: running, status=status)
+
+    assert stack.is_alive(process(True, lambda: psutil.STATUS_SLEEPING))
+    assert not stack.is_alive(process(True, lambda: psutil.STATUS_ZOMBIE))
+    assert not stack.is_alive(process(False, lambda: psutil.STATUS_SLEEPING)), "its number belongs to another one"
+    assert not stack.is_alive(process(True, gone))
 
 
 def test_what_somebody_else_has_deleted_is_deleted(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +360,7 @@ def home_with_runs(root: Path) -> Path:
             database.execute("INSERT INTO t VALUES (?, 5)", (f"file://{root}/mlartifacts/a",))
         database.close()
     (root / "audit.begun.json").write_text("{}")
+    (root / "audit.jsonl").write_text("[]")
     return root
 
 
@@ -300,6 +372,7 @@ def test_a_backup_has_what_cannot_be_made_again_and_no_lock(tmp_path: Path) -> N
     names = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
     assert names == {
         "audit.begun.json",
+        "audit.jsonl",
         "manifest.json",
         "mlartifacts/a",
         "mlflow.db",
@@ -307,7 +380,11 @@ def test_a_backup_has_what_cannot_be_made_again_and_no_lock(tmp_path: Path) -> N
         "store/model/x/f",
         "studies/s.db",
     }
-    assert backup.verify(made)["home"] == str(home)
+    manifest = backup.verify(made)
+    assert manifest["home"] == str(home)
+    sums = {row["path"]: (row["bytes"], row["sha256"]) for row in manifest["files"]}
+    contents = {name: (made / name).read_bytes() for name in names - {"manifest.json"}}
+    assert sums == {name: (len(content), sha256(content).hexdigest()) for name, content in contents.items()}
     assert [each.name for each in (tmp_path / "backups").iterdir()] == [made.name], "no draft is left"
     for broken in ("mlartifacts/a", "mlflow.db"):
         content = (made / broken).read_bytes()
@@ -323,10 +400,19 @@ def test_a_backup_has_what_cannot_be_made_again_and_no_lock(tmp_path: Path) -> N
 
 def test_a_restored_home_names_itself_in_all_texts(tmp_path: Path) -> None:
     home = home_with_runs(tmp_path / "a home")
+    for name in ("one", "two"):
+        (home / f"runs/{name}/a.json").write_text(f'["{home}/runs/{name}", "/else"]')
     made = backup.back_up(home, tmp_path / "backups", [], None)
     new = tmp_path / "new home"
     backup.check(made, new, None)
     backup.restore(made, new, None)
+    there = {path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()}
+    assert there == {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()} - {
+        "manifest.json"
+    }
+    for name in ("one", "two"):
+        assert (new / f"runs/{name}/a.json").read_text() == f'["{new}/runs/{name}", "/else"]'
+    assert (new / "audit.jsonl").read_text() == "[]"
     with sqlite3.connect(new / "mlflow.db") as database:
         assert database.execute("SELECT path, number FROM t").fetchone() == (f"file://{new}/mlartifacts/a", 5)
     database.close()
@@ -336,6 +422,27 @@ def test_a_restored_home_names_itself_in_all_texts(tmp_path: Path) -> None:
         backup.check(made, tmp_path / "third", "postgresql://host/name")
     moves = list(backup.spellings("/a home", "/b"))
     assert moves == [("/a home/", "/b/"), ("/a%20home/", "/b/")]
+
+
+def test_a_home_without_a_run_and_a_registry_is_not_backed_up_unless_its_history_is_in_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumped: list[str] = []
+    monkeypatch.setattr(backup.databases, "dump", lambda address, into: dumped.append(address) or into.touch())
+    home, into = tmp_path / "home", tmp_path / "backups"
+    for saw in ("no such folder", "it has neither runs nor a registry"):
+        with pytest.raises(Refused) as refused:
+            backup.back_up(home, into, [], None)
+        assert refused.value.saw == saw and not into.exists()
+        home.mkdir(exist_ok=True)
+    made = backup.back_up(home, into, [], "postgresql://host/name")
+    assert dumped == ["postgresql://host/name"] and (made / backup.DUMP).exists()
+    for inside in (home, home / "a/b"):
+        with pytest.raises(Refused, match="a folder in the home"):
+            backup.back_up(home, inside, [], "postgresql://host/name")
+    with pytest.raises(Refused, match="add --database-url"):
+        backup.check(made, tmp_path / "new", None)
+    backup.check(made, tmp_path / "new", "postgresql://host/name")
 
 
 def test_a_manifest_that_names_a_file_elsewhere_restores_nothing(tmp_path: Path) -> None:
@@ -411,6 +518,22 @@ def test_only_trainings_that_are_running_and_fresh_are_shown(tmp_path: Path) -> 
         and 'run="three"' not in text
     )
     assert 'millrace_runs{flow="training",preset="p",status="running"} 2.0' in text
+    assert 'millrace_runs{flow="training",preset="p",status="completed"} 1.0' in text
+    assert 'millrace_training_value{curve="train/loss",preset="p",run="one"} 0.5' in text
+    free = next(line for line in text.splitlines() if line.startswith("millrace_disk_free_bytes "))
+    assert float(free.split()[1]) > 0
+
+
+def test_a_service_is_up_while_its_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = {"prefect": SimpleNamespace(memory=4096), "mlflow": SimpleNamespace(memory=0)}
+    monkeypatch.setattr(metrics, "Stack", lambda home: SimpleNamespace(started=started, living=lambda: {"prefect"}))
+    lines = metrics.text(tmp_path).decode().splitlines()
+    assert [line for line in lines if line.startswith("millrace_service")] == [
+        'millrace_service_up{service="prefect"} 1.0',
+        'millrace_service_up{service="mlflow"} 0.0',
+        'millrace_service_memory_bytes{service="prefect"} 4096.0',
+        'millrace_service_memory_bytes{service="mlflow"} 0.0',
+    ]
 
 
 def test_a_home_on_a_network_file_system_and_a_full_disk_are_faults(
@@ -464,7 +587,13 @@ def test_a_stack_is_kept_as_it_is_and_its_layout_is_not_changed_while_it_runs(tm
     made._save()
     again = Stack(tmp_path)
     assert (again.mark, again.layout, again.started) == (made.mark, made.layout, made.started)
-    assert list(again.living()) == ["prefect"] and again.facts()["mlflow_url"] is None
+    made.started["mlflow"] = Started(me.pid, me.create_time() - 60)  # its number belongs to another process now
+    made._save()
+    again = Stack(tmp_path)
+    assert list(again.living()) == ["prefect"] and list(again.started) == ["prefect", "mlflow"]
+    assert (again.started["mlflow"].process, again.started["mlflow"].memory) == (None, 0)
+    facts = {"prefect_url": made.layout.prefect_url, "mlflow_url": None, "pids": {"prefect": me.pid}}
+    assert again.facts() == facts and Stack(tmp_path / "other").facts() == {**facts, "prefect_url": None, "pids": {}}
     with pytest.raises(Failed, match="a home has one stack"):
         again.up(replace(made.layout, prefect_port=4300), print)
 
@@ -570,12 +699,18 @@ def test_preflight_refuses_settings_of_another_flow() -> None:
         preflight.check_release("pipeline", "abc", Home(Path("/nowhere")))
     with pytest.raises(Refused, match="needs a model in the store"):
         preflight.check_release("release", None, Home(Path("/nowhere")))
+    with pytest.raises(Refused, match="no such artifact"):
+        preflight.check_release("release", "abc", Home(Path("/nowhere")))
     tuned = load(
         DIGITS, [("tune.space", "{train.learning_rate: {kind: float, low: 0.1, high: 1}}"), ("tune.trials", "2")]
     )
     with pytest.raises(Refused, match="the flow training does not use it"):
         preflight.check_tune("training", tuned)
     preflight.check_tune("tuning", tuned)
+    for flow in ("dataset", "training", "pipeline", "release"):
+        preflight.check_tune(flow, config)
+        if flow != "release":
+            preflight.check_release(flow, None, Home(Path("/nowhere")))
     with pytest.raises(Refused, match="needs to know what to search"):
         preflight.check_tune("tuning", config)
     assert (plans.flow_of(config), plans.flow_of(tuned)) == ("pipeline", "tuning")
@@ -586,6 +721,13 @@ def test_preflight_refuses_settings_of_another_flow() -> None:
     with pytest.raises(Refused, match="the first host runs the flow, and this is another"):
         preflight.check_cluster(load(DIGITS, hosts))
     preflight.check_cluster(config)
+    assert tuned.tune is not None
+    for parallel, at_once in ((1, False), (2, True)):
+        search = tuned.tune.model_copy(update={"parallel": parallel})
+        preflight.check_tune("tuning", tuned.model_copy(update={"tune": search}))
+        both = load(DIGITS, hosts).model_copy(update={"tune": search})
+        with pytest.raises(Refused, match="train one model at a time") if at_once else contextlib.nullcontext():
+            preflight.check_tune("tuning", both)
 
 
 def test_a_champion_is_chosen_once_for_flows_that_train(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_sett
 from flows.session import start_server_early
 from infra.embedded import EmbeddedServer
 from infra.prefect_server import make_database
-from tasks.environment.database_templates import copy_template, is_current, keep_template
+from tasks.environment.database_templates import copy_template, is_current, keep_template, template_of
 from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
 from tests.support.homes import DIGITS, MILLRACE, CommandHome, surroundings
@@ -131,6 +131,15 @@ def test_a_database_of_another_schema_is_not_current(tmp_path: Path, monkeypatch
     with closing(sqlite3.connect(home / "made")) as made, made:
         made.execute("UPDATE alembic_version SET version_num = 'b'")
     assert not is_current("prefect", home / "made")
+
+
+def test_a_database_that_cannot_be_copied_leaves_neither_a_template_nor_a_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    (tmp_path / "made").write_bytes(b"no database, " * 100)
+    keep_template("prefect", tmp_path / "made")
+    assert not template_of("prefect").exists() and list(template_of("prefect").parent.iterdir()) == []
 
 
 def test_the_database_that_the_settings_name_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

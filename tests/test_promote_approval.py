@@ -16,7 +16,7 @@ from tasks.evaluation.paired import Change
 from tasks.registry import approval, registry, rollback
 from tasks.registry.registry import Registered
 from tasks.registry.rollback import roll_back
-from tasks.runs.audit import Audit, Entry
+from tasks.runs.audit import Audit, Decision, Entry
 from tasks.runs.home import Home
 from tasks.runs.runs import Run
 from tests.support.registries import NO, YES, RegistryHome
@@ -70,6 +70,7 @@ def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: Reg
         "1",
         "pending",
     )
+    assert (registry_home.tags("1")["approval_run"], registry_home.tags("1")["against"]) == (run.run_id, "none")
     made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
     assert (made.alias, made.awaits) == ("champion", None)
     assert made.verdict.endswith("there was none before; approved by ada (as stated): looked at")
@@ -85,10 +86,38 @@ def test_what_passed_its_gate_waits_for_a_person_who_says_yes(registry_home: Reg
     assert registry_home.audit_lines() == [("await", "1", None, "1", "gate"), ("approve", "1", None, "1", "ada")]
 
 
+def test_a_model_without_a_description_gets_one_and_that_of_its_owner_stays(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8)
+    assert "`champion` is the version to use" in registry_home.client.get_registered_model("digits").description
+    registry_home.client.update_registered_model("digits", "of its owner")
+    registry_home.promote(registry_home.run(2, required=False), 2, 0.9)
+    assert registry_home.client.get_registered_model("digits").description == "of its owner"
+
+
+def test_an_approval_is_judged_against_the_champion_that_was_asked_about(registry_home: RegistryHome) -> None:
+    registry_home.champions(0.8)
+    run = registry_home.run(2)
+    registry_home.promote(run, 2, 0.9)
+    waits = json.loads((run.folder / "release.json").read_bytes())
+    assert waits["awaits"] == run.run_id and f"millrace approve {run.run_id} " in waits["verdict"]
+    assert (waits["alias"], waits["changed"]) == ("candidate", True)
+    made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
+    assert "against 0.8000 of champion version 1 (ahead by 0.1000" in made.verdict and "approve " not in made.verdict
+    assert (made.name, made.version, made.export, made.awaits, made.changed) == (
+        "digits",
+        "2",
+        "2".zfill(64),
+        None,
+        True,
+    )
+    assert (registry_home.at("champion"), registry_home.at("candidate")) == ("2", None)
+
+
 def test_a_person_who_says_no_leaves_the_champion_and_is_heard_by_later_runs(registry_home: RegistryHome) -> None:
     registry_home.champions(0.8)
     run = registry_home.run(2)
     registry_home.promote(run, 2, 0.9)
+    assert (registry_home.tags("2")["against"], registry_home.tags("2")["against_score"]) == ("1", "0.8")
     approval.settle(registry_home.client, Run(registry_home.home, run.folder), NO)
     assert (Run(registry_home.home, run.folder).record["status"], Run(registry_home.home, run.folder).exit_code) == (
         "rejected",
@@ -97,7 +126,10 @@ def test_a_person_who_says_no_leaves_the_champion_and_is_heard_by_later_runs(reg
     tags = registry_home.tags("2")
     assert (tags["approval"], tags["rejected_by"], tags["approval_reason"]) == ("rejected", "bob", "too slow")
     assert registry_home.audit_lines()[-1] == ("reject", "2", "1", "1", "bob")
-    assert registry_home.promote(registry_home.run(2), 2, 0.9) == "rejected"
+    later = registry_home.run(2)
+    for asked, changed in ((later, False), (run, True)):  # the run that it was decided on has changed something
+        assert registry_home.promote(asked, 2, 0.9) == "rejected"
+        assert json.loads((asked.folder / "release.json").read_bytes())["changed"] is changed
     assert registry_home.at("champion") == "1" and len(registry_home.audit_lines()) == 3
     assert registry_home.promote(registry_home.run(2, required=False), 2, 0.9) == "completed", (
         "where nobody need be asked"
@@ -117,6 +149,60 @@ def test_a_second_run_of_what_waits_points_to_the_run_that_asked(registry_home: 
     ) == "2"
     with pytest.raises(Refused, match=f"awaits the approval of {first.run_id}; .*; use millrace reject {first.run_id}"):
         approval.settle(registry_home.client, Run(registry_home.home, second.folder), NO)
+    approval.settle(registry_home.client, Run(registry_home.home, first.folder), YES)
+    for answer in (YES, NO):  # decided on the run that asked first
+        with pytest.raises(Refused, match=f"{second.run_id}: awaiting_approval, digits version 1: champion"):
+            approval.settle(registry_home.client, Run(registry_home.home, second.folder), answer)
+    assert Run(registry_home.home, second.folder).record["status"] == "awaiting_approval"
+
+
+def test_a_run_asks_for_itself_where_the_approval_that_another_asked_for_has_lapsed(
+    registry_home: RegistryHome,
+) -> None:
+    first, again, third = (registry_home.run(1) for _ in range(3))
+    assert registry_home.promote(first, 1, 0.8) == "awaiting_approval"
+    registry_home.promote(registry_home.run(2, required=False), 2, 0.9)
+    assert registry_home.promote(again, 1, 0.8) == "rejected" and registry_home.tags("1")["approval"] == "lapsed"
+    registry_home.client.delete_registered_model_alias("digits", "champion")
+    assert registry_home.promote(third, 1, 0.8) == "awaiting_approval"
+    assert registry_home.tags("1")["approval_run"] == third.run_id != first.run_id
+    assert json.loads((third.folder / "release.json").read_bytes())["awaits"] == third.run_id
+
+
+def test_a_version_that_waits_is_promoted_by_its_gate_where_nobody_need_be_asked_any_more(
+    registry_home: RegistryHome,
+) -> None:
+    assert registry_home.promote(registry_home.run(1), 1, 0.8) == "awaiting_approval"
+    assert registry_home.promote(registry_home.run(1, required=False), 1, 0.8) == "completed"
+    assert registry_home.at("champion") == "1" and registry_home.at("candidate") is None
+    assert "approval" not in registry_home.tags("1")
+
+
+@pytest.mark.parametrize("status", ["running", "failed", "completed"])
+def test_a_run_is_answered_while_it_waits_and_not_before_or_after(registry_home: RegistryHome, status: str) -> None:
+    run = registry_home.run(1)
+    registry_home.promote(run, 1, 0.8)
+    Run(registry_home.home, run.folder).note(status=status)
+    for answer in (YES, NO):
+        with pytest.raises(Refused) as refused:
+            approval.settle(registry_home.client, Run(registry_home.home, run.folder), answer)
+        assert refused.value.field == run.run_id and str(refused.value.saw).startswith(status)
+    assert registry_home.at("champion") is None and registry_home.tags("1")["approval"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("first", "way"), [(YES, "millrace rollback digits"), (NO, "a run with --promote.approval none")]
+)
+def test_a_run_is_decided_once_and_the_way_to_change_that_is_named(
+    registry_home: RegistryHome, first: Decision, way: str
+) -> None:
+    run = registry_home.run(1)
+    registry_home.promote(run, 1, 0.8)
+    approval.settle(registry_home.client, Run(registry_home.home, run.folder), first)
+    for answer in (YES, NO):
+        with pytest.raises(Refused) as refused:
+            approval.settle(registry_home.client, Run(registry_home.home, run.folder), answer)
+        assert way in refused.value.remedy and f" by {first.who} " in str(refused.value.saw)
 
 
 @pytest.mark.parametrize(("now", "alias"), [(0.85, "champion"), (0.95, "candidate")])
@@ -132,6 +218,25 @@ def test_a_champion_that_came_meanwhile_is_compared_with(registry_home: Registry
     if alias == "candidate":
         assert "behind by 0.0500" in made.verdict and registry_home.tags("2")["approval"] == "lapsed"
         assert registry_home.audit_lines()[-1] == ("hold", "2", "2", "2", "gate")
+
+
+@pytest.mark.parametrize(
+    ("more", "alias"),
+    [
+        ((), "champion"),
+        ((("promote.margin", "0.04"),), "champion"),
+        ((("promote.margin", "0.06"),), "candidate"),
+        ((("promote.require", "better"),), "candidate"),  # by more than noise, which is not known here
+    ],
+)
+def test_a_champion_that_came_meanwhile_is_to_be_beaten_by_all_that_is_required(
+    more: tuple[tuple[str, str], ...], alias: str, registry_home: RegistryHome
+) -> None:
+    run = registry_home.run(2, more=more)
+    assert registry_home.promote(run, 2, 0.9) == "awaiting_approval"
+    registry_home.promote(registry_home.run(3, required=False), 3, 0.85)
+    made = approval.settle(registry_home.client, Run(registry_home.home, run.folder), YES)
+    assert made.alias == alias and registry_home.at("champion") == ("1" if alias == "champion" else "2")
 
 
 def test_rankings_up_to_other_ranks_are_not_compared() -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import mlflow
+import numpy as np
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow.models import Model
+from mlflow.protos.databricks_pb2 import BAD_REQUEST, INTERNAL_ERROR, PERMISSION_DENIED, TEMPORARILY_UNAVAILABLE
 from mlflow.tracking import MlflowClient
 
 from tasks.config.load import load
+from tasks.data.text import LAYOUT
 from tasks.errors import Failed, Lost
 from tasks.registry import registry
 from tasks.store.store import Store
 from tasks.tracking.runs import connect
 from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.registries import RegistryHome
 
 DEAD = "http://127.0.0.1:9"
 
@@ -34,6 +43,23 @@ def test_a_dead_server_is_one_error_and_not_an_absent_champion(monkeypatch: pyte
         registry.aliased(client, "digits", "champion")
     assert (failed.value.field, failed.value.saw) == (DEAD, "connection refused")
     assert isinstance(failed.value, Lost)  # tried again
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), TimeoutError("timed out")])
+def test_a_connection_that_breaks_is_an_error_that_is_tried_again(error: OSError) -> None:
+    with pytest.raises(Lost, match="a release needs the registry") as failed, registry.user_errors(DEAD):
+        raise error
+    assert failed.value.field == DEAD
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(INTERNAL_ERROR, Lost), (TEMPORARILY_UNAVAILABLE, Lost), (PERMISSION_DENIED, Failed), (BAD_REQUEST, Failed)],
+)
+def test_a_server_that_fails_is_asked_again_and_one_that_refuses_is_not(code: int, kind: type[Failed]) -> None:
+    with pytest.raises(Failed) as failed, registry.user_errors(DEAD):
+        raise MlflowException("no", error_code=code)
+    assert type(failed.value) is kind
 
 
 def test_what_the_registry_refuses_is_not_tried_again(tmp_path: Path) -> None:
@@ -87,10 +113,74 @@ def test_an_experiment_whose_files_lie_on_another_machine_takes_no_run_of_this_o
         attempt_run("release", load(DIGITS), body, RunRequest(), None)
 
 
+@pytest.mark.filterwarnings("ignore:.*AnyType:UserWarning")
+@pytest.mark.parametrize("task", ["classification", "language_model"])
+def test_a_version_says_what_it_takes_what_it_gives_and_what_it_needs(task: str, registry_home: RegistryHome) -> None:
+    """An export of two inputs, or of one, whose array has no name."""
+    export = registry_home.home.root / "export"
+    (export / "transform").mkdir(parents=True)
+    kind, names = ("table", ("numbers", "ids")) if task == "classification" else ("tokens", ("tokens",))
+    file = "transform.json" if kind == "table" else LAYOUT
+    described = {"kind": kind, "classes": ["a", "b"], "temperature": 2.0, "columns": ["secret"]}
+    (export / "transform" / file).write_text(json.dumps(described))
+    shapes = {"numbers": np.ones((5, 3), np.float32), "ids": np.zeros((5, 2), np.int32), "tokens": np.ones((5, 4), int)}
+    golden = {f"inputs/{name}": shapes[name] for name in names}
+    outputs = np.zeros((5, 2) if kind == "table" else (5, 4, 9), np.float32)
+    np.savez(export / "golden.npz", **golden, outputs=outputs)
+    client, uri = registry_home.client, registry_home.home.mlflow_uri
+    run = client.create_run("0").info.run_id
+    assert registry.register(uri, run, "m", export, {"millrace.export": "e"}) == "1"
+    made = client.get_model_version("m", "1")
+    assert (made.run_id, made.tags) == (run, {"millrace.export": "e"})
+    folder = Path(mlflow.artifacts.download_artifacts(made.source, tracking_uri=uri))
+    needs = (folder / "requirements.txt").read_text().splitlines()
+    assert needs == [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "tensorflow")]
+    signature = Model.load(folder).signature
+    inputs = [(each.name, str(each.type), each.shape) for each in signature.inputs.inputs]
+    if kind == "table":
+        assert inputs == [("numbers", "float32", (-1, 3)), ("ids", "int32", (-1, 2))]
+        assert set(signature.outputs.input_names()) == {"class", "confidence", "top"}
+        assert [(each.name, each.default) for each in signature.params.params] == [("raw", False)]
+    else:
+        assert inputs == [(None, "int64", (-1, 4))] and signature.params is None
+        assert [each.shape for each in signature.outputs.inputs] == [(-1, 4, 9)]
+    [transform] = folder.glob("artifacts/transform.json")
+    kept = {name: described[name] for name in ("classes", "temperature")}
+    assert json.loads(transform.read_bytes()) == {"task": task, **kept}
+    example = Model.load(folder).load_input_example(str(folder))
+    rows = {name: example[name] if kind == "table" else example for name in names}
+    assert {name: np.asarray(each).tolist() for name, each in rows.items()} == {
+        name: shapes[name][:2].tolist() for name in names
+    }
+    assert registry.download(client, "m", "1", registry_home.home.root / "into").joinpath("golden.npz").exists()
+    assert registry.register(uri, run, "m", export, {}) == "2", "a model that is there gets a version"
+
+
 def versions(client: MlflowClient, count: int) -> None:
     client.create_registered_model("digits")
     for number in range(count):
         client.create_model_version("digits", f"file:///nowhere/{number}", tags={"millrace.export": f"{number:04d}"})
+
+
+def test_all_versions_and_all_models_are_read_page_by_page() -> None:
+    class Page(list[Any]):
+        token: str | None = None
+
+    def paged(rows: list[Any]) -> Any:
+        def search(*query: Any, order_by: list[str], page_token: str | None) -> Page:
+            start = int(page_token or 0)
+            page = Page(rows[start : start + 2])
+            page.token = str(start + 2) if start + 2 < len(rows) else None
+            return page
+
+        return search
+
+    for count in (0, 1, 2, 3, 4, 5):
+        rows = [SimpleNamespace(version=number, tags={}, description="") for number in range(count)]
+        models = [SimpleNamespace(name=f"m{number}") for number in range(count)]
+        client: Any = SimpleNamespace(search_model_versions=paged(rows), search_registered_models=paged(models))
+        assert [each.version for each in registry.versions(client, "m")] == [str(number) for number in range(count)]
+        assert registry.models(client) == [f"m{number}" for number in range(count)]
 
 
 def test_an_export_is_found_among_other_versions(tmp_path: Path) -> None:

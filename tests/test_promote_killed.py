@@ -12,7 +12,7 @@ from tasks.registry import approval, registry
 from tasks.registry.rollback import roll_back
 from tasks.runs.audit import Audit, Decision
 from tasks.runs.runs import Run
-from tests.support.registries import NO, YES, RegistryHome
+from tests.support.registries import EXPORT, NO, YES, RegistryHome
 
 
 class Killed(BaseException):
@@ -122,4 +122,22 @@ def test_what_was_begun_is_dropped_where_somebody_else_has_decided(
         and len(registry_home.audit_lines()) == 1
         and registry_home.audit.begun() is None
     )
+    assert "promote digits version 2 was not completed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("export", [None, EXPORT.format(7)])
+def test_what_was_begun_is_dropped_where_its_version_is_gone_or_has_another_export(
+    export: str | None, registry_home: RegistryHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry_home.champions(0.8)
+    with pytest.raises(Killed):
+        promote_second(registry_home, Mortal(registry_home.client, 0))
+    registry_home.client = registry_home.client.client
+    if export is None:
+        registry_home.client.delete_model_version("digits", "2")
+    else:
+        registry_home.client.set_model_version_tag("digits", "2", "millrace.export", export)
+    assert not registry.finish(registry_home.client, registry_home.audit)
+    assert registry_home.at("champion") == "1" and registry_home.audit.begun() is None
+    assert len(registry_home.audit_lines()) == 1 and registry.finish(registry_home.client, registry_home.audit)
     assert "promote digits version 2 was not completed" in capsys.readouterr().err

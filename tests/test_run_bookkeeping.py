@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import Variant
+from tasks.artifacts import Records, Variant
 from tasks.config.load import load
-from tasks.errors import Damaged, Failed, Lost, Refused
+from tasks.errors import Damaged, Failed, Lost, Refused, Stopped
 from tasks.runs.audit import Audit, Entry
 from tasks.runs.home import Home
-from tasks.runs.runs import Run, finished_before, opened
+from tasks.runs.runs import Run, find_runs, finished_before, opened
+from tasks.stage.attempt import current
 from tasks.stage.restarts import MOST_PAUSE, Restarts
 from tasks.stage.searches import _tried
+from tasks.stage.stages import run_stage
 from tasks.stage.tuning import Search
 from tests.support.homes import DIGITS
 
@@ -108,6 +110,48 @@ def test_a_run_goes_on_where_the_last_one_of_its_config_did_not_finish(
             assert (run.folder, run.attempt) == (runs[goes_on].folder, 2)
     with opened(home, "dataset", config, new=False, prefect_id=None, waiting=print) as other:
         assert other.attempt == 1
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_stage_that_is_stopped_before_it_begins_makes_nothing_and_what_it_refuses_comes_first(refuses: bool) -> None:
+    asked: list[str] = []
+
+    def check() -> None:
+        asked.append("check")
+        if refuses:
+            raise Refused("a", 1, "rule", "remedy")
+
+    def stopped() -> None:
+        asked.append("stopped")
+        raise Stopped(15)
+
+    identity: Any = SimpleNamespace(inputs=lambda kind: pytest.fail("nothing is looked for"))
+    token = current.set(SimpleNamespace(raise_if_stopped=stopped))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(Refused if refuses else Stopped):
+            run_stage("convert", Records, identity, "module:work", (), check=check)
+    finally:
+        current.reset(token)
+    assert asked == (["check"] if refuses else ["check", "stopped"])
+
+
+def test_of_many_runs_the_newest_decides_whatever_order_the_disk_has(tmp_path: Path) -> None:
+    home, config = Home(tmp_path / "home").make(), load(DIGITS, [("seed", "1")])
+    numbers = [3, 0, 6, 2, 7, 1, 5, 4]  # so are they made
+    runs = {number: run_of(home, number, 1 if number == 7 else 0) for number in numbers}
+    assert not finished_before(home, "pipeline", config)
+    with opened(home, "pipeline", config, new=False, prefect_id=None, waiting=print) as run:
+        assert run.folder == runs[7].folder
+        run.end(0, "completed", None)
+    assert finished_before(home, "pipeline", config)
+    for number in numbers:
+        attempts = [{"prefect_flow_run_id": "p", "attempt": 1}] if number in (2, 5, 6) else []
+        runs[number].note(attempts=attempts)
+    with opened(home, "pipeline", config, new=False, prefect_id="p", waiting=print) as run:
+        assert run.folder == runs[6].folder, "the last of those that were this flow run"
+    assert [run.folder.name[-18:-12] for run in find_runs(home)] == sorted(
+        run.folder.name[-18:-12] for run in runs.values()
+    )
 
 
 def entry(version: str, alias: str, before: str | None, after: str | None, action: str = "promote") -> Entry:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import logging
+import select
 import signal
 import socket
 import subprocess
@@ -18,15 +21,16 @@ from typing import Any
 import psutil
 import pytest
 
+from tasks.artifacts import Snapshot
 from tasks.config import SqlSource
 from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Lost, Stopped
-from tasks.processes import fork_server, places, wire
+from tasks.processes import fork_server, member, places, wire
 from tasks.processes import gang as gangs
 from tasks.processes.child import Child, _sendable
 from tasks.processes.gang import MOST_REPLACED, Gang
 from tasks.processes.local import Process
-from tasks.processes.meeting import Joined, Meeting
+from tasks.processes.meeting import Joined, Meeting, RemoteProcess
 from tasks.processes.pool import in_processes
 from tasks.processes.request import Limits, Request, secrets_of
 from tasks.processes.wire import Channel, request_from_json
@@ -118,6 +122,12 @@ def test_the_result_is_the_chiefs_and_it_alone_writes(monkeypatch: pytest.Monkey
     assert worker.peers == ("chief", "worker") and worker.addresses == ("a:0", "a:1") and worker.rank == 1
 
 
+def test_servers_are_not_waited_for() -> None:
+    gang = gang_of([CHIEF, WORKER, SERVER], done(1), done(2), silent)
+    started_at = time.monotonic()
+    assert call(gang, Limits(seconds=60)) == 1 and time.monotonic() - started_at < 30
+
+
 def test_a_call_that_ends_in_time_is_sent_no_signal() -> None:
     def slow(process: Piped) -> None:
         time.sleep(0.2)
@@ -170,6 +180,27 @@ def test_what_is_replaced_is_started_again_so_many_times_without_progress() -> N
     with pytest.raises(Lost, match="rank 1 on here was killed"):
         call(gang)
     assert len(begun) == 1 + MOST_REPLACED
+
+
+def test_each_line_and_each_process_that_comes_or_goes_is_reported() -> None:
+    told: list[Any] = []
+    left = [3]
+
+    def dies(process: Piped) -> None:
+        left[0] -= 1
+        process.say("done", None) if not left[0] else process.die()
+
+    gang = gang_of([CHIEF, REPLACED], done(7), dies)
+    lines = iter([["first", "second"], ["third"]])
+    gang.processes[0].lines = lambda: next(lines, [])
+    assert call(gang, on_report=lambda *report: told.append(report)) == 7
+    assert [report for report in told if report[0] == "log"] == [
+        ("log", 0, line) for line in ("first", "second", "third")
+    ]
+    assert [report for report in told if report[0] == "process"] == [
+        *(("process", rank, "here", "started") for rank in (0, 1)),
+        *(("process", 1, "here", event) for event in ("was killed", "started") * 2),
+    ]
 
 
 def test_progress_begins_the_count_of_replacements_anew() -> None:
@@ -248,7 +279,7 @@ def test_a_process_that_was_killed_is_lost_and_one_that_left_has_failed(
 ) -> None:
     process: Any = Process.__new__(Process)
     process.log, process.process = tmp_path / "train.log", SimpleNamespace(wait=lambda: code)
-    process.log.write_text("first\nlast words\nI0000 00:00 of TensorFlow\n")
+    process.log.write_text("first\n  last words\nI0000 00:00 of TensorFlow\n\n")
     error = process.death("train", "its process")
     assert type(error) is kind and says in error.saw and error.saw.endswith("last log line: last words")
     assert ("out of memory" in error.remedy) is (code == -9)
@@ -408,6 +439,51 @@ def test_a_message_that_is_too_long_is_not_waited_for(channels: tuple[Channel, C
         near.recv()
 
 
+def test_a_message_that_comes_in_parts_is_put_together(channels: tuple[Channel, Channel]) -> None:
+    near, far = channels
+    content = json.dumps(["call", "x" * 100]).encode()
+    whole = wire.LENGTH.pack(len(content)) + content
+    received: list[Any] = []
+    reader = threading.Thread(target=lambda: received.append(near.recv()))
+    reader.start()
+    for part in (whole[:2], whole[2:30], whole[30:31], whole[31:]):
+        far._socket.sendall(part)
+        until(lambda: not select.select([near], [], [], 0)[0])  # it is taken
+    reader.join(10)
+    assert received == [["call", "x" * 100]]
+
+
+def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
+    channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = channels
+    monkeypatch.setattr(wire, "MOST_BYTES", len('["call", 1]'))
+    far.send("call", 1)
+    assert near.recv() == ["call", 1]
+
+
+def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
+    """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
+    sent = Request(
+        "tasks.training.fit:fit", None, Path("j"), 8, (1, "a"), {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e")
+    )
+    made = request_from_json(json.loads(json.dumps(wire.request_to_json(sent))), 3, lambda reference: None)
+    assert made == dataclasses.replace(sent, journal=None, threads=3, layout={})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Stopped(15), Stopped(2, "step 7"), OSError(28, "No space left on device", "/disk/file"), OSError(5, "input")],
+)
+def test_a_stop_and_an_error_of_the_system_arrive_with_all_that_they_say(error: Any) -> None:
+    made: Any = wire.error_from_json(json.loads(json.dumps(wire.error_to_json(error))), "there")
+    if isinstance(error, Stopped):
+        assert (made.signal_number, made.saved) == (error.signal_number, error.saved)
+    else:
+        assert (made.errno, made.strerror) == (error.errno, error.strerror)
+        assert made.filename == f"there:{error.filename or ''}"
+
+
 def test_another_host_can_name_neither_code_nor_a_class_that_is_no_setting() -> None:
     request = {"work": "tasks.training.fit:fit", "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": []}
     made = request_from_json({**request, "arguments": [None, 3]}, 2, lambda reference: None)
@@ -417,6 +493,170 @@ def test_another_host_can_name_neither_code_nor_a_class_that_is_no_setting() -> 
     for section in ("subprocess:Popen", "tasks.config.base:TypeAdapter", "tasks.config.load:load"):
         with pytest.raises((AssertionError, AttributeError, TypeError)):
             wire.from_json({"section": section, "values": {}}, lambda reference: None)
+
+
+class Served:
+    """The compute process that a host starts for a call; the test speaks for it."""
+
+    def __init__(self, stage: str, log: Path, threads: int, rank: int, address: str) -> None:
+        self.made, self.seen = (stage, log.name, threads, rank, address), None
+        self.connection, self.far = Pipe()
+        self.requests: list[Request] = []
+        self.happened: list[Any] = []
+        self.call = self.requests.append
+        self.send_signal = self.happened.append
+        self.said: list[str] = []
+
+    def close(self) -> None:
+        self.happened.append("closed")
+
+    def kill(self) -> None:
+        self.happened.append("killed")
+
+    def lines(self) -> list[str]:
+        lines, self.said = self.said, []
+        return lines
+
+    def death(self, work: str, name: str) -> Failed:
+        return Lost(work, f"{name} was killed by signal 9", "it must answer", "run again")
+
+
+class Host:
+    """A host that serves calls in a thread, and what the chief sees of its process."""
+
+    def __init__(self, channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number, self.looks, self.started, self.ended = 0, 0, list[Served](), list[Any]()
+        near, far = channels
+        cluster = ClusterConfig(hosts=("127.0.0.1", "127.0.0.2"))
+
+        def start(*given: Any) -> Served:
+            self.started.append(Served(*given))
+            return self.started[-1]
+
+        monkeypatch.setattr(member, "Process", start)
+        made = member.Member(cluster, 1, {}, Path("logs"), 3, self.find, self.stop, lambda line: None)
+        made._port = SimpleNamespace(address="127.0.0.2:7")  # type: ignore[assignment]
+        self.chief = RemoteProcess(Joined(1, "there", "127.0.0.2:7", near), "train", 3)
+
+        def attend() -> None:
+            try:
+                self.ended.append(made._attend(far))
+            except Stopped as stopped:
+                self.ended.append(stopped.signal_number)
+
+        self.thread = threading.Thread(target=attend, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> int:
+        self.looks += 1
+        return self.number
+
+    def heard(self) -> tuple[Any, ...]:
+        """What the chief receives next, but that the host is there."""
+        while (message := self.chief.recv()) == ("alive",):
+            pass
+        return message
+
+    def find(self, reference: dict[str, Any]) -> Any:
+        raise Failed(reference["digest"], "not here", "it must be", "copy it")
+
+    def call(self, *arguments: Any) -> Served:
+        self.chief.call(Request("tasks.training.fit:fit", None, None, 8, arguments, {}, "worker", 1, ("chief", "w")))
+        until(lambda: bool(self.started and self.started[-1].requests))
+        return self.started[-1]
+
+    def end(self) -> Any:
+        self.thread.join(10)
+        return self.ended[0]
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def host(channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(channels, monkeypatch)
+
+
+def test_a_call_is_computed_on_the_other_host_and_its_messages_signals_and_end_are_passed_on(host: Host) -> None:
+    process = host.call("a", 1)
+    assert process.made == ("train", "train-1.log", 3, 1, "127.0.0.2:7")
+    [request] = process.requests
+    assert (request.threads, request.arguments, request.rank, request.peers) == (3, ("a", 1), 1, ("chief", "w"))
+    assert host.chief.recv() == ("alive",), "of the host, while the process is starting"
+    process.said.append("a line")
+    process.far.send(("progress", 3, 7))
+    assert [host.heard(), host.heard()] == [("log", 1, "a line"), ("progress", 3, 7)]
+    assert process.seen is not None
+    host.chief.send_signal(10)
+    until(lambda: process.happened == [10])
+    process.far.send(("done", object))  # only the chief's own result counts
+    assert host.heard() == ("done", None)
+    host.chief.close()
+    until(lambda: process.happened == [10, "closed"])
+    host.chief._channel.send("signal", 12)  # nobody is there
+    host.chief._channel.send("end", 3, {"field": "a"})
+    assert host.end() == member.End(3, {"field": "a"}) and process.happened == [10, "closed"]
+
+
+def test_a_signal_to_the_other_host_is_passed_on_to_its_process_once_and_ends_it_afterwards(host: Host) -> None:
+    process = host.call()
+    host.number = 15
+    until(lambda: process.happened == [15])
+    looks = host.looks
+    until(lambda: host.looks > looks + 1)
+    process.far.send(("stopped", Stopped(15, "step 7")))
+    kind, stopped = host.heard()
+    assert (kind, stopped.saved) == ("stopped", "step 7")
+    host.chief.close()
+    assert host.end() == 15 and process.happened == [15, "closed"]
+
+
+def test_a_process_that_has_shown_itself_is_not_spoken_for_any_more(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or one that is frozen would count as alive."""
+    monkeypatch.setattr(member, "BEAT", -1.0)
+    process = host.call()
+    assert [host.chief.recv() for _ in range(3)] == [("alive",)] * 3, "while it is starting, at each look"
+    process.far.send(("progress", 1, 2))
+    assert host.heard() == ("progress", 1, 2)
+    looks = host.looks
+    until(lambda: host.looks > looks + 2)
+    assert not select.select([host.chief], [], [], 0)[0]
+    host.chief.kill()
+    host.end()
+
+
+def test_a_signal_while_nothing_is_computed_ends_the_other_host(host: Host) -> None:
+    host.number = 2
+    assert host.end() == 2 and not host.started
+
+
+def test_a_lost_process_and_a_lost_chief_are_noticed_by_the_other(host: Host) -> None:
+    process = host.call()
+    process.far.close()
+    with pytest.raises(EOFError):
+        host.heard()
+    until(lambda: process.happened == ["killed"])
+    assert "killed by signal 9" in host.chief.death("train", "rank 1").saw
+    second = host.call()
+    assert second is not process
+    host.chief.kill()
+    assert host.end() is None and second.happened == ["killed"]
+
+
+def test_an_artifact_that_the_other_host_lacks_is_the_error_of_the_call(host: Host) -> None:
+    artifact = Snapshot("d" * 64, Path("/store/snapshot/d"), "digits")
+    host.chief.call(Request("tasks.training.fit:fit", None, None, 8, (artifact,), {}))
+    kind, error = host.chief.recv()
+    assert (kind, error.field, error.saw) == ("error", "d" * 64, "not here") and not host.started
+    host.chief._channel.send("end", 0, None)
+    assert host.end() == member.End(0, None)
 
 
 @pytest.fixture

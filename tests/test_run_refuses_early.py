@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.preflight import check_brought, check_formats, check_source, check_strategy
 from tasks.config import ImageSnapshot, TableSnapshot, TokensSnapshot
+from tasks.config.load import load
 from tasks.config.train import TrainConfig
 from tasks.config.transform import Hash, Quantile
 from tasks.data.features import DTYPES, Feature
 from tasks.data.needs import check_snapshot, check_task
 from tasks.errors import Refused
+from tasks.runs.home import Home
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.raw_data import texts
 
@@ -114,3 +118,47 @@ def test_a_task_is_checked_by_roles() -> None:
     with pytest.raises(Refused, match="learns a label, and there are label, price; use model.task multilabel or"):
         features = {"label": feature("category"), "price": feature("number", role="target")}
         check_task(features, "classification", TrainConfig(steps=1))
+
+
+BEFORE_ALL: dict[str, tuple[list[tuple[str, str]], str, set[str]]] = {
+    "strategy": ([("train.strategy", "{kind: horovod, workers: 2}")], "train.strategy.kind", {"dataset", "release"}),
+    "format": ([("export.formats", "[saved_model, onnx]")], "export.formats", {"dataset", "training"}),
+    "metric": ([("evaluate.own_metrics", "{mine: nowhere.py:mine}")], "evaluate.own_metrics", {"dataset"}),
+    "teacher": (
+        [("compress.methods", "[{kind: distill, student: {kind: mlp}, teacher: abc, fine_tune: {steps: 9}}]")],
+        "compress.methods",
+        {"dataset", "training"},
+    ),
+    "weights": ([("train.init", "{kind: file, path: /nowhere.keras}")], "train.init.path", {"dataset", "release"}),
+    "loss": ([("train.loss", "nowhere.py:mine")], "train.loss", {"dataset", "release"}),
+    "model": ([("model", "{kind: import, target: 'nowhere.py:mine'}")], "model.target", {"dataset", "release"}),
+    "stored": ([("train.init", "{kind: model, model: abc}")], "train.init.model", {"dataset", "release"}),
+    "source": ([("source", "{kind: image_folder, path: /nowhere}")], "source.path", {"release"}),
+}
+"""Flags that nothing can be made of, the field that is refused, and the flows that have no use for it."""
+
+
+@pytest.mark.parametrize("name", BEFORE_ALL)
+def test_each_flow_refuses_what_it_would_use_and_no_more(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(package: str) -> str:
+        if package in ("horovod", "onnx"):
+            raise PackageNotFoundError(package)
+        return "1"
+
+    monkeypatch.setattr("tasks.config.strategy.version", version)
+    monkeypatch.setattr("tasks.exporting.version", version)
+    flags, field, unused = BEFORE_ALL[name]
+    flags = [(key, value.replace("/nowhere", str(tmp_path / "nowhere"))) for key, value in flags]
+    config = load(DIGITS, flags)
+    home = Home(tmp_path)
+    for flow in ("dataset", "training", "tuning", "pipeline", "release"):
+        checks = (check_strategy, check_formats, lambda flow, config: check_brought(flow, config, home), check_source)
+        refused = []
+        for check in checks:
+            try:
+                check(flow, config)
+            except Refused as error:
+                refused.append(error.field)
+        assert refused == ([] if flow in unused else [field]), flow

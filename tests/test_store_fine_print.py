@@ -85,6 +85,27 @@ def test_a_manifest_that_was_changed_since_it_was_verified_is_found(store: Store
     assert checks.fault(store.root, "records", made.digest, made.path) == ("manifest.json", "has been changed")
 
 
+@pytest.mark.parametrize("content", [b"", b"{torn", b"\xff", None])
+def test_what_was_verified_is_hashed_again_where_the_cache_of_it_is_damaged(
+    content: bytes | None, store: Store
+) -> None:
+    made = published(store)
+    [cache] = (store.root / ".verified").rglob("*.json")
+    cache.unlink() if content is None else cache.write_bytes(content)
+    assert store.find(Records, made.digest, "records") is not None
+    assert json.loads(cache.read_bytes()), "and is written anew"
+
+
+@pytest.mark.parametrize("content", [b"", b"{torn", b"{}", b'{"bytes": 5}', None])
+def test_a_piece_whose_sidecar_is_damaged_must_be_written(content: bytes | None, store: Store) -> None:
+    with store.claim(Records, digest_of(inputs_of(1)), "records") as claim:
+        claim.staging.put("part", b"bytes", rows=3)
+        assert claim.staging.adopt("part") == {"rows": 3}
+        [sidecar] = [path for path in claim.staging.root.rglob("part.json") if path.parent != claim.staging.root]
+        sidecar.unlink() if content is None else sidecar.write_bytes(content)
+        assert claim.staging.adopt("part") is None
+
+
 def test_verify_hashes_what_the_cache_calls_verified(store: Store) -> None:
     made = published(store)
     cache = store.root / ".verified/records" / f"{made.digest}.json"
@@ -343,6 +364,23 @@ def test_the_champions_of_a_log_are_in_order_and_those_that_were_rolled_back_are
     assert champions(one, entry("7", "8")) == ["1", "7", "8"], "moved by hand meanwhile"
     assert champions(one, entry("1", "2", alias="candidate"), entry(None, "9", model="other")) == ["1"]
     assert audit.ever_champion("digits") == {"1"}
+
+
+@pytest.mark.parametrize("line", ["", "{", "5", "null", "[]", '["sum"]', '"sum"', "{}", '{"sum": 1}', "\udcff"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_whatever_is_no_entry_is_the_fault_of_its_line(line: str, place: int, home: Home) -> None:
+    audit = Audit(home)
+    for before, after in ((None, "1"), ("1", "2")):
+        audit.begin(entry(before, after), {})
+        audit.close()
+    lines = audit.path.read_bytes().splitlines()
+    lines.insert(place, line.encode(errors="surrogateescape"))
+    audit.path.write_bytes(b"".join(each + b"\n" for each in lines))
+    fault = audit.fault()
+    assert fault is not None and fault[0] == place + 1
+    with pytest.raises(Failed) as failed:
+        audit.rows()
+    assert failed.value.field == f"{audit.path} line {place + 1}"
 
 
 def test_a_line_that_a_killed_process_wrote_is_not_written_twice(home: Home) -> None:

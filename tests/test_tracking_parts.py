@@ -63,14 +63,28 @@ def test_a_webhook_is_an_address_of_http(address: str) -> None:
         post(NotifyConfig(), address, "subject", "text")
 
 
-class Smtp:
-    """A mail server that keeps what it is asked; `offers` TLS."""
+@pytest.mark.parametrize("address", ["http://host/hook?a=b", "https://host/hook"])
+def test_a_webhook_is_posted_the_text_as_json(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
 
-    def __init__(self, offers: bool, told: list[Any]) -> None:
-        self.offers, self.told = offers, told
+    def opened(request: Any, timeout: float) -> Any:
+        sent.append((request.full_url, request.get_method(), json.loads(request.data), timeout))
+        assert request.get_header("Content-type") == "application/json"
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr("urllib.request.urlopen", opened)
+    post(NotifyConfig(), address, "subject", "line\nline")
+    assert sent == [(address, "POST", {"text": "*subject*\nline\nline"}, 10.0)]
+
+
+class Smtp:
+    """A mail server that keeps what it is asked; `offers` TLS. To one that begins with TLS it has another name."""
+
+    def __init__(self, name: str, offers: bool, told: list[Any]) -> None:
+        self.name, self.offers, self.told = name, offers, told
 
     def __call__(self, host: str, port: int, **more: Any) -> Any:
-        self.told.append((host, port, more["timeout"]))
+        self.told.append((self.name, host, port, more["timeout"], "context" in more))
         return contextlib.nullcontext(self)
 
     def ehlo(self) -> None:
@@ -92,10 +106,12 @@ class Smtp:
 @pytest.mark.parametrize(
     ("address", "offers", "told"),
     [
-        ("smtp://host", True, [("host", 25, 10.0), "tls", "a@x.org, b@x.org"]),
-        ("smtp://host:26", False, [("host", 26, 10.0), "a@x.org, b@x.org"]),
-        ("smtp://me:a%2Fb@host", False, [("host", 25, 10.0), "tls", ("me", "a/b"), "a@x.org, b@x.org"]),
-        ("smtps://me:p@host", True, [("host", 465, 10.0), ("me", "p"), "a@x.org, b@x.org"]),
+        ("smtp://host", True, [("SMTP", "host", 25, 10.0, False), "tls", "a@x.org, b@x.org"]),
+        ("smtp://host:26", False, [("SMTP", "host", 26, 10.0, False), "a@x.org, b@x.org"]),
+        ("smtp://me:a%2Fb@host", False, [("SMTP", "host", 25, 10.0, False), "tls", ("me", "a/b"), "a@x.org, b@x.org"]),
+        ("smtp://m%40e@host", True, [("SMTP", "host", 25, 10.0, False), "tls", ("m@e", ""), "a@x.org, b@x.org"]),
+        ("smtps://me:p@host", True, [("SMTP_SSL", "host", 465, 10.0, True), ("me", "p"), "a@x.org, b@x.org"]),
+        ("smtps://host:466", False, [("SMTP_SSL", "host", 466, 10.0, True), "a@x.org, b@x.org"]),
     ],
 )
 def test_mail_is_encrypted_where_the_server_can_and_always_with_a_password(
@@ -103,10 +119,19 @@ def test_mail_is_encrypted_where_the_server_can_and_always_with_a_password(
 ) -> None:
     seen: list[Any] = []
     for name in ("SMTP", "SMTP_SSL"):
-        monkeypatch.setattr(smtplib, name, Smtp(offers, seen))
+        monkeypatch.setattr(smtplib, name, Smtp(name, offers, seen))
     config = NotifyConfig.model_validate({"mail_server": "env:SERVER", "mail_to": ["a@x.org", "b@x.org"]})
     mail(config, address, "subject", "text")
     assert seen == told
+
+
+@pytest.mark.parametrize("address", ["http://host", "host", "smtp:", "smtp://", "smtps:///path"])
+def test_mail_goes_by_the_address_of_a_mail_server(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMTP", "SMTP_SSL"):
+        monkeypatch.setattr(smtplib, name, lambda *given, **more: pytest.fail("it is no mail server"))
+    config = NotifyConfig.model_validate({"mail_server": "env:SERVER", "mail_to": ["a@x.org"]})
+    with pytest.raises(ValueError, match="not an address of a mail server"):
+        mail(config, address, "subject", "text")
 
 
 def test_an_error_of_this_machine_is_told_from_one_that_a_server_reports() -> None:

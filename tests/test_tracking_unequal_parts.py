@@ -55,10 +55,11 @@ from tests.support.homes import DIGITS
 def test_each_end_of_a_run_has_its_status_in_mlflow(status: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[Any] = []
     monkeypatch.setattr(tracked_runs, "log_result", lambda *given: ended.append(given[3:]))
-    client: Any = SimpleNamespace(set_terminated=lambda run, word, at: ended.append((run, word)))
+    client: Any = SimpleNamespace(set_terminated=lambda run, word, at: ended.append((run, word, at)))
     run: Any = SimpleNamespace(record={"status": status})
+    monkeypatch.setattr("time.time", lambda: 1.7e9 + 0.25)
     tracked_runs.end(client, "id", run, ["page"], "words")  # type: ignore[list-item]
-    assert ended == [(["page"], "words"), ("id", shown)]
+    assert ended == [(["page"], "words"), ("id", shown, 1_700_000_000_250)]
 
 
 class Store:
@@ -311,6 +312,30 @@ def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeyp
         made.clear()
         raise ZeroDivisionError
     assert made == [0, 1]
+
+
+def test_other_hosts_are_waited_for_where_several_work_together_and_not_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def process(stage: str, log: Path, threads: int, rank: int, address: str) -> Any:
+        made.append(("here", rank, threads))
+        return SimpleNamespace(rank=rank, close=lambda: None, kill=lambda: None)
+
+    def elsewhere(rank: int, stage: str, threads: int) -> Any:
+        made.append(("there", rank, stage, threads))
+        return SimpleNamespace(rank=rank, close=lambda: None, kill=lambda: None)
+
+    monkeypatch.setattr(crews, "Process", process)
+    cluster = SimpleNamespace(chief="127.0.0.1", port_of=lambda rank: 0)
+    meeting: Any = SimpleNamespace(cluster=cluster, wait=lambda waiting: made.append("waited"), process=elsewhere)
+    crew = crews.Crew(tmp_path, 3, meeting)
+    with crew.gang("convert"):
+        assert made == [("here", 0, 3)]
+    made.clear()
+    with crew.gang("train", (CHIEF, WORKER, WORKER)):
+        assert made == ["waited", ("here", 0, 3), ("there", 1, "train", 3), ("there", 2, "train", 3)]
 
 
 @pytest.mark.parametrize("job", ["chief", "master", "worker", "ps"])

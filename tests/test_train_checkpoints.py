@@ -71,6 +71,29 @@ def test_what_is_saved_is_restored_whole(bench: Workbench) -> None:
     assert empty.seconds == empty.steps == 0 and empty.last is None, "times are those of a process"
 
 
+def test_the_seconds_of_checkpoints_are_those_of_all_so_far(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the training, for the copies, and of the thread that writes; each clock goes on by a second a look."""
+    measured: list[tuple[str, float]] = []
+    clock = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    checkpoints = kept_by(bench, measure=lambda name, value: measured.append((name, value)))
+    for step in (3, 6):
+        checkpoints.save(engine_at(1.5), fed(step), step)
+        checkpoints.wait()
+    values = {name: [value for each, value in measured if each == name] for name, _ in measured}
+    assert set(values) == {"train/checkpoint_seconds", "train/checkpoint_write_seconds"}
+    for first, second in values.values():
+        assert 0 < first < second
+
+
+def test_a_checkpoint_without_a_staging_or_a_base_begins_at_the_first_step() -> None:
+    """As in the processes that are not the chief."""
+    checkpoints = StagedCheckpoints(None, CheckpointConfig(every=3, keep=9), BestWeights(CONFIG))
+    assert checkpoints.restore(engine_at(0.0), fed(0)) == 0
+    checkpoints.save(engine_at(0.0), fed(3), 3)
+    checkpoints.wait()
+
+
 def test_a_copy_of_the_state_is_written_and_not_what_comes_later(bench: Workbench) -> None:
     """A thread writes while the training goes on: ledger, sums and layouts are those of the step that is saved."""
     engine, meter = engine_at(1.0), fed(3)

@@ -76,6 +76,24 @@ def test_a_point_leaves_out_what_is_not_finite() -> None:
     assert found["train/update_ratio/a"] == 1.0
 
 
+def test_before_the_first_call_there_is_nothing_to_guard_and_no_point() -> None:
+    """As behind a rollback, which leaves no last call."""
+    sums = metered(call()).state()
+    meter = Meter()
+    for weight in (None, 6):
+        Guard(str)(4, meter, ENGINE)
+        assert point(meter) == {} and meter.sums.get("weight") == weight
+        meter.load(sums)
+
+
+def test_what_a_meter_has_timed_is_no_part_of_what_it_goes_on_with() -> None:
+    meter = metered(call(), call(3, staleness=np.array([1, 2, 3])))
+    assert (meter.seconds, meter.waited, meter.steps, meter.staleness) == (1.0, 0.25, 3, [1, 2, 3])
+    meter.load(metered(call(7)).state())
+    assert (meter.seconds, meter.waited, meter.steps, meter.staleness) == (0.0, 0.0, 0, [])
+    assert meter.sums["weight"] == 21
+
+
 def test_a_point_of_asynchronous_steps_has_their_staleness() -> None:
     found = point(metered(call(staleness=np.array([0, 1])), call(staleness=np.array([2, 5]), repeated=3)))
     assert (found["train/staleness"], found["train/staleness_max"], found["train/repeated_updates"]) == (2.0, 5.0, 3.0)
@@ -199,6 +217,33 @@ def test_the_time_of_steps_that_a_rollback_gives_up_is_no_goodput() -> None:
     assert goodput.seconds["steps"] == 4.0, "two of the four steps"
     assert goodput.seconds["steps undone"] == 4.0 + 3.0, "and the call that spiked, once"
     assert meter.spikes.seconds == 0.0
+
+
+def test_every_call_of_an_action_is_added_to_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, measured = [100.0], dict[str, Any]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    goodput = Goodput(lambda name, value: measured.update({name: value}), began=100.0)
+
+    class Saves:
+        every = 7
+
+        def __call__(self, step: int, meter: Meter, engine: Any) -> None:
+            now[0] += step
+
+    saving = goodput.timed("saving", Saves())
+    assert saving.every == 7
+    for step in (2, 3):
+        saving(step, Meter(), ENGINE)
+    now[0] += 4
+    goodput(1, metered(call(1, 2.5, 0.5)), ENGINE)
+    for again in (2, 4):
+        goodput(again, metered(call(2, 4.0, 1.0)), ENGINE)
+    goodput.report()
+    [parts] = [value for name, value in measured.items() if name.startswith("train/goodput/")]
+    assert parts["saving"] == 5.0 and goodput.seconds["saving"] == 5.0
+    assert (parts["setting up"], parts["compiling"]) == (9.0 - 2.5, 2.5)
+    assert (parts["steps"], parts["waiting for input"]) == (6.0, 2.0)
+    assert goodput.share == pytest.approx(6.0 / 9.0)
 
 
 def test_the_parts_of_a_process_are_measured_with_what_is_left() -> None:

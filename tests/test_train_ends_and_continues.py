@@ -149,6 +149,16 @@ def test_a_continued_model_is_one_that_was_trained_longer(
             {"steps": 30},
             "its training was ended by train.early_stopping at step 7",
         ),
+        (
+            {"steps": None, "epochs": 8, "batch_size": 5, "early_stopping": EarlyStopping()},
+            {"epochs": 30},
+            "its training was ended by train.early_stopping at step 8",
+        ),
+        (
+            {"steps": None, "epochs": 4, "batch_size": 5, "evaluate_every": 3, "early_stopping": EarlyStopping()},
+            {"epochs": 30},
+            "its last evaluation was at step 8, no multiple of 3",
+        ),
     ],
 )
 def test_what_would_not_be_a_longer_training_is_refused_with_the_reason(

@@ -24,7 +24,7 @@ from tasks.training.engines import OutOfMemory
 from tasks.training.group import Alone, Cluster, Seconds, agree, signed
 from tasks.training.ledger import hash_of
 from tasks.training.meter import Meter
-from tasks.training.ranks import Ranks, added
+from tasks.training.ranks import Ranks, added, stragglers
 from tasks.training.sidecar import Sidecar, connected, packed, serve, unpacked
 
 
@@ -100,6 +100,25 @@ def test_a_process_that_becomes_slow_is_named_by_the_steps_since_the_last_look(
     waiting = (8 * 10 / 16, (5 * 4 + 3 * 60) / 16, (5 * 6 + 3 * 8) / 16)
     assert [row["waiting_ms"] for row in rows] == pytest.approx(waiting)
     assert [row["call_ms"] for row in rows] == pytest.approx([500] * 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "slow"),
+    [
+        (0.015, 0.010, False),
+        (0.010, 0.005, False),
+        (0.0151, 0.010, True),
+        (0.030, 0.020, False),
+        (0.011, 0.005, True),
+        (0.0061, 0.002, False),
+    ],
+)
+def test_a_straggler_is_slower_by_more_than_half_and_by_more_than_five_milliseconds(
+    own: float, other: float, slow: bool
+) -> None:
+    ranks = [Seconds(0, other, 0), Seconds(0, 0, own)]
+    assert stragglers(ranks, 1) == ([1] if slow else [])
+    assert stragglers([Seconds(0, 2 * each.waiting, 2 * each.computing) for each in ranks], 2) == ([1] if slow else [])
 
 
 def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_servers() -> None:

@@ -27,6 +27,7 @@ from tasks.processes.workbench import Workbench
 from tasks.stage import identities
 from tasks.training import engines, own_files, starting
 from tasks.training.engines import Arrays
+from tasks.training.engines.tensorflow import adapting
 from tasks.training.fit import fit
 from tasks.training.group import Cluster
 from tasks.training.plan import make_plan
@@ -98,6 +99,34 @@ def test_the_longest_beginning_of_a_path_is_renamed_in_any_order() -> None:
         assert {path: int(values[0]) for path, values in got.items()} == {"a/kernel": 0, "a/b/kernel": 1, "c/kernel": 2}
     with pytest.raises(Failed, match="train.init.rename: encodr/; begins no path of the model; use one of a/kernel"):
         starting.match(shapes, known, FileInit(path="a.keras", rename={"encodr/": "x/"}))
+
+
+def test_each_variable_may_be_named_as_new_or_renamed_whichever_place_it_has() -> None:
+    shapes = {f"{layer}/kernel": (1,) for layer in "abc"}
+    known = {f"{layer}/kernel": np.array([number]) for number, layer in enumerate("xyz")}
+    for layer in "abc":
+        new = tuple(other for other in "abc" if other != layer)
+        config = FileInit(path="a.keras", new=new, rename={f"{layer}/": "z/"})
+        assert {path: int(values[0]) for path, values in starting.match(shapes, known, config).items()} == {
+            f"{layer}/kernel": 2
+        }
+
+
+def test_each_pattern_of_an_adaptation_chooses_layers_and_all_others_are_frozen() -> None:
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(4, name="one")(inputs)
+    hidden = keras.layers.Dense(4, name="two")(keras.layers.Dense(4, name="both")(hidden))
+    hidden = keras.layers.LayerNormalization(name="norm")(hidden)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="out")(hidden))
+    config = Lora(rank=2, targets=("one", "two", "both"), also=("norm", "both"))
+    added = adapting.add_matrices(model, config, seed=1)
+    assert len(added) == 2, "what is trained whole has no matrices"
+    assert sorted(variable.path for variable in model.trainable_variables) == [
+        *(f"both/{name}" for name in ("bias", "kernel")),
+        *(f"norm/{name}" for name in ("beta", "gamma")),
+        *(f"one/lora_kernel_{name}" for name in "ab"),
+        *(f"two/lora_kernel_{name}" for name in "ab"),
+    ]
 
 
 def test_what_does_not_match_is_named(trained: Model, snapshot: SnapshotReader, tmp_path: Path) -> None:

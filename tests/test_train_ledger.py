@@ -11,7 +11,7 @@ import pytest
 
 from tasks.data.order import batch_rows
 from tasks.training import ledger
-from tasks.training.ledger import LEDGER, SPAN, Ledger, hash_of, prove, spans
+from tasks.training.ledger import LEDGER, SPAN, Ledger, hash_of, in_words, prove, spans
 from tests.support.ledgers import ledger_of
 
 BATCH, EXAMPLES, EPOCHS = 4, 10, 2
@@ -84,6 +84,25 @@ def test_a_line_with_another_number_or_hash_is_wrong(changed: dict[str, Any], tm
     proof = prove(*trained(tmp_path, **changed))
     assert len(proof["wrong"]) == 1
     assert proof["text"].startswith("steps 0 to 5 were fed other examples than the order says; 10 examples over 5")
+
+
+@pytest.mark.parametrize(
+    ("seen", "low", "high", "right"),
+    [
+        ([1, 1, 1], 1, 1, True),
+        ([2, 1, 1], 1, 2, True),
+        ([0, 0, 1], 0, 1, True),
+        ([0, 0, 0], 0, 0, True),
+        ([3, 1, 1], 1, 2, False),  # as many in all as there should be, and one too often
+        ([0, 2, 2], 1, 2, False),
+        ([0, 3, 1], 1, 2, False),
+    ],
+)
+def test_examples_are_missing_or_repeated_each_for_itself(seen: list[int], low: int, high: int, right: bool) -> None:
+    said = in_words(np.array(seen), low, high, "rows")
+    missing, repeated = sum(times < low for times in seen), sum(times > high for times in seen)
+    assert said.endswith(f"; {missing} missing, {repeated} repeated") is not right
+    assert (f"seen {min(seen)} to {max(seen)} times" in said) is not right
 
 
 def test_rows_are_hashed_each_and_not_their_sum() -> None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -34,6 +35,7 @@ from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import resolve_run
+from tasks.training import choosing
 from tasks.training.choosing import choose, mean_of, rank
 from tasks.training.continuing import check_base
 from tasks.training.fit import fit, fit_named
@@ -121,6 +123,40 @@ def test_validation_decides_and_equal_scores_are_told_apart_by_the_loss() -> Non
     assert rank(better, "accuracy", higher=True) < rank(equal, "accuracy", higher=True)
     assert rank(equal, "accuracy", higher=True) < rank(scores, "accuracy", higher=True)
     assert rank(equal, "loss", higher=False) < rank(scores, "loss", higher=False)
+
+
+def test_a_choice_has_the_numbers_of_every_model_of_the_average_and_over_all() -> None:
+    names, scores = ("validation/accuracy", "test/loss"), (0.5, 0.25)
+    seeds = {f"seed_{number}": {"seed": number, "metrics": dict(zip(names, scores, strict=True))} for number in (0, 1)}
+    over = {name: {"value": 1.0, "low": 0.5, "high": 1.5} for name in names}
+    average = {"validation/accuracy": 0.75, "test/loss": 0.125}
+    made = Choice("accuracy", "seed_1", "average", seeds, average, over)
+    assert made.metrics == {
+        **{f"seed_{number}/{name}": score for number in (0, 1) for name, score in zip(names, scores, strict=True)},
+        "average/validation/accuracy": 0.75,
+        "average/test/loss": 0.125,
+        **{f"seeds/{name}": 1.0 for name in names},
+        **{f"seeds/{name}/{end}": value for name in names for end, value in (("low", 0.5), ("high", 1.5))},
+    }
+    without = Choice("accuracy", "seed_1", "best", seeds, None, over).metrics
+    assert without == {name: value for name, value in made.metrics.items() if not name.startswith("average/")}
+
+
+def test_a_model_is_scored_on_every_split_by_its_metric_and_its_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(split: str) -> Any:
+        """Its scores are lengths of texts, as its predictions are texts."""
+        metrics = {"accuracy": len, "loss": lambda text: -len(text), "other": None}
+        return SimpleNamespace(metrics=metrics, predictions=lambda kept: f"{kept} of {split}")
+
+    monkeypatch.setattr(choosing, "inference_function", lambda model: None)
+    monkeypatch.setattr(choosing, "run_model", lambda judge, call, name: SimpleNamespace(kept=name))
+    found = choosing.scored(None, {split: judge(split) for split in ("validation", "test")}, "accuracy")  # type: ignore[arg-type]
+    lengths = {split: len(f"{split} of {split}") for split in ("validation", "test")}
+    assert found == {
+        f"{split}/{name}": sign * length
+        for split, length in lengths.items()
+        for name, sign in (("accuracy", 1), ("loss", -1))
+    }
 
 
 def test_the_best_model_is_taken_whole_with_the_scores_of_all(

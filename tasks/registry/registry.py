@@ -193,8 +193,9 @@ class Pyfunc:
 def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, str]) -> str:
     """Log the export as a pyfunc model of the MLflow run, and return its new version. Imports no TensorFlow."""
     mlflow.set_tracking_uri(uri)
-    golden = np.load(export / "golden.npz")
-    inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
+    with np.load(export / "golden.npz") as golden:
+        inputs = {name.partition("/")[2]: golden[name] for name in golden.files if name.startswith("inputs/")}
+        outputs = golden["outputs"]
     names = inputs if len(inputs) > 1 else [None]  # an array alone has no name
     transform = read_transform(export)
     described = {name: transform[name] for name in DESCRIBES if name in transform}
@@ -205,10 +206,10 @@ def register(uri: str, mlflow_id: str, name: str, export: Path, tags: dict[str, 
                 for name, array in zip(names, inputs.values(), strict=True)
             ]
         ),
-        outputs=Schema([TensorSpec(golden["outputs"].dtype, (-1, *golden["outputs"].shape[1:]))]),
+        outputs=Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]),
     )
     if described["task"] in prediction.ROWS:
-        likely = np.full_like(golden["outputs"][:1], 100.0)  # every label is predicted: MLflow infers from values
+        likely = np.full_like(outputs[:1], 100.0)  # every label is predicted: MLflow infers from values
         first = {name: array[:1] for name, array in inputs.items()}
         signature.outputs = infer_signature(None, prediction.predictions(likely, described, first)).outputs
         signature.params = ParamSchema([ParamSpec("raw", DataType.boolean, False)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,18 @@ class RegistryHome:
         shutil.copytree(self.home.root, root)
         return RegistryHome(root, self.home.mlflow_file)
 
-    def run(self, number: int, required: bool = True, task: str = "classification", baseline: bool = True) -> Run:
-        """A run that has made the export `number`, as it stands before `promote`."""
+    def run(
+        self,
+        number: int,
+        required: bool = True,
+        task: str = "classification",
+        baseline: bool = True,
+        more: Sequence[tuple[str, str]] = (),
+    ) -> Run:
+        """A run that has made the export `number`, as it stands before `promote`; `more`: flags."""
         approval = "required" if required else "none"
         flags = [("seed", str(number)), ("promote.approval", approval), ("promote.baseline", str(baseline).lower())]
-        flags.append(("model.task", task))
+        flags += [("model.task", task), *more]
         with opened(self.home, "pipeline", load(DIGITS, flags), new=True, prefect_id=None, waiting=print) as run:
             return run
 
