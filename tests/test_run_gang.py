@@ -561,8 +561,9 @@ class Host:
         raise Failed(reference["digest"], "not here", "it must be", "copy it")
 
     def call(self, *arguments: Any) -> Served:
+        before = len(self.started)
         self.chief.call(Request("tasks.training.fit:fit", None, None, 8, arguments, {}, "worker", 1, ("chief", "w")))
-        until(lambda: bool(self.started and self.started[-1].requests))
+        until(lambda: len(self.started) > before and bool(self.started[-1].requests))
         return self.started[-1]
 
     def end(self) -> Any:
