@@ -2,9 +2,9 @@
 
     python -m tests.mutations [--only PACKAGE] [--list first|second|third|fourth|fifth] [--trust] [--quick] [--jobs N]
 
-Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
-`second` and `third` were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and
-guard since then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
+Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found; the
+others were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and guard since
+then what they showed. What decides a result, a lock or a verdict gets an entry here when it is changed.
 """
 
 from __future__ import annotations
@@ -3501,7 +3501,7 @@ FIFTH = [
         "infra/deployed.py",
         '        yield from deployment.get("build", written.get("build")) or []\n',
         '        yield from deployment.get("build") or []\n',
-        "test_platform_fine_print.py test_platform_layout.py test_platform_work_pools.py",
+        "test_platform_fine_print.py",
         (
             "With a prefect.yaml whose `build` is at the top for all deployments, a changed preset (or a"
             " build step of the user's) is not seen: `millrace up` says that all is deployed and Prefect"
@@ -3515,7 +3515,7 @@ FIFTH = [
             '\n        return "Python makes its letters small"\n'
         ),
         '        return "the package tokenizers divides its texts"\n',
-        "test_export_raw.py test_export_parts.py test_export_works.py test_transform_parts.py",
+        "test_transform_values.py",
         (
             "With the transform `tokens` of bytes and `lowercase: true`, the SavedModel's signature for raw"
             ' text keeps capital letters: "Hello" gets other ids, and another prediction, than in training.'
@@ -3528,7 +3528,7 @@ FIFTH = [
             " the sample ends within a character\n            return False\n"
         ),
         "    except UnicodeDecodeError:\n        return False\n",
-        "test_init_guesses.py test_init_sources.py test_init_tables.py test_init_fits_the_data.py",
+        "test_source_names.py",
         (
             "`millrace init` on a folder of large Chinese or Japanese texts (longer than 64 KiB each) finds"
             " no texts in it, as two of three samples end within a character of three bytes."
@@ -3618,7 +3618,7 @@ FIFTH = [
         "flows/asking.py",
         "        response = Approval(**orjson.loads(max(responses, key=lambda each: str(each.created)).value))\n",
         "        response = Approval(**orjson.loads(min(responses, key=lambda each: str(each.created)).value))\n",
-        "test_promote_awaits.py test_platform_fine_print.py test_promote_approval.py test_command_replies.py",
+        "test_platform_fine_print.py",
         (
             "Where the same export was suspended twice (rejected in a first attempt, accepted in a later"
             " one), the oldest answer counts: the rejection of last time is applied again, although the user"
@@ -3629,10 +3629,7 @@ FIFTH = [
         "tasks/errors.py",
         "    errno.ENOSPC,\n    errno.EDQUOT,\n",
         "    errno.ENOSPC,\n",
-        (
-            "test_command_replies.py test_contracts_are_pinned.py test_store_fine_print.py"
-            " test_convert_faults.py test_run_meets_trouble.py"
-        ),
+        "test_environment.py",
         (
             "With an exceeded disk quota the command prints a traceback and calls it a bug of Millrace, and a"
             " tuning counts such a trial as failed by its own values instead of stopping."
@@ -3662,7 +3659,7 @@ FIFTH = [
         "tasks/display/evaluation.py",
         '        before, after = (test["calibration"][when] for when in ("before", "after"))\n',
         '        before, after = (test["calibration"][when] for when in ("after", "before"))\n',
-        "test_display_words.py test_page_parts.py test_page_unequal_parts.py test_evaluate_report.py",
+        "test_page_fine_print.py",
         (
             "`millrace show` gives the loss and the calibration error before and after the temperature in"
             " exchanged places: a calibration that helped seems to have made the model worse."
@@ -3672,7 +3669,7 @@ FIFTH = [
         "tasks/data/reader/decoding.py",
         '    if image.format == "PNG" and b"eXIf" not in payload and b"Raw profile type exif" not in payload:\n',
         '    if image.format == "PNG" and b"eXIf" not in payload:\n',
-        "test_transform_images.py test_transform_reader.py test_convert_image_folder.py",
+        "test_transform_images.py",
         (
             'A PNG that ImageMagick made of a rotated photo (EXIF in the text chunk "Raw profile type exif")'
             " is read lying on its side."
@@ -3695,7 +3692,7 @@ FIFTH = [
         "flows/commands/up.py",
         "        None if alert == automations.OFF else alert or default.alert,\n",
         "        None if alert == automations.OFF else alert,\n",
-        "test_platform_alerts.py test_platform_fine_print.py test_command_replies.py test_platform_layout.py",
+        "test_platform_layout.py",
         (
             "A second `millrace up` without --alert silently drops the webhook of the first one: nobody is"
             " told any more of dead and late runs."
@@ -3705,7 +3702,7 @@ FIFTH = [
         "tasks/data/schema.py",
         "    return time if time.tzinfo else time.replace(tzinfo=UTC)\n",
         "    return time.replace(tzinfo=UTC)\n",
-        "test_convert_columns.py test_init_schema.py test_convert_parts.py",
+        "test_convert_parts.py",
         (
             "A bound such as `min: 2024-06-01T00:00+02:00` of a column of times is read as midnight UTC, two"
             " hours later than written: rows of these two hours are quarantined."
@@ -3735,10 +3732,7 @@ FIFTH = [
         "tasks/training/engines/tensorflow/checks.py",
         "        if (parts := config.accumulate * config.strategy.micro_batches_of_each) > 1:\n",
         "        if (parts := config.accumulate) > 1:\n",
-        (
-            "test_train_pipeline.py test_config_rules.py test_config_refusals.py test_train_memory.py"
-            " test_train_engine_door.py"
-        ),
+        "test_train_step.py",
         (
             "A model with BatchNormalization is trained in a pipeline with several micro-batches without an"
             " error, with statistics of a part of the batch, so that the result differs from that of one"
@@ -3780,7 +3774,7 @@ FIFTH = [
         "tasks/tuning/study.py",
         "        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)\n",
         "        evaluator = optuna.importance.FanovaImportanceEvaluator()\n",
-        "test_tune_search.py test_tune_parts.py test_tune_choices.py",
+        "test_tune_parts.py",
         (
             "The importances of a tuning's keys are other ones at each run over the same study: trials.json"
             " and the page change although nothing was tried."
@@ -3793,7 +3787,7 @@ FIFTH = [
             " str(flow_run.id):\n"
         ),
         '        if run.record["attempts"] and run.record["attempts"][0]["prefect_flow_run_id"] == str(flow_run.id):\n',
-        "test_platform_fine_print.py test_run_bookkeeping.py test_run_stops.py",
+        "test_platform_fine_print.py",
         (
             "A run that was resumed and whose second attempt is killed (out of memory, kill -9) keeps the"
             ' status "running" for ever, and no message about its crash is sent.'
@@ -3806,10 +3800,7 @@ FIFTH = [
             "\n            self._check_unchanged(path)\n"
         ),
         "                yield from self._payloads.filled(rows, self._content)\n",
-        (
-            "test_convert_source_changes.py test_source_csv.py test_source_parquet.py test_source_parts.py"
-            " test_source_edges.py"
-        ),
+        "test_source_csv.py",
         (
             "A table that another program rewrites while it is being read gives records that are a mixture of"
             " both versions, published under the digest of the first one, without an error."
@@ -3854,7 +3845,7 @@ FIFTH = [
         "tasks/registry/noise.py",
         "    return {} if pair is None else pair[0].values\n",
         "    return {} if pair is None else pair[1].values\n",
-        "test_promote_edges.py test_promote_gates.py test_promote_asks_the_registry.py test_diff_compares_runs.py",
+        "test_settings_reach_their_use.py",
         (
             "A new version is compared with itself instead of the champion: the change is always 0, and every"
             " gate against the champion passes."
@@ -3908,6 +3899,7 @@ FIFTH = [
     ),
 ]
 
+
 LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 
 
@@ -3915,7 +3907,7 @@ def main() -> int:
     """Print each verdict as it is known, then a table by package; 1 where a fault survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="PACKAGE", help="a folder, or the beginning of a path")
-    parser.add_argument("--list", choices=LISTS, help="one list; both by default")
+    parser.add_argument("--list", choices=LISTS, help="one list; all by default")
     parser.add_argument("--trust", action="store_true", help="do not first see the tests pass without a fault")
     parser.add_argument("--quick", action="store_true", help="without the tests that are marked slow")
     parser.add_argument("--jobs", type=int, default=2, help="copies that run tests at the same time (2)")

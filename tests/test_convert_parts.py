@@ -396,6 +396,21 @@ def test_conditions_see_missing_values_and_name_the_rows_of_the_whole_batch(tmp_
     assert bad == {0: "earlier", 1: "age: missing", 2: "age: 5; must be at least 10", 3: "earlier"}
 
 
+@pytest.mark.parametrize(
+    ("bound", "first"), [("2024-06-01T00:00", 0), ("2024-06-01T00:00+02:00", -7200), ("2024-05-31T22:00-03:00", 3600)]
+)
+def test_a_bound_of_times_is_in_utc_or_at_its_own_offset(bound: str, first: int, tmp_path: Any) -> None:
+    """`first`: seconds from the midnight at which the 1st of June began in UTC."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(f'columns: {{when: {{min: "{bound}"}}}}\n')
+    midnight = 1_717_200_000
+    times = [(midnight + first + second) * 10**6 for second in (-1, 0)]
+    bad: dict[int, str] = {}
+    checked = Rules({"when": Feature("time", "int64")}, RecordsConfig(schema_file=str(rules)))
+    checked.check(pa.table({"when": times}), np.arange(2), bad)
+    assert list(bad) == [0]
+
+
 def cast(feature: Feature, values: Any) -> tuple[list[Any], dict[int, str]]:
     array = values if isinstance(values, pa.Array) else pa.array(values)
     typed = kind_of(feature).typed(feature, array, 10**6)

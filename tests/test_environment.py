@@ -258,6 +258,12 @@ def test_errors_of_the_machine_are_known_also_where_a_library_reports_them(
     assert (found and found.errno) == number
 
 
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENFILE", "EFBIG"])
+def test_a_full_or_broken_disk_and_what_is_not_permitted_are_of_the_machine(name: str) -> None:
+    number = getattr(errno, name)
+    assert of_the_machine(error := OSError(number, "x")) is error
+
+
 def test_a_stop_ends_with_the_code_of_its_signal_and_says_what_is_saved() -> None:
     assert [Stopped(number).exit_code for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == [130, 75, 75]
     assert str(Stopped(15, saved="step 7")) == "stopped by SIGTERM; step 7 is saved"

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows import champions, plans, preflight
+from flows import asking, champions, plans, preflight
 from flows.commands import backfill
 from flows.decisions import checked
 from flows.launching import parse
@@ -283,6 +283,15 @@ def test_a_worker_that_polled_long_ago_does_not_poll(layout: Layout, monkeypatch
         return orchestration._worker_polls(layout)
 
     assert polls(5) and not polls(65)
+
+
+def test_build_steps_are_those_of_a_deployment_or_else_of_all() -> None:
+    of_all, own = [{"a": 1}, {"b": 2}], [{"c": 3}]
+    deployments: list[dict[str, Any]] = [{"name": "x"}, {"name": "y", "build": own}, {"name": "z", "build": []}]
+    assert list(deployed.build_steps({"build": of_all, "deployments": deployments})) == of_all + own
+    assert list(deployed.build_steps({"deployments": deployments})) == own
+    assert list(deployed.build_steps({"build": None, "deployments": [{"build": None}]})) == []
+    assert list(deployed.build_steps({"build": of_all, "deployments": None})) == []
 
 
 def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,6 +700,39 @@ def test_a_run_that_was_killed_is_ended_once_and_no_other(tmp_path: Path, monkey
     one, two = (Run(home, folder) for folder in ids)
     assert (one.record["status"], one.exit_code, two.record["status"]) == ("failed", 1, "running")
     assert told == [one.run_id] and one.record["error"]["saw"] == "gone"
+
+
+def test_the_newest_answer_to_a_question_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export may be asked for twice, by a run that was rejected and goes on after a change."""
+
+    def answer(created: str, decision: str, key: str = "suspended-response") -> Any:
+        value = json.dumps({"decision": decision, "name": "Ada", "reason": created}).encode()
+        return SimpleNamespace(key=key, created=created, value=value)
+
+    inputs = [answer("2026-01-02", "reject"), answer("2026-01-10", "accept"), answer("2026-01-09", "reject")]
+    inputs.append(answer("2026-02-01", "reject", "suspended-schema"))
+    client = SimpleNamespace(filter_flow_run_input=lambda *given: inputs)
+    monkeypatch.setattr(asking, "get_client", lambda **given: contextlib.nullcontext(client))
+    found = asking.decisions_on("00000000-0000-0000-0000-000000000000")("export")
+    assert found is not None and (found.accepted, found.reason) == (True, "2026-01-10")
+    inputs[:] = inputs[-1:]
+    assert asking.decisions_on("00000000-0000-0000-0000-000000000000")("export") is None
+
+
+@pytest.mark.parametrize(("killed", "status"), [("first", "running"), ("second", "failed")])
+def test_a_run_ends_with_its_newest_attempt(
+    killed: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of an earlier flow run has ended, whatever is reported of it now."""
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    home = Home(tmp_path).make()
+    for prefect_id in ("first", "second"):
+        with opened(home, "pipeline", load(DIGITS, []), new=False, prefect_id=prefect_id, waiting=print) as run:
+            folder = run.folder
+    report_crash(None, SimpleNamespace(id=killed, name="digits"), SimpleNamespace(message="gone"))  # type: ignore[arg-type]
+    run = Run(home, folder)
+    assert [each["prefect_flow_run_id"] for each in run.record["attempts"]] == ["first", "second"]
+    assert run.record["status"] == status
 
 
 def test_preflight_refuses_settings_of_another_flow() -> None:

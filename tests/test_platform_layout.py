@@ -54,6 +54,25 @@ def test_flags_win_over_the_environment_and_that_over_the_last_time(
         wanted(stack, stack.home, **{**NONE, "auth": False})
 
 
+@pytest.mark.parametrize(
+    ("before", "given", "after"),
+    [
+        (None, None, None),
+        (None, "env:HOOK", "env:HOOK"),
+        ("env:HOOK", None, "env:HOOK"),
+        ("env:HOOK", "env:OTHER", "env:OTHER"),
+        ("env:HOOK", "off", None),
+    ],
+)
+def test_an_alert_stays_until_another_is_given_or_it_is_turned_off(
+    before: str | None, given: str | None, after: str | None, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOOK", "OTHER"):
+        monkeypatch.setenv(name, "https://example.org/hook")
+    stack.layout = replace(wanted(stack, stack.home, **NONE), alert=before)
+    assert wanted(stack, stack.home, **{**NONE, "alert": given}).alert == after
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "four", "4200.0"])
 def test_a_port_is_a_port(port: str, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_PORT", port)

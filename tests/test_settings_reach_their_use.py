@@ -128,6 +128,19 @@ def test_a_champion_is_scored_with_the_evaluation_of_the_run(
     assert (work.given[3][3].resamples, work.given[3][3].bins) == (123, 7)
 
 
+def test_a_run_is_compared_with_the_champion_and_not_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    champion: Any = SimpleNamespace(tags={"millrace.run": "of the champion"})
+    run: Any = SimpleNamespace(home="home", run_id="new")
+    monkeypatch.setattr(noise, "resolve_run", lambda home, name: name)
+    monkeypatch.setattr(noise, "Facts", lambda run: run)
+    monkeypatch.setattr(
+        noise.results, "pair", lambda *runs: [SimpleNamespace(values={"metric": each}) for each in runs]
+    )
+    assert noise.of_champion(champion, run) == {"metric": "of the champion"}
+    monkeypatch.setattr(noise.results, "pair", lambda *runs: None)
+    assert noise.of_champion(champion, run) == {}, "it was made on other examples"
+
+
 def test_versions_are_compared_by_the_resamples_of_the_newer_run(monkeypatch: pytest.MonkeyPatch) -> None:
     after: Any = SimpleNamespace(
         metric="test/accuracy",

@@ -286,6 +286,17 @@ def test_a_file_that_changes_ends_the_run(write: Callable, tmp_path: Path) -> No
         list(opened.read(piece))
 
 
+def test_a_file_that_changes_while_it_is_read_ends_the_run(write: Callable, tmp_path: Path) -> None:
+    """After its rows have been read, and before they are published."""
+    opened = open_source(write("name,age\nann,1\n"))
+    [piece] = opened.pieces()
+    rows = opened.read(piece)
+    next(rows)
+    os.utime(tmp_path / "people.csv", ns=(1, 1))
+    with pytest.raises(Failed, match="people.csv: it changed while it was read"):
+        list(rows)
+
+
 # Files that rows refer to
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.data.guess import guess_source
-from tasks.data.guess.file_kinds import kinds_of
+from tasks.data.guess.file_kinds import is_text, kinds_of
 from tasks.data.guess.samples import kind_of_file
 from tasks.data.sources.archive_listing import archive_above
 from tasks.data.sources.audio_folder import is_sound
@@ -98,3 +98,11 @@ def test_files_that_are_written_for_programs_are_no_texts() -> None:
     tree: Any = SimpleNamespace(head=lambda name, size: b"text")
     assert kinds_of([f"a.{ending}" for ending in endings], tree, rows=False) == {}
     assert kinds_of(["b.md", "c.txt", "a.md", "a.json"], tree) == {".md": ["b.md", "a.md"], ".txt": ["c.txt"]}
+
+
+@pytest.mark.parametrize("character", ["a", "ü", "本", "𝄞"])
+def test_a_sample_of_a_text_may_end_within_a_character(character: str) -> None:
+    """It may not break off before its end, or have a byte that no character begins with."""
+    whole = ("text " + character).encode()
+    assert all(is_text(whole[:end]) for end in range(5, len(whole) + 1))
+    assert not is_text(b"\xff text") and not is_text(whole + b"\xff text") and not is_text(whole + b"\0")

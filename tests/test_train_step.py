@@ -13,10 +13,13 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.optimizer import Sgd
+from tasks.config.strategy import Mirrored, MultiWorker, OneDevice, ParameterServer, Pipeline, Strategy
+from tasks.errors import Failed
 from tasks.models.features import Input
 from tasks.models.layers import count_weights, embedded, head, initialise, input_layer, layer_seed, name_operations
 from tasks.training import board
 from tasks.training.board import Trace, written_in
+from tasks.training.engines.tensorflow.checks import check_layers
 from tasks.training.engines.tensorflow.looped import looped, packed, unpacked
 from tasks.training.engines.tensorflow.objectives import make_objective
 from tasks.training.engines.tensorflow.optimizers import make_optimizer
@@ -271,3 +274,33 @@ def test_weights_of_a_training_alone_are_not_counted_and_operations_are_named_by
     assert count_weights(model) == 8
     names = [operation.name for operation in name_operations(model).operations]
     assert names[:3] == ["x", "kept", "extra"] and names[3:] == ["op000_multiply", "op001_add"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "accumulate", "synchronized", "field"),
+    [
+        (OneDevice(), 1, False, None),
+        (OneDevice(), 2, True, "train.accumulate"),
+        (Pipeline(micro_batches=1), 1, False, None),
+        (Pipeline(micro_batches=2), 1, True, "train.accumulate"),
+        (Mirrored(), 1, True, None),
+        (Mirrored(), 1, False, "train.strategy"),
+        (Mirrored(), 2, True, "train.accumulate"),
+        (MultiWorker(), 1, False, "train.strategy"),
+        (ParameterServer(), 1, True, "train.strategy"),
+    ],
+)
+def test_a_batch_norm_is_trained_where_it_sees_the_whole_batch_and_nowhere_else(
+    strategy: Strategy, accumulate: int, synchronized: bool, field: str | None
+) -> None:
+    inputs = keras.Input((2,))
+    normed = keras.Model(inputs, keras.layers.BatchNormalization(synchronized=synchronized)(inputs))
+    of_each = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
+    config: Any = SimpleNamespace(accumulate=accumulate, strategy=strategy)
+    check_layers(of_each, config)
+    if field is None:
+        check_layers(normed, config)
+        return
+    with pytest.raises(Failed) as failed:
+        check_layers(normed, config)
+    assert failed.value.field == field

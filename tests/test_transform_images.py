@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
 
 from tasks.config.transform import Image as ImageTransform
 from tasks.data.reader import Unusable
@@ -30,6 +31,13 @@ def turned(number: int) -> Image.Exif:
     exif = Image.Exif()
     exif[ORIENTATION] = number
     return exif
+
+
+def raw_profile(exif: Image.Exif) -> PngInfo:
+    """EXIF as a text in hexadecimal digits, as programs wrote it before PNG had a chunk for it."""
+    info, content = PngInfo(), exif.tobytes()
+    info.add_text("Raw profile type exif", f"\nexif\n{len(content)}\n{content.hex()}\n", zip=True)
+    return info
 
 
 def normalised(payload: bytes) -> Image.Image:
@@ -69,6 +77,7 @@ FILES = {
     "tiff of floats": encoded(Image.fromarray(RNG.random((6, 8), np.float32) * 300), "TIFF"),
     **{f"orientation {number}": encoded(OPAQUE, exif=turned(number)) for number in (1, 2, 3, 4)},
     "jpeg, orientation 3": encoded(OPAQUE, "JPEG", exif=turned(3)),
+    "orientation 3 as ImageMagick writes it": encoded(OPAQUE, pnginfo=raw_profile(turned(3))),
 }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
@@ -150,6 +151,18 @@ def test_a_study_looks_for_what_is_better(tmp_path: Path, higher: bool) -> None:
         assert study.importances() == {}, "of fewer than four"
         study.complete(study.ask().number, 0.1)
         assert study.importances() == study.importances() == {"rate": 1.0}
+
+
+def test_importances_of_keys_are_the_same_each_time_and_most_for_what_decides(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    config = configs.TuneConfig(space={"rate": SPACE["rate"], "other": SPACE["rate"]}, trials=20)
+    with opened(tmp_path / "s.db", "study", config, higher_is_better=True, seed=1) as study:
+        for _ in range(20):
+            trial = study.ask()
+            study.complete(trial.number, float(np.log(trial.values["rate"]) + 0.2 * random.random()))
+        found = study.importances()
+        assert found["rate"] > found["other"] > 0 and sum(found.values()) == pytest.approx(1)
+        assert all(study.importances() == found for _ in range(3))
 
 
 def test_trials_that_are_under_way_are_known_to_the_next(tmp_path: Path) -> None:
