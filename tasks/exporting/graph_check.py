@@ -44,7 +44,7 @@ def check(path: Path) -> None:
     called |= {name for node in meta.object_graph_def.nodes for name in _named(node)}
     for name in saver:
         if name in called:
-            saw = f"the function {name}, which writes or reads files, is called"
+            saw = f"the function {name}, which writes or reads files, is called or named"
             raise Failed(str(path), saw, "variables are saved and restored by TensorFlow alone", TRUST)
     assets = [asset.filename for asset in meta.asset_file_def]
     if assets:

@@ -72,7 +72,7 @@ def _numbers(values: pa.Array) -> Iterator[Rule]:
     margin = (high - low) or abs(low) or 1.0
     begin, end = _outward(low - margin, math.floor), _outward(high + margin, math.ceil)
     yield "min", max(begin, 0.0) if low >= 0 else begin, f"smallest: {low:g}"
-    yield "max", min(end, 0.0) if low < 0 >= high else end, f"largest: {high:g}"
+    yield "max", min(end, 0.0) if low < 0 and high <= 0 else end, f"largest: {high:g}"
 
 
 def _outward(value: float, rounded: Any) -> float:
