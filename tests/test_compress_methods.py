@@ -278,6 +278,7 @@ def test_a_changed_model_is_smaller_after_gzip_and_as_good(
     assert gzip[0] < 0.9 * gzip[1], "what the model's method saves is saved in the int8 file, too"
 
 
+@pytest.mark.slow
 def test_an_export_compares_a_variant_with_its_own_model_and_keeps_out_what_was_damaged(
     make: Callable[..., Variant],
     changed: Callable[[Any, str], Model],

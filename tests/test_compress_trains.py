@@ -189,6 +189,7 @@ def zeros_of(model: Model) -> list[int]:
     return [int((np.asarray(each) == 0).sum()) for each in kernels(load(model.path))]
 
 
+@pytest.mark.slow
 def test_pruning_in_a_training_loses_less_than_at_once(training: Training, tmp_path: Path) -> None:
     """By masks: the model that was trained has the zeros, before the method makes it plain again."""
     entry = {"kind": "prune", "share": 0.8}
@@ -325,6 +326,7 @@ STUDENT = {"kind": "mlp", "units": [16, 128]}
 HIDDEN = {"hidden": {"dense1": "dense"}, "hidden_weight": 20.0}
 
 
+@pytest.mark.slow
 def test_a_student_answers_as_its_teacher(training: Training, tmp_path: Path) -> None:
     """More than one that learns from the labels alone, and its hidden state is nearer to the teacher's."""
     entry = {"kind": "distill", "student": STUDENT, "fine_tune": {"steps": 120, "learning_rate": 5e-3}}
@@ -380,6 +382,7 @@ def test_a_teacher_answers_as_in_inference_and_is_not_trained(training: Training
             distill.added_loss(config, student, training.before.path)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_factors_make_a_smaller_model_that_is_trained_again(training: Training, tmp_path: Path) -> None:
     method = of({"kind": "low_rank", "energy": 0.65, "fine_tune": {"steps": 120, "learning_rate": 2e-3}})
     prepared = training.prepared(method, "low_rank")
@@ -559,6 +562,7 @@ def test_heads_that_are_left_out_are_those_of_the_smallest_output_projection() -
     assert np.allclose(one[:, 0], logits[:, 15], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_model_with_fewer_heads_is_exported_and_loaded_by_keras_alone(training: Training, tmp_path: Path) -> None:
     features = training.digits.snapshot.manifest["features"]
     config = ViTModel(width=64, layers=1, heads=4, hidden=32, patch=4)

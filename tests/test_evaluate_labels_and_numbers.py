@@ -123,6 +123,7 @@ def test_the_page_shows_each_label_and_the_numbers_it_was_furthest_from(job, tmp
         assert all(row["slice"] in shown for row in test_split["slices"])
 
 
+@pytest.mark.slow
 def test_chain_exports_what_answers_raw_files_alike(job, bench, tmp_path):
     task, made, snapshot, model, report = job
     chain(tmp_path / "1", model, snapshot, made)

@@ -290,6 +290,7 @@ def export(text, tmp_path_factory):
     return root / "export"
 
 
+@pytest.mark.slow
 def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path):
     verified = json.loads((export / "manifest.json").read_bytes())["statistics"]["verified"]
     assert verified["litert"]["inputs"] == {"tokens": [[-1, -1], "int32"]}
@@ -301,12 +302,14 @@ def test_export_answers_at_other_lengths_and_on_raw_files(export, text, tmp_path
     assert one["continuation"] and empty["bits_per_byte"] is None
 
 
+@pytest.mark.slow
 def test_int8_holds_its_embedding_once_as_int8_for_reading(export):
     whole = (export / "litert" / "model.tflite").read_bytes()
     table = 4 * 400 * 32  # still there as floats for writing, which the quantiser takes care of
     assert abs(len(with_int8_tables(whole)) - len(whole) - table / 4) < 2000
 
 
+@pytest.mark.slow
 def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
     scored = score(bench, export, text[0].path, "test", EvaluateConfig())
     quality = json.loads((export / "litert" / "variant.json").read_bytes())["quality"]["metrics"]
@@ -314,6 +317,7 @@ def test_score_on_records_is_the_quality_on_their_snapshot(export, text, bench):
     assert scored["examples"] == text[0].manifest["counts"]["test"]
 
 
+@pytest.mark.slow
 def test_readme_works_when_pasted(export):
     blocks = re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(), re.DOTALL)
     assert len(blocks) >= 3

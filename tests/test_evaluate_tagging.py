@@ -316,6 +316,7 @@ def made(tagged: Tagged, tmp_path_factory: Any, workbench_at: Any, publish: Any)
     return variants
 
 
+@pytest.mark.slow
 def test_exports_give_the_same_tags_in_a_fresh_process(
     tagged: Tagged, made: dict[str, Variant], tmp_path: Path, workbench_at: Any, publish: Any
 ) -> None:

@@ -134,6 +134,7 @@ def test_int8_says_nearly_the_same_with_one_table_for_all_signatures(written: Wr
     assert tables(small) == tables(plain) >= 1
 
 
+@pytest.mark.slow
 def test_float16_has_a_cache_as_well(written: Written) -> None:
     half = written.paths["litert"].with_name("float16.tflite")
     given = SimpleNamespace(saved_model=written.paths["saved_model"])
@@ -146,6 +147,7 @@ def test_float16_has_a_cache_as_well(written: Written) -> None:
     assert tables(half, 2) == 1 and half.stat().st_size < written.paths["litert"].stat().st_size
 
 
+@pytest.mark.slow
 def test_a_model_with_factors_has_a_cache_as_well(tmp_path: Path) -> None:
     network, method = model_of(PLAIN), LowRank(rank=3, fine_tune=FineTune(steps=1))
     described, weights = low_rank.prepare(method, PLAIN, network)

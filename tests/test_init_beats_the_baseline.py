@@ -58,7 +58,12 @@ FEW = {"train.steps": "80", "train.evaluate_every": "20", "train.checkpoint.ever
 
 
 @pytest.mark.parametrize(
-    ("write", "task"), [(wines, "classification"), (diabetes, "regression"), (digits, "classification")]
+    ("write", "task"),
+    [
+        (wines, "classification"),
+        pytest.param(diabetes, "regression", marks=pytest.mark.slow),
+        pytest.param(digits, "classification", marks=pytest.mark.slow),
+    ],
 )
 def test_a_preset_of_init_beats_the_baseline(
     write: Callable[[Path], Path], task: str, tmp_path: Path, benches: Callable, publish: Callable, tf: Any

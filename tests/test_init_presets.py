@@ -233,6 +233,7 @@ def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
     assert "Traceback" not in completed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [sizes for _, sizes in TEXT_SIZES], ids=lambda sizes: str(sizes["width"]))
 def test_the_int8_of_a_text_preset_passes_its_size_gate(sizes: dict[str, int], tmp_path: Path, tf: object) -> None:
     """By the model's size alone; zeros, which are stored once, are replaced, as training does."""

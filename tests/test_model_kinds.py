@@ -79,6 +79,9 @@ USUAL: dict[str, tuple[Any, dict[str, Any]]] = {
 """Layers as wide as they usually are, and as few as suffice. The stock convnet is that of the digits, which learns, is
 exported and is quantised by all tests of compression; several experts for a token are in `test_export_generation`."""
 
+QUICK = ("dlrm", "mlp", "convnet1d")
+"""Those whose graphs are compiled in a second or two."""
+
 
 def arrays(features: dict[str, Any], rows: int, seed: int) -> dict[str, np.ndarray]:
     """Examples whose class is plain to see in each input; rows of tokens count upwards.
@@ -141,7 +144,9 @@ def lost(task: str, features: dict[str, Any], before: np.ndarray, after: np.ndar
     return np.asarray(bits[1] - bits[0])
 
 
-@pytest.mark.parametrize("kind", USUAL)
+@pytest.mark.parametrize(
+    "kind", [*QUICK, *(pytest.param(kind, marks=pytest.mark.slow) for kind in USUAL if kind not in QUICK)]
+)
 def test_a_kind_learns_is_exported_and_quantised_within_the_gates(
     kind: str, benches: Callable[[str], Workbench], publish: Callable, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ sys.exit(max(app(["predict", name, picture, "--json"], standalone_mode=False) fo
 """The command for each of several exports in one process, which loads TensorFlow once."""
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_predicts(home: CommandHome, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((8, 8), 90, np.uint8)).save(picture)

@@ -142,6 +142,7 @@ def test_a_database_that_cannot_be_copied_leaves_neither_a_template_nor_a_draft(
     assert not template_of("prefect").exists() and list(template_of("prefect").parent.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_database_that_the_settings_name_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although that of the home is current; a router that no run uses answers as well."""
     if not copy_template("prefect", tmp_path / "prefect/prefect.db"):

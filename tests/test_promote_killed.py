@@ -66,7 +66,9 @@ ACTS: dict[str, tuple[Callable[[RegistryHome, Any], None], tuple[str, str, str |
 }
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    "act", ["promote", "approve", *(pytest.param(act, marks=pytest.mark.slow) for act in ("reject", "rollback"))]
+)
 def test_killed_anywhere_and_run_again_it_is_done_once_and_logged_once(
     act: str, new_registry_home: Callable[[str], RegistryHome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

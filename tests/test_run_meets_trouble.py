@@ -22,6 +22,7 @@ from tests.support.kills import WORKPLACES, at_work
 from tests.support.shared import shared_fork_servers
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_preset_in_an_empty_home_both_end_well(tmp_path: Path) -> None:
     """One works and one waits; they share their databases, which each finds missing."""
     home = CommandHome(tmp_path, own_processes=True, given={SHARED: shared_fork_servers()})

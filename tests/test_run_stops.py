@@ -107,6 +107,7 @@ class Terminal:
         return self.process.wait(120)
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_saves_and_the_next_run_goes_on(prepared: Callable[[str], CommandHome]) -> None:
     home = prepared("home")
     endless = ["--train.steps", "100000", "--train.checkpoint.every", "20"]

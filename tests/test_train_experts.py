@@ -139,6 +139,7 @@ def collapsed(path: Path) -> FileInit:
     return FileInit(path=str(path))
 
 
+@pytest.mark.slow
 def test_the_added_loss_spreads_the_tokens_over_the_experts(
     texts: Snapshot, benches: Callable[[str], Workbench], tmp_path: Path
 ) -> None:

@@ -39,8 +39,10 @@ DROPS = MlpModel(units=(8, 8, 8), dropout=0.5)
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [(DEEP, {"precision": "bfloat16", "accumulate": 2}), (DROPS, {"precision": "float16", "ema": 0.9})],
-    ids=["bfloat16", "float16"],
+    [
+        pytest.param(DEEP, {"precision": "bfloat16", "accumulate": 2}, marks=pytest.mark.slow, id="bfloat16"),
+        pytest.param(DROPS, {"precision": "float16", "ema": 0.9}, id="float16"),
+    ],
 )
 def test_activations_that_are_computed_again_give_the_same_bytes(
     model: Any, options: dict[str, Any], tiny: Snapshot, benches: Callable[[str], Workbench]
@@ -205,6 +207,7 @@ def test_memory_is_what_the_system_or_the_control_group_has_left(tmp_path: Path)
     assert memory.available(tmp_path, membership) > 1 << 20
 
 
+@pytest.mark.slow
 def test_activations_that_are_computed_again_need_no_memory(tiny: Snapshot) -> None:
     """Of 20 layers of 32 floats, for 32,768 examples: 80 MiB."""
     snapshot = open_snapshot(tiny.path)

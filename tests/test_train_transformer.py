@@ -68,6 +68,7 @@ def test_model_starts_by_knowing_nothing_and_every_layer_has_a_name_of_ours():
     assert [operation.name for operation in model.operations] == [operation.name for operation in again.operations]
 
 
+@pytest.mark.slow
 def test_keras_alone_reads_the_file_and_its_bytes_repeat(bench, benches, model, tmp_path):
     save(model, bench.staging, CONFIG, FEATURES, seed=3)
     rebuilt = load(bench.staging.root)

@@ -39,6 +39,7 @@ def test_predict_names_the_registry_and_then_tensorflow(
     assert waits[-2:] == [registry, "loading TensorFlow and the model"]
 
 
+@pytest.mark.slow
 def test_a_run_names_prefect_and_the_end_of_its_work(prepared: Callable[[str], CommandHome]) -> None:
     home, address = prepared("home"), shared_server()
     done = subprocess.run(
