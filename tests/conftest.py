@@ -90,9 +90,11 @@ def nothing_is_left_of_graphs() -> Iterator[None]:
     yield
     if ops := sys.modules.get("tensorflow.python.framework.ops"):
         registered = ops.gradient_registry._registry
-        for name in [name for name in registered if name.startswith("CustomGradient-")]:
+        graphs = [name for name in registered if name.startswith("CustomGradient-")]
+        for name in graphs:
             del registered[name]
-        gc.collect()
+        if graphs:
+            gc.collect()
 
 
 def pytest_configure(config: pytest.Config) -> None:

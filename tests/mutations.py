@@ -3659,7 +3659,7 @@ FIFTH = [
         "tasks/display/evaluation.py",
         '        before, after = (test["calibration"][when] for when in ("before", "after"))\n',
         '        before, after = (test["calibration"][when] for when in ("after", "before"))\n',
-        "test_page_fine_print.py",
+        "test_page_fine_print.py test_display_lines.py",
         (
             "`millrace show` gives the loss and the calibration error before and after the temperature in"
             " exchanged places: a calibration that helped seems to have made the model worse."

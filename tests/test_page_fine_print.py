@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,42 +14,26 @@ import pytest
 import yaml
 from jinja2 import UndefinedError
 from PIL import Image
-from rich.console import Console
-from rich.progress import Progress
 
 from tasks.artifacts import Model, Records, Snapshot
-from tasks.config.space import FloatRange, SpaceConfig
 from tasks.config.task import TASKS
-from tasks.display import examples, terminal
-from tasks.display import seeds as seeds_in_words
 from tasks.display.evaluation import lines as report_lines
-from tasks.display.variants import lines
-from tasks.display.variants import row as variant_row
-from tasks.display.words import describe_search, describe_trial, describe_variant
-from tasks.evaluation.metrics import Metric, mean
 from tasks.pages import (
     batch,
     comparison_page,
-    curves,
     data,
     description,
     evaluation,
-    front,
     judgement,
-    results,
     samples,
     sections,
     summary,
     templates,
 )
-from tasks.pages import comparison as comparison_of_runs
 from tasks.pages import seeds as seeds_on_page
-from tasks.pages import trials as trials_page
 from tasks.pages import variants as variants_page
-from tasks.pages.comparison import Comparison
 from tasks.pages.facts import Facts, StageResult
-from tasks.training.seeds import OVER_SEEDS, Choice
-from tasks.tuning.table import COMPLETE, FAILED, PRUNED, Table, Trial
+from tests.support.stand_ins import bounded, facts, variant
 
 FEATURES = {"label": {"classes": ["no", "yes"], "shape": []}, "target": {"shape": [2], "names": ["left", "right"]}}
 
@@ -117,107 +99,6 @@ def test_figures_of_columns_are_said_for_each_split_that_has_them() -> None:
     assert data._figures([{"bytes": {"mean": 1234.5, "min": 7, "max": 9999}}, {"bytes": {}}]) == [
         ("bytes, mean (range)", ["1,234 (7 to 9,999)", ""])
     ]
-
-
-def test_bars_and_points_of_a_distribution_are_as_high_as_their_share_of_the_highest() -> None:
-    svg = data.histogram({"shares": {"train": [0.5, 0.25], "test": [1.0, 0.0]}})
-    heights = [float(each) for each in re.findall(r'<rect [^>]*height="([\d.]+)"', svg)]
-    tops = [float(each) for each in re.findall(r'<rect [^>]*y="([\d.]+)"', svg)]
-    assert heights == [data.HEIGHT / 2, data.HEIGHT / 4] and tops == [data.HEIGHT / 2, data.HEIGHT * 3 / 4]
-    [points] = re.findall(r'points="([^"]*)"', svg)
-    assert [float(point.split(",")[1]) for point in points.split()] == [0.0, data.HEIGHT]
-    across = [float(point.split(",")[0]) for point in points.split()]
-    assert across == [data.WIDTH / 4, data.WIDTH * 3 / 4], "in the middle of the bars"
-
-
-def test_ticks_of_a_range_without_extent_are_its_only_value() -> None:
-    assert curves.linear_ticks(2.0, 2.0) == [2.0] and curves.linear_ticks(3.0, 2.0) == [3.0]
-    assert curves.linear_ticks(0.0, 1.0) == [0.0, 0.5, 1.0] and curves.linear_ticks(-1.0, 9.0) == [0.0, 5.0]
-    assert curves.linear_ticks(0.0, 0.4) == [0.0, 0.1, 0.2, 0.3, 0.4]
-
-
-def point(size: int, loss: float, **more: Any) -> dict[str, Any]:
-    return {"bytes": size, "loss": loss, "latency": None, "accepted": True, "dominated_by": None, **more}
-
-
-def test_the_line_of_the_front_goes_from_the_smallest_to_the_largest() -> None:
-    points = {"c": point(900, 0.0), "a": point(100, 0.3), "b": point(500, 0.1)}
-    [path] = re.findall(r'class="curve c0 dashed" points="([^"]*)"', front.draw(points, "loss"))
-    places = [tuple(map(float, each.split(","))) for each in path.split()]
-    assert len(places) == 3 and places == sorted(places)
-    width = front.WIDTH - front.LEFT - front.RIGHT
-    assert [x for x, _ in places] == pytest.approx([front.LEFT + width * size / 9 for size in (1, 5, 9)], abs=0.06)
-    heights = [y for _, y in places]
-    bottom = front.HEIGHT - front.BOTTOM
-    assert heights[2] == bottom and heights[0] == pytest.approx(front.TOP), "0 is below, the greatest loss above"
-    assert heights[1] == pytest.approx(bottom - (bottom - front.TOP) / 3, abs=0.06)
-
-
-def test_a_point_of_the_front_is_as_large_as_its_latency_and_crossed_where_it_is_rejected() -> None:
-    points = {
-        "fast": point(100, 0.0, latency=0.5),
-        "slow": point(200, 0.0, latency=2.0),
-        "none": point(300, 0.0),
-        "out": point(400, 0.0, accepted=False),
-        "worse": point(500, 0.1, dominated_by="fast"),
-    }
-    svg = front.draw(points, "loss")
-    shapes = {
-        name: svg[svg.index(f"<title>{name}:") :].partition("</g>")[0] for name in points
-    }  # each with its own circle
-    radii = {name: float(re.findall(r' r="([\d.]+)"', shape)[0]) for name, shape in shapes.items()}
-    assert radii["slow"] == 14.0 and radii["fast"] == 9.0 and radii["none"] == 4.0, "its area is its latency"
-    assert "0.50 x time" in shapes["fast"] and "x time" not in shapes["none"]
-    assert ["<line" in shapes[name] for name in points] == [False, False, False, True, False]
-    x1, y1, x2, y2 = (float(re.findall(rf' {end}="([-\d.]+)"', shapes["out"])[0]) for end in ("x1", "y1", "x2", "y2"))
-    assert (x2 - x1, y2 - y1) == pytest.approx((8.0, 8.0), abs=0.11), "from corner to corner"
-    classes = {name: re.findall(r'<circle class="([^"]*)"', shape)[0] for name, shape in shapes.items()}
-    assert classes == {**dict.fromkeys(("fast", "slow", "none"), "dot c0"), "out": "curve c1", "worse": "curve c0"}
-    assert front.draw({"a": point(1, 0.0), "b": point(2, 0.0)}, "loss").count("<circle") == 2, "without any latency"
-
-
-def trial(number: int, value: float | None, **more: Any) -> Trial:
-    plain = Trial(number, COMPLETE, {"rate": 0.1}, value, 10, 1.0, None, False, None)
-    return replace(plain, **more)
-
-
-def test_a_line_of_a_trial_ends_at_its_score() -> None:
-    made = [
-        trial(0, 0.9, values={"rate": 0.0}),
-        trial(1, 0.6, values={"rate": 0.5}),
-        trial(2, 0.5, values={"rate": 1.0}),
-    ]
-    svg = trials_page.parallel(Table("s", "accuracy", True, made), made, {"rate": FloatRange(low=0.0, high=1.0)})
-    drawn = re.findall(r'<polyline class="curve (c\d)" opacity="([\d.]+)" points="([^"]*)"', svg)
-    assert [style for style, _, _ in drawn] == ["c0", "c0", "c1"], "the best one last, above the others"
-    ends = [[tuple(map(float, each.split(","))) for each in points.split()] for _, _, points in drawn]
-    bottom, height = trials_page.HEIGHT - trials_page.BOTTOM, trials_page.HEIGHT - trials_page.TOP - trials_page.BOTTOM
-    shares = [[(bottom - y) / height for _, y in line] for line in ends]
-    assert shares == [pytest.approx(each, abs=1e-3) for each in ([1.0, 0.0], [0.5, 0.25], [0.0, 1.0])]
-    assert [x for x, _ in ends[0]] == [trials_page.LEFT, trials_page.WIDTH - trials_page.RIGHT]
-    assert [float(opacity) for _, opacity, _ in drawn] == pytest.approx([0.27, 0.53, 1.0], abs=0.01)
-    equal = [trial(0, 0.5), trial(1, 0.5)]
-    space: dict[str, SpaceConfig] = {"rate": FloatRange(low=0.0, high=1.0)}
-    assert "nan" not in trials_page.parallel(Table("s", "accuracy", True, equal), equal, space)
-
-
-def test_an_ended_trial_is_described_by_what_it_has() -> None:
-    table = Table("s", "accuracy", True, [trial(0, 0.5), trial(1, 0.25)])
-    assert describe_trial(table.trials[0], table) == "accuracy 0.5000, the best, rate 0.1, 1.0 s"
-    assert describe_trial(table.trials[1], table) == "accuracy 0.2500, rate 0.1, 1.0 s"
-    assert describe_search(table) == "trial 0 of 2 (2 complete): validation accuracy 0.5000, rate 0.1"
-    unscored = Table("s", "accuracy", True, [trial(0, None, state=FAILED), trial(1, None, state=PRUNED)])
-    assert describe_search(unscored) == "2 trials (1 pruned, 1 failed)"
-    cached = trial(2, 0.125, cached=True, seconds=None)
-    assert describe_trial(cached, table) == "accuracy 0.1250, rate 0.1, from the store"
-    pruned = trial(3, 0.4, state=PRUNED, steps=7)
-    assert describe_trial(pruned, table) == f"accuracy 0.4000, {PRUNED} at step 7, rate 0.1, 1.0 s"
-    failed = trial(4, None, state=FAILED, steps=0, seconds=None, reason="no memory")
-    assert describe_trial(failed, table) == f"{FAILED}, rate 0.1: no memory"
-
-
-def facts(**more: Any) -> Any:
-    return SimpleNamespace(**{"report": None, "one": lambda kind: None, **more})
 
 
 def balance(supports: list[int], **more: Any) -> str:
@@ -329,10 +210,6 @@ def test_a_long_text_is_cut_after_its_first_characters() -> None:
     assert samples.shortened("x" * 161) == "x" * 160 + "…"
 
 
-def variant(name: str, metrics: dict[str, float], **statistics: Any) -> Any:
-    return SimpleNamespace(name=name, metrics=metrics, manifest={"statistics": {"bytes": 1000, **statistics}})
-
-
 def test_a_row_of_a_variant_is_empty_where_nothing_was_measured() -> None:
     one = facts(metric="accuracy", judgement={})
     bare = variants_page._variant(one, variant("v", {}), {})
@@ -351,34 +228,6 @@ def test_a_row_of_a_variant_is_empty_where_nothing_was_measured() -> None:
     assert made["slowest"] == "0.50 x"
     assert made["latency"] == [("0.50 x", "50 µs / 1 ms / 20 ms"), ("", "")] and made["memory"] == "0.1 kB"
     assert [variants_page.setting(each) for each in (row, other)] == ["batch 1, 1 thread", "batch 8, 2 threads"]
-
-
-def test_a_line_of_a_variant_says_its_score_and_its_loss_where_it_was_compressed() -> None:
-    metrics = {"v/test/accuracy": 0.9, "v/test/accuracy_loss": 0.0}
-    assert variant_row(variant("v", metrics, methods=["int8"]), {}, "accuracy")[3] == "accuracy 0.9000 (loses 0.0000)"
-    assert variant_row(variant("v", metrics, methods=[]), {}, "accuracy")[3] == "accuracy 0.9000"
-    unmeasured = variant_row(variant("v", {}, methods=["int8"]), {}, "accuracy")
-    assert unmeasured[2:5] == ("", "", "")
-    assert list(lines([], {}, "accuracy")) == []
-    short, long = variant("a", {}), variant("longer", {})
-    long.manifest["statistics"]["bytes"] = 123_456
-    assert [each.rstrip() for each in lines([short, long], {}, "accuracy")] == ["a         1.0 kB", "longer  123.5 kB"]
-
-
-def test_a_choice_among_seeds_is_said_with_the_interval_of_each_split() -> None:
-    metrics = {
-        f"{OVER_SEEDS}/validation/accuracy": 0.9,
-        f"{OVER_SEEDS}/validation/accuracy/low": 0.85,
-        f"{OVER_SEEDS}/validation/accuracy/high": 0.95,
-        f"{OVER_SEEDS}/test/accuracy": 0.8,
-    }
-    choice: Any = SimpleNamespace(
-        metric="accuracy", metrics=metrics, seeds={"seed0": {}, "seed1": {}}, verdict="seed1 was chosen"
-    )
-    assert seeds_in_words.summary(choice) == [
-        "mean over 2 seeds, 95 % t interval: validation accuracy 0.9000 (0.8500 to 0.9500), test accuracy 0.8000",
-        "seed1 was chosen",
-    ]
 
 
 def model(digest: str, name: str = "model", run: Any = None, **parents: str) -> Any:
@@ -418,10 +267,6 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
     assert seeds_on_page.seeds(facts(choice=None)) == {}
     assert seeds_on_page.points_of(several, model("gone")) == {} and comparison_page._points(facts(choice=None)) == {}
     assert seeds_on_page.name_in(tmp_path, model("one")) == "model"
-
-
-def bounded(value: float, **more: Any) -> dict[str, Any]:
-    return {"value": value, "low": value - 0.1, "high": value + 0.1, **more}
 
 
 GROUPS = {
@@ -489,115 +334,6 @@ def test_a_decision_is_shown_before_and_after_and_at_half() -> None:
     assert (bare["temperature"], bare["calibration"], bare["thresholds"]) == (None, [], [])
 
 
-def test_a_report_is_said_in_lines_of_what_it_has() -> None:
-    at = {name: bounded(0.6) for name in ("precision", "recall", "f1")}
-    half = dict.fromkeys(at, 0.55)
-    before = {"loss": {"value": 0.5}, "calibration_error": {"value": 0.125}}
-    after = {"loss": {"value": 0.25}, "calibration_error": {"value": 0.0625}}
-    test = {
-        "tokens": 1234,
-        "cut": 0,
-        "without_entities": "2 sentences have no entity",
-        "calibration": {"before": before, "after": after},
-        "thresholds": [{"decision": "yes", "threshold": 0.25, "at_threshold": at, "at_half": half}],
-        "robustness": [
-            {"probe": "noise", "value": 0.5, "drop": bounded(0.25)},
-            {"probe": "blur", "value": 0.25, "drop": bounded(0.5)},
-        ],
-    }
-    report = {"primary": {"metric": "macro_f1"}, "decision": {"temperature": 2.0}, "splits": {"test": test}}
-    of = "0.6000 [0.5000, 0.7000] (at 0.5: 0.5500)"
-    expected = [
-        ("tokens", "1,234; 2 sentences have no entity"),
-        (
-            "calibrate",
-            "temperature 2, fitted on validation: loss 0.5000, then 0.2500, calibration error 0.1250, then 0.0625",
-        ),
-        ("threshold", f"yes above 0.25, chosen on validation: precision {of}, recall {of}, f1 {of}"),
-        ("probes", "noise: macro f1 0.5000, drop 0.2500 [0.1500, 0.3500]"),
-        ("", "blur: macro f1 0.2500, drop 0.5000 [0.4000, 0.6000]"),
-    ]
-    assert list(report_lines(report)) == expected
-    for part in (before, after):
-        del part["calibration_error"]
-    test |= {"cut": 5}
-    del test["without_entities"]
-    shorter = list(report_lines(report))
-    assert shorter[0] == ("tokens", "1,234; 5 more were cut, and have no tag")
-    assert shorter[1] == ("calibrate", "temperature 2, fitted on validation: loss 0.5000, then 0.2500")
-    assert list(report_lines({"primary": {"metric": "rmse"}, "splits": {"test": {}}})) == []
-
-
-def side(metrics: dict[str, float], minimised: str | None, **more: Any) -> Any:
-    config = SimpleNamespace(model=SimpleNamespace(task="classification"))
-    return facts(metrics=metrics, minimised=minimised, config=config, metric="accuracy", **more)
-
-
-def test_losses_are_compared_where_they_are_of_one_kind() -> None:
-    metrics = {"test/accuracy": 0.5, "test/loss": 1.0}
-    one, other = side(metrics, "cross_entropy"), side({**metrics, "test/accuracy": 0.75}, "own:focal")
-    pairs: Any = {"test": None, "validation": None}
-    assert [row.name for row in results.compare(one, one, pairs)] == ["test/accuracy", "test/loss"]
-    [row] = results.compare(one, other, pairs)
-    assert (row.name, row.a, row.b, row.higher_is_better) == ("test/accuracy", 0.5, 0.75, True)
-    [row] = results.compare(side({"test/accuracy": 0.5}, "a"), side(metrics, "a"), pairs)
-    assert row.name == "test/accuracy", "what both have"
-
-
-def test_records_have_the_same_examples_where_keys_and_contents_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    def records(digest: str, count: int, sources: dict[str, str], keys: str = "") -> Any:
-        manifest = {"counts": {"test": count}, "inputs": {"sources": [*sources.items()]}}
-        return SimpleNamespace(digest=digest, manifest=manifest, keys=list(keys or sources))
-
-    monkeypatch.setattr(results, "_keys", lambda made, split: made.keys)
-    one = records("a", 2, {"x": "1", "y": "2"})
-    assert results._same_examples(one, records("a", 3, {}), "test"), "the same records, whatever they say"
-    assert results._same_examples(one, records("b", 2, {"x": "1", "y": "2"}), "test")
-    assert not results._same_examples(one, records("b", 3, {"x": "1", "y": "2"}), "test")
-    assert not results._same_examples(one, records("b", 2, {"y": "2", "x": "1"}), "test")
-    assert not results._same_examples(one, records("b", 2, {"x": "1", "y": "3"}), "test")
-    rows = {"file": "1"}  # the content of a row of a table is not known by its key
-    assert not results._same_examples(records("a", 2, rows, "xy"), records("b", 2, rows, "xy"), "test")
-    assert not results._same_examples(records("c", 2, rows, "xy"), one, "test")
-    assert not results._same_examples(one, records("b", 2, rows, "xy"), "test")
-
-
-def test_a_row_of_a_comparison_says_by_what_it_was_compared() -> None:
-    metric = Metric(lambda values: values, mean, share=True)
-
-    def half(values: list[float], **metrics: float) -> Any:
-        contributions = SimpleNamespace(
-            metrics={"accuracy": metric}, values={"accuracy": np.array(values)[:, None]}, examples=len(values)
-        )
-        evaluate = SimpleNamespace(resamples=200)
-        config = SimpleNamespace(model=SimpleNamespace(task="classification"), evaluate=evaluate)
-        flat = {
-            "test/accuracy": float(np.mean(values)),
-            **{f"test/accuracy/{key}": each for key, each in metrics.items()},
-        }
-        return contributions, facts(metrics=flat, config=config, judged="images", minimised=None)
-
-    def row(one: Any, other: Any, paired: bool = True) -> Any:
-        pair = (one[0], other[0]) if paired else None
-        return results._row(one[1], other[1], "test/accuracy", "accuracy", pair)
-
-    alone = row(half([0.0], low=0.0, high=0.0), half([1.0], low=0.5, high=1.0))
-    assert (alone.name, alone.a, alone.b, alone.difference) == ("test/accuracy", 0.0, 1.0, 1.0)
-    assert alone.by == "one example: no interval" and not alone.more_than_noise
-    few = row(half([0.0, 1.0] * 9), half([1.0, 1.0] * 9))
-    assert few.by == "paired bootstrap over 18 images, too few for 95 % and McNemar's test" and few.difference == 0.5
-    many = row(half([0.0, 1.0] * 10), half([1.0, 1.0] * 10))
-    assert many.by == "paired bootstrap over 20 images and McNemar's test" and many.more_than_noise
-    assert many.interval is not None and many.interval[0] > 0 and not many.same
-    lacking = half([0.0, 1.0])
-    lacking[0].values = {}
-    assert row(lacking, half([0.0, 1.0])).by == row(half([0.0, 1.0]), lacking).by == "no interval"
-    same = row(half([0.0, 1.0] * 10), half([0.0, 1.0] * 10))
-    assert same.same and not same.more_than_noise
-    for one, other in ((half([0.0, 1.0]), half([1.0])), (half([1.0, 0.0]), half([1.0, 1.0]))):
-        assert row(one, other, paired=len(one[0].values["accuracy"]) == 1).by == "no interval"
-
-
 def test_splits_are_shown_in_the_order_of_a_training_and_further_ones_behind_them() -> None:
     counts = {"later": 4, "test": 3, "train": 1, "validation": 2}
     statistics = {"splits": {name: {"label": {"classes": {"a": count}}} for name, count in counts.items()}}
@@ -621,57 +357,6 @@ def test_the_variant_that_was_chosen_is_said(chosen: str | None) -> None:
     judged = {"chosen": chosen} if chosen is not None else {}
     said = list(summary._variants(facts(variants=[], judgement=judged, metric="accuracy")))
     assert said == ([] if chosen is None else [f"  chosen    {chosen}, by compress.want"])
-
-
-def test_each_chart_has_its_metrics_and_those_of_many_sizes_a_logarithmic_axis() -> None:
-    assert {chart.title: (" ".join(chart.names), chart.log) for chart in curves.CHARTS} == {
-        "loss": ("train/loss validation/loss", True),
-        "accuracy": ("train/accuracy validation/accuracy", False),
-        "squared error": ("train/squared_error validation/squared_error", True),
-        "learning rate": ("train/learning_rate", False),
-        "norm of the gradient": ("train/gradient_norm", True),
-        "update relative to the weights": ("train/update_ratio", True),
-        "milliseconds per step": ("train/step_ms", True),
-    }
-
-
-def places(svg: str) -> list[tuple[str, list[tuple[float, float]]]]:
-    """The class of each curve, and its points as shares of the width and of the height above the axis."""
-    width = curves.WIDTH - curves.LEFT - curves.RIGHT
-    height = curves.HEIGHT - curves.TOP - curves.BOTTOM
-    drawn = re.findall(r'<polyline class="([^"]*)" points="([^"]*)"', svg)
-    found = []
-    for style, points in drawn:
-        pairs = [tuple(map(float, each.split(","))) for each in points.split()]
-        shares = [((x - curves.LEFT) / width, (curves.HEIGHT - curves.BOTTOM - y) / height) for x, y in pairs]
-        found.append((style, [*dict.fromkeys((round(x, 2), round(y, 2)) for x, y in shares)]))
-    return found
-
-
-def test_points_of_a_curve_are_at_their_step_and_their_value() -> None:
-    one = curves.Curve("train", [(10, 0.0), (40, 1.0)])
-    two = curves.Curve("validation", [(20, 0.5)], 1, dashed=True)
-    svg = curves.draw("loss", [one, two])
-    assert places(svg) == [("curve c0", [(0.25, 0.0), (1.0, 1.0)]), ("curve c1 dashed", [(0.5, 0.5)])]
-    assert svg.count("<circle") == 3 and ">train<" in svg and ">validation<" in svg
-    alone = curves.draw("loss", [one])
-    assert ">train<" not in alone, "of one curve there is no legend"
-    many = [(step, step / 13) for step in range(1, 14)]
-    assert "<circle" not in curves.draw("x", [curves.Curve("a", many)])
-    assert curves.draw("x", [curves.Curve("a", many[:12])]).count("<circle") == 12
-
-
-def test_an_axis_is_logarithmic_where_values_are_more_than_tenfold_apart() -> None:
-    def heights(values: list[float], log: bool = True) -> list[float]:
-        points = [(step, value) for step, value in enumerate(values, 1)]
-        [(_, drawn)] = places(curves.draw("x", [curves.Curve("", points)], log))
-        return [y for _, y in drawn]
-
-    assert heights([1.0, 10.0, 100.0]) == [0.0, 0.5, 1.0] and heights([100.0, 0.01]) == [1.0, 0.0]
-    assert heights([1.0, 10.0, 100.0], log=False) == [0.0, 0.09, 1.0]
-    assert heights([1.0, 5.5, 10.0]) == [0.0, 0.5, 1.0], "just tenfold"
-    assert heights([0.0, 50.0, 100.0]) == heights([-100.0, 0.0, 100.0]) == [0.0, 0.5, 1.0]
-    assert len(set(heights([3.0, 3.0]))) == 1, "of one value a line"
 
 
 def own_row(kind: str, cached: bool = False, name: str = "release") -> dict[str, Any]:
@@ -756,32 +441,6 @@ def test_each_metric_that_was_measured_has_a_row_with_what_it_means() -> None:
     assert [row["values"] for row in rows[:2]] == [[None, ("0.9000", "")], [("0.5000", ""), None]]
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (np.zeros((2, 3, 1), np.uint8), ["  x: 2 x 3 x 1 pixels"]),
-        (np.zeros((2, 1), np.uint8), ["  x: 0, 0"]),
-        (np.array([1.0, np.nan, 1e-7, 123456.0]), ["  x: 1, missing, 1e-07, 1.2346e+05"]),
-        (np.arange(12), [f"  x: {', '.join(map(str, range(12)))}"]),
-        (np.arange(13), [f"  x: {', '.join(map(str, range(12)))}, …"]),
-        ("a\n b", ["  x: a b"]),
-        ("", ["  x: missing"]),
-        ("y" * 300, [f"  x: {'y' * 300}"]),
-        ("y" * 301, [f"  x: {'y' * 300}…"]),
-    ],
-)
-def test_a_value_of_an_example_is_said_in_a_line(value: Any, said: list[str]) -> None:
-    assert list(examples._value("x", value, False)) == said
-
-
-def test_an_image_is_drawn_as_two_rows_of_pixels_in_each_line() -> None:
-    pixels = np.array([[[0], [255]], [[7], [8]]], np.uint8)
-    _, line = examples._value("x", pixels, True)
-    cells = ("0;0;0;48;2;7;7;7", "255;255;255;48;2;8;8;8")
-    assert line == "    " + "".join(f"\x1b[38;2;{each}m▀" for each in cells) + "\x1b[0m"
-    assert len(list(examples._value("x", np.zeros((64, 64, 3), np.uint8), True))) == 1 + 16, "32 pixels wide"
-
-
 def test_an_artifact_is_known_after_all_of_its_ancestors_that_are_there(tmp_path: Path) -> None:
     for name in ("r", "s", "m"):
         (tmp_path / name).mkdir()
@@ -815,39 +474,6 @@ def test_classes_are_shown_by_their_number_where_there_are_too_many(monkeypatch:
     assert [[row["slice"] for row in each] for each in of] == [["a", "b"], ["c", "b"]]
 
 
-def test_curves_of_two_runs_are_in_one_plot_each_with_its_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: dict[str, list[Any]] = {}
-    monkeypatch.setattr(curves, "draw", lambda title, lines, log: drawn.setdefault(title, [*lines, log]) and title)
-    line = [(1, 1.0), (2, 0.5)]
-    runs: Any = {"a": {"train/loss": line, "validation/loss": [(1, 2.0), (2, 3.0)]}, "b": {"train/loss": line[::-1]}}
-    assert [title for title, _ in curves.draw_both(runs)] == ["loss"]
-    *lines_drawn, log = drawn["loss"]
-    assert log and [(line.label, line.colour, line.dashed) for line in lines_drawn] == [
-        ("train a", 0, False),
-        ("validation a", 0, True),
-        ("train b", 1, False),
-    ]
-
-
-def test_models_of_seeds_are_rows_with_the_metrics_that_decide_first() -> None:
-    metrics = {
-        name: {"validation/accuracy": score, "validation/loss": 1.0, "test/accuracy": 0.5, "test/loss": 2.0}
-        for name, score in (("seed_0", 0.75), ("seed_1", 0.5), ("average", 0.25))
-    }
-    runs = {name: {"seed": 2**60, "steps": 9, "metrics": metrics[name]} for name in ("seed_0", "seed_1")}
-    choice = Choice("accuracy", "seed_0", "average", runs, metrics["average"], {})
-    rows = seeds_in_words.table(choice)
-    assert [(row["model"], row["chosen"], row["seed"], row["steps"]) for row in rows] == [
-        ("seed_0", "yes", str(2**60), 9),
-        ("seed_1", "", str(2**60), 9),
-        ("average", "", "", ""),
-    ]
-    columns = ["validation/accuracy", "validation/loss", "test/accuracy", "test/loss"]
-    assert all(list(row)[4:] == columns for row in rows) and rows[1]["validation/accuracy"] == 0.5
-    alone = Choice("accuracy", "seed_0", "best", runs, None, {})
-    assert [row["model"] for row in seeds_in_words.table(alone)] == ["seed_0", "seed_1"]
-
-
 @pytest.mark.parametrize(("count", "shown"), [(0, 0), (1, 0), (2, 2), (3, 3)])
 def test_attempts_are_shown_where_there_were_several(count: int, shown: int) -> None:
     rows: list[dict[str, Any]] = [{"number": number} for number in range(count)]
@@ -858,78 +484,6 @@ def test_attempts_are_shown_where_there_were_several(count: int, shown: int) -> 
     assert [row["status"] for row in made] == ["killed"] * (shown - 1) + ["completed"] * bool(shown), (
         "no end, no status"
     )
-
-
-def console(monkeypatch: pytest.MonkeyPatch, live: bool, width: int = 100) -> io.StringIO:
-    """What the terminal shows, without colours."""
-    shown = io.StringIO()
-    monkeypatch.setattr(terminal, "terminal", Console(file=shown, width=width, force_terminal=live, no_color=True))
-    monkeypatch.setattr(terminal, "is_live", lambda: live)
-    return shown
-
-
-@pytest.mark.parametrize(
-    ("live", "cached", "mark"), [(False, True, "="), (False, False, "+"), (True, True, "●"), (True, False, "✓")]
-)
-def test_a_finished_stage_has_a_mark_by_where_its_result_came_from(
-    live: bool, cached: bool, mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = console(monkeypatch, live)
-    terminal.Stage("train", "model", None).finish("9 steps", cached, 95.0)
-    plain = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue())
-    assert plain.split() == [mark, "train", "1:35", "min", "9", "steps"]
-
-
-def test_a_stage_says_how_long_it_has_worked_and_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, clock = console(monkeypatch, False), iter([100.0, 130.5, 190.0])
-    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    stage = terminal.Stage("train", "model", None)
-    stage.beat()
-    stage.progress(1234, 5678, "steps", {"step_ms": 2.0})
-    stage.beat()
-    first, second = shown.getvalue().splitlines()
-    assert first.split() == ["…", "train", "30.5", "s"]
-    assert second.split("  ")[-1] == "steps 1,234/5,678 · 2.0 ms/step" and "1:30 min" in second
-
-
-@pytest.mark.parametrize(
-    ("width", "figures"),
-    [(200, "steps 5/9 · 1.0 s left · 2.0 ms/step"), (60, "steps 5/9 · 1.0 s left"), (20, "steps 5/9")],
-)
-def test_the_last_figures_are_left_out_where_a_terminal_is_narrow(
-    width: int, figures: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    console(monkeypatch, True, width)
-    bar = Progress(console=terminal.terminal)
-    stage = terminal.Stage("train", "model", bar)
-    stage.progress(5, 9, "steps", {"step_ms": 2.0, "seconds_left": 1.0})
-    [task] = bar.tasks
-    assert (task.completed, task.total, task.fields["figures"]) == (5, 9, figures)
-
-
-@pytest.mark.parametrize("what", ["added", "removed", "changed"])
-def test_what_differs_in_the_data_of_two_runs_is_counted_and_named(what: str) -> None:
-    raw: dict[str, Any] = {"added": [], "removed": [], "changed": [], "same": 1234}
-    comparison: Any = SimpleNamespace(
-        raw=SimpleNamespace(**raw), statistics=[], after=SimpleNamespace(counted="images")
-    )
-    assert list(Comparison._data_lines(comparison)) == ["data: the same"]
-    setattr(comparison.raw, what, [f"k{number}" for number in range(7)])
-    assert list(Comparison._data_lines(comparison)) == [
-        "data: 1,234 images are the same",
-        f"  7 {what}: k0, k1, k2, k3, k4 and 2 more",
-        "  statistics: the same",
-    ]
-    setattr(comparison.raw, what, [])
-    comparison.statistics = ["train.label: 1 -> 2"]
-    assert list(Comparison._data_lines(comparison))[1:] == ["  statistics:", "    train.label: 1 -> 2"]
-
-
-def test_many_lines_of_a_section_are_cut_and_counted() -> None:
-    lines = [f"line {number}" for number in range(comparison_of_runs.MOST)]
-    assert list(comparison_of_runs._part("x", lines)) == ["x:", *(f"  {line}" for line in lines)]
-    more = list(comparison_of_runs._part("x", [*lines, "a", "b"]))
-    assert more[-1].startswith("  and 2 more") and len(more) == len(lines) + 2
 
 
 def test_a_config_is_shown_a_line_for_each_key_and_is_a_preset() -> None:
@@ -968,64 +522,3 @@ def test_curves_that_another_run_made_are_said_to_be_of_it(monkeypatch: pytest.M
     assert sections.training(one)["by"] is None
     one.maker = lambda made: None
     assert sections.training(one)["by"] is None and sections.training(one)["memory"] == {}
-
-
-def test_pictures_of_trials_are_drawn_where_two_have_a_score() -> None:
-    space: dict[str, SpaceConfig] = {"rate": FloatRange(low=0.0, high=1.0)}
-
-    def titles(*made: Trial) -> list[str]:
-        table = Table("s", "accuracy", True, list(made))
-        return [title for title, _ in trials_page.pictures(table, trials_page.by_rank(table), space)]
-
-    assert titles(trial(0, 0.5), trial(1, 0.6)) == ["best so far, by trial", "values and scores of the trials"]
-    others: list[list[Trial]] = [[], [trial(1, 0.6, state=PRUNED)], [trial(1, None)]]
-    for other in others:
-        assert titles(trial(0, 0.5), *other) == []
-
-
-def test_keys_of_examples_that_became_right_or_wrong_are_named_up_to_so_many() -> None:
-    made = results.Examples(["a", "b", "c"], [], 1234, 5)
-    assert list(made.lines(2)) == [
-        "1,234 right in both, 5 wrong in both",
-        "3 wrong in a, right in b: a, b and 1 more",
-        "0 right in a, wrong in b",
-    ]
-    assert list(made.lines(3))[1] == "3 wrong in a, right in b: a, b, c"
-
-
-def test_a_comparison_is_said_part_by_part() -> None:
-    one = facts(run=SimpleNamespace(run_id="run-1"), record={"flow": "training", "status": "completed"})
-    row = results.Row("test/accuracy", 0.5, 0.75, 0.25, by="no interval", higher_is_better=True)
-    comparison: Any = SimpleNamespace(
-        both=(one, one),
-        verdict="b is better",
-        _data_lines=lambda: iter(["data: the same"]),
-        config=["train.steps: 1 -> 2"],
-        code=[],
-        history=None,
-        environment=[],
-        results=[row],
-        examples=results.Examples(["k"], [], 1, 0),
-    )
-    lines = list(Comparison.lines(comparison))
-    assert lines[:3] == ["a  run-1  training, completed", "b  run-1  training, completed", "b is better"]
-    assert lines[3:6] == ["data: the same", "config:", "  train.steps: 1 -> 2"]
-    assert lines[6:8] == ["code: the same", "environment: the same"]
-    assert lines[8].split() == ["results:", "a", "b", "b", "-", "a"]
-    assert lines[9].split()[:4] == ["test/accuracy", "0.5000", "0.7500", "+0.2500"] and "no interval" in lines[9]
-    assert lines[10:12] == ["test examples:", "  1 right in both, 0 wrong in both"]
-    comparison.results, comparison.examples = [], None
-    comparison.history = SimpleNamespace(commits=["c1"], files=[])
-    assert list(Comparison.lines(comparison))[7:] == [
-        "  commits that only one has (1):",
-        "    c1",
-        "  files (0): the same",
-        "environment: the same",
-    ]
-
-
-@pytest.mark.parametrize(("ratio", "said"), [(None, ""), (1.0, ""), (0.25, " (0.25 of float)")])
-def test_a_variant_is_described_by_its_size_and_score(ratio: float | None, said: str) -> None:
-    metrics = {"v/test/rmse": 0.5} | ({} if ratio is None else {"v/size_ratio": ratio})
-    made = describe_variant("v", metrics, {"statistics": {"bytes": 1500}})
-    assert made == f"v: 1.5 kB{said}, rmse 0.5000"

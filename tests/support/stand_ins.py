@@ -1,0 +1,26 @@
+"""The few fields that a page or the terminal reads of a run, a variant, a trial and a metric, without the artifacts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from tasks.tuning.table import COMPLETE, Trial
+
+
+def trial(number: int, value: float | None, **more: Any) -> Trial:
+    plain = Trial(number, COMPLETE, {"rate": 0.1}, value, 10, 1.0, None, False, None)
+    return replace(plain, **more)
+
+
+def facts(**more: Any) -> Any:
+    return SimpleNamespace(**{"report": None, "one": lambda kind: None, **more})
+
+
+def variant(name: str, metrics: dict[str, float], **statistics: Any) -> Any:
+    return SimpleNamespace(name=name, metrics=metrics, manifest={"statistics": {"bytes": 1000, **statistics}})
+
+
+def bounded(value: float, **more: Any) -> dict[str, Any]:
+    return {"value": value, "low": value - 0.1, "high": value + 0.1, **more}
