@@ -194,6 +194,7 @@ def test_the_page_and_show_have_them(evaluated: Evaluated, tmp_path: Path) -> No
         assert text in shown, text
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*AnyType:UserWarning")
 def test_the_export_and_the_registered_version_predict_with_temperature_and_threshold(
     evaluated: Evaluated, tmp_path: Path, workbench_at: Any, publish: Any, registry_home: RegistryHome

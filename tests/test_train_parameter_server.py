@@ -132,6 +132,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 def test_lost_and_frozen_workers_are_replaced_and_no_step_is_lost(training: Callable[[str], Training]) -> None:
     """One is killed; the other one stands still, when that one's place is taken."""
     trained = training("trained")
