@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.config import JsonlSource, RecordsConfig
-from tasks.data import duplicates, records, shared
+from tasks.data import duplicates, merging, records, shared
 from tasks.data import parts as parts_of_runs
 from tasks.data.assignment import Assignment
 from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature
@@ -27,6 +27,7 @@ from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, hash
 from tasks.data.sources import Bad, Piece, Rows
 from tasks.data.split import SPACE, digests
 from tasks.data.split import places as split_of_keys
+from tasks.data.tfrecord import RecordFile, decode
 from tasks.data.transforms import columns
 from tasks.data.transforms.columns import missing_of
 from tasks.errors import Failed, Refused
@@ -116,6 +117,38 @@ def test_a_shard_has_the_rows_of_all_runs_by_place_without_those_that_are_droppe
     assert merged(bench, runs, {}) == [["a", "b", "c", "d"], ["e", "f", "z"]]
     dropped = {0: np.array([False, True, False, False]), 1: np.array([True, False, False, True, False, True])}
     assert merged(bench, runs, dropped) == [["b", "d"], ["e", "z"]], "as an earlier attempt wrote other rows"
+    assert merged(bench, runs, {}, shards=1) == [["a", "b", "c", "d", "e", "f", "z"]], "places are unsigned"
+
+
+def test_a_shard_of_many_ranges_has_the_offsets_of_them_all(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "RANGE_BYTES", 300)
+    rows = [row(f"{number:02d}", number * SPACE // 20) for number in range(20)]
+    merger, shard = Merger(bench.staging, "rows", FEATURES, runs_of(bench, rows), {}), Shard("train", 0, 1)
+    assert max(table.num_rows for table in merger._ranges(shard)) < 10, "a few are in memory together"
+    written = merger.write(shard)
+    file = bench.staging.root / shard.file("rows")
+    kept = RecordFile(file, np.load(bench.staging.root / f"index/{file.name}.npy"))
+    assert [decode(payload)[KEY] for payload in kept] == [[f"{number:02d}".encode()] for number in range(20)]
+    assert (written.examples, written.bytes) == (20, file.stat().st_size)
+
+
+def test_an_index_of_other_rows_is_written_anew(bench: Workbench) -> None:
+    """A kill may leave the shard of these rows beside the index of others."""
+    merger = Merger(bench.staging, "rows", FEATURES, runs_of(bench, [row("a"), row("bb", 6)]), {})
+    shard = Shard("train", 0, 1)
+    merger.write(shard)
+    index = f"index/{shard.file('rows')}.npy"
+    right = (bench.staging.root / index).read_bytes()
+    with bench.staging.piece(index, plan="another") as piece:
+        piece.path.write_bytes(b"of other rows")
+    merger.write(shard)
+    assert (bench.staging.root / index).read_bytes() == right
+
+
+def test_what_is_measured_is_that_of_features_whose_names_have_dots() -> None:
+    values = pa.chunked_array([pa.array([1, 2])])
+    found = merging._measured(pa.table({".sums.user.photo": values, ".sums.x": values, PLACE: values, "a.b": values}))
+    assert {name: list(of) for name, of in found.items()} == {"user.photo": ["sums"], "x": ["sums"]}
 
 
 def test_a_shard_is_written_anew_where_rows_drops_or_features_are_others(bench: Workbench) -> None:
@@ -146,6 +179,19 @@ def test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are(benc
     assert duplicates.find(runs, FEATURES, "group", {}).dropped == {}
     without = duplicates.find(runs, FEATURES, "drop", {1: np.array([True, True, True])})
     assert (without.contents, without.examples) == (0, 0), "rows that are left out for another reason are no copies"
+
+
+def test_conflicts_are_of_labels_and_of_targets_and_the_first_by_key_are_named(bench: Workbench) -> None:
+    pairs = [
+        {**row(f"{99 - number:02d}{side}", 200 - 2 * number - (side == "b"), content=(number + 1, 0)), "label": side}
+        for number in range(25)
+        for side in "ab"
+    ]
+    runs, target = runs_of(bench, pairs), {**FEATURES, "label": Feature("category", "string", role="target")}
+    for features in (FEATURES, target):
+        found = duplicates.find(runs, features, "group", {})
+        assert found.label_conflicts == 25
+        assert [conflict["keys"][0] for conflict in found.conflicts] == [f"{number}a" for number in range(75, 95)]
 
 
 def test_a_content_in_several_splits_is_counted_once(bench: Workbench) -> None:
@@ -370,6 +416,8 @@ def test_validation_is_carved_out_of_train_alone_where_the_source_has_none() -> 
     found, _ = by_name(["train"] * 400 + ["test"] * 100, ("test", "train"), validation_share=0.25)
     assert set(found[400:]) == {"test"} and 70 < found[:400].count("validation") < 130
     assert set(found[:400]) == {"train", "validation"}
+    other, _ = by_name(["train"] * 400, ("test", "train"), validation_share=0.25, split_seed=1)
+    assert other != found[:400], "another seed, another validation"
     whole, _ = by_name(["train"] * 400 + ["dev"], ("dev", "train"))
     assert set(whole[:400]) == {"train"} and whole[400] == "validation"
 

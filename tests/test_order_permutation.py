@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.data.block_order import permutation_in_blocks
+from tasks.data.length_order import LengthOrder
 from tasks.data.order import EpochOrder, batch_rows, permutation, round_keys, steps_of, stored
 from tasks.errors import Refused
 from tests.support.documents import DOCS
@@ -87,9 +90,12 @@ def test_arguments_outside_of_their_ranges_are_refused() -> None:
         ([0], 0, 0, 0),
         ([0], 5, -1, 0),
         ([0], 5, 2**63, 0),
+        ([0], 5, 0, -1),
+        ([0], 5, 0, 2**63),
+        ([], 0, 0, 0),
     ]:
         with pytest.raises(ValueError, match=r"positions|needs"):
-            permutation(np.array(positions), n, seed, epoch)
+            permutation(np.array(positions, np.int64), n, seed, epoch)
     with pytest.raises(ValueError, match="needs"):
         batch_rows(0, 4, 5, -1)
 
@@ -169,6 +175,17 @@ def test_a_late_step_costs_nothing_and_overflows_nowhere() -> None:
 def test_a_batch_that_does_not_divide_is_refused_with_the_nearest_that_do() -> None:
     with pytest.raises(Refused, match="use 96 or 120"):
         batch_rows(0, 100, 1000, 0, replicas=24)
+    with pytest.raises(Refused) as refused:
+        batch_rows(0, 3, 1000, 0, replicas=8)
+    assert refused.value.remedy == "use 8", "a batch of none is no batch"
+
+
+@pytest.mark.parametrize("order", [permutation, partial(permutation_in_blocks, block=2), LengthOrder(np.arange(10), 2)])
+def test_batches_of_a_split_are_in_the_order_of_its_name(order: EpochOrder) -> None:
+    rows, _ = batch_rows(0, 10, 10, 7, "validation", steps=2, order=order)
+    for epoch in (0, 1):
+        assert rows[epoch].tolist() == order(np.arange(10), 10, 7, epoch, "validation").tolist()
+        assert rows[epoch].tolist() != order(np.arange(10), 10, 7, epoch, "train").tolist()
 
 
 def test_order_needs_numpy_alone() -> None:

@@ -183,8 +183,18 @@ def test_a_reader_ends_with_its_last_epoch_and_has_no_batch_beyond() -> None:
     for number in (5, -1):
         with pytest.raises(IndexError):
             reader[number]
+    stored = BatchReader(ARRAYS, "test", 4, order="stored", epochs=2)
+    assert len(stored) == 5 and sum(batch["weight"].sum() for batch in stored.batches()) == 20
     endless = BatchReader(ARRAYS, "train", 4)
     assert endless.end(10**9) == 10**9 and endless.end(None) > 2**61
+
+
+def test_a_replica_knows_the_epochs_of_its_own_rows() -> None:
+    """A batch may cross epochs: 12 rows of 10 examples, of which the second half is in two."""
+    whole = BatchReader(ARRAYS, "train", 12).epochs_of(0, 2)
+    assert whole.tolist() == [[0] * 10 + [1] * 2, [1] * 8 + [2] * 4]
+    halves = [BatchReader(ARRAYS, "train", 12, replica=replica, replicas=2).epochs_of(0, 2) for replica in (0, 1)]
+    assert np.concatenate(halves, axis=1).tolist() == whole.tolist()
 
 
 def test_so_many_steps_are_read_at_once_as_fit_into_the_cache() -> None:
