@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import logging
 import select
@@ -53,6 +54,7 @@ class Piped:
         self.seen: float | None = None
         self.connection, self._far = Pipe()
         self.signals: list[int] = []
+        self.killed = False
         self.request: Any = None
         self._script = script
 
@@ -70,7 +72,7 @@ class Piped:
         self.signals.append(number)
 
     def kill(self) -> None:
-        pass
+        self.killed = True
 
     def lines(self) -> tuple[str, ...]:
         return ()
@@ -169,17 +171,119 @@ def test_where_one_reports_that_another_is_lost_that_one_is_named(monkeypatch: p
         call(starting)
 
 
+def test_the_first_report_of_a_lost_one_is_the_calls() -> None:
+    def first(process: Piped) -> None:
+        process.say("error", Lost("train", "the first report", "it must answer", "run again"))
+        said.set()
+
+    def second(process: Piped) -> None:
+        said.wait()
+        until_it_is_read(gang.processes[1])
+        process.say("error", Lost("train", "the second report", "it must answer", "run again"))
+
+    said = threading.Event()
+    gang = gang_of([CHIEF, WORKER], second, first)
+    with pytest.raises(Lost, match="the first report"):
+        call(gang)
+
+
+def until_it_is_read(process: Piped) -> None:
+    while process.connection.poll():
+        time.sleep(0.01)
+
+
+def after_a_signal(*message: Any) -> Script:
+    def play(process: Piped) -> None:
+        while not process.signals:
+            time.sleep(0.01)
+        process.say(*message) if message else process.die()
+
+    return play
+
+
+LOST = ("error", Lost("train", "no answer of a peer", "it must answer", "run again"))
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param((after_a_signal(*LOST), after_a_signal(*LOST)), id="all have reported one another"),
+        pytest.param((started, after_a_signal(*LOST)), id="one has reported another, which has not begun"),
+        pytest.param((started, after_a_signal()), id="one that would be replaced has ended"),
+    ],
+)
+def test_what_is_lost_after_a_stop_was_asked_for_leaves_the_stop_the_reason(
+    scripts: tuple[Script, Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gangs, "ATTRIBUTION_SECONDS", 0.1)
+    told: list[Any] = []
+    with pytest.raises(Stopped):
+        call(
+            gang_of([CHIEF, REPLACED], *scripts),
+            Limits(seconds=60, grace=2),
+            stop=lambda: signal.SIGTERM,
+            on_report=lambda *report: told.append(report),
+        )
+    assert [rank for _, rank, _, event in told if event == "started"] == [0, 1]
+
+
+def test_what_ends_after_it_was_reported_as_lost_is_named_and_not_replaced() -> None:
+    reported = threading.Event()
+
+    def reports(process: Piped) -> None:
+        process.say(*LOST)
+        reported.set()
+
+    def dies(process: Piped) -> None:
+        reported.wait()
+        until_it_is_read(gang.processes[0])
+        process.die()
+
+    gang, told = gang_of([CHIEF, REPLACED], reports, dies), list[Any]()
+    with pytest.raises(Lost, match="rank 1 on here was killed"):
+        call(gang, on_report=lambda *report: told.append(report))
+    assert [report[3] for report in told] == ["started", "started", "was killed"]
+
+
+def test_a_stop_is_asked_for_again_no_oftener_than_is_set() -> None:
+    when: list[float] = []
+
+    def heeds_the_third(process: Piped) -> None:
+        process.send_signal = lambda number: when.append(time.monotonic())  # type: ignore[method-assign]
+        asked.set()
+        while len(when) < 3:
+            time.sleep(0.01)
+        process.say("stopped", Stopped(signal.SIGTERM))
+
+    asked = threading.Event()
+    with pytest.raises(Stopped):
+        call(
+            gang_of([CHIEF], heeds_the_third),
+            Limits(seconds=60, reminders=0.15),
+            stop=lambda: signal.SIGTERM if asked.is_set() else 0,
+        )
+    assert min(later - earlier for earlier, later in itertools.pairwise(when)) > 0.149
+
+
+def test_a_chief_that_saves_after_the_time_out_leaves_the_time_out_the_reason() -> None:
+    with pytest.raises(Failed, match="ran past 0 s"):
+        call(gang_of([CHIEF], after_a_signal("stopped", Stopped(signal.SIGTERM, "step 5"))), Limits(seconds=0.01))
+
+
 def test_what_is_replaced_is_started_again_so_many_times_without_progress() -> None:
     begun: list[int] = []
+    made: list[Piped] = []
 
     def dies(process: Piped) -> None:
         begun.append(process.rank)
+        made.append(process)
         process.die()
 
     gang = gang_of([CHIEF, REPLACED], started, dies)
     with pytest.raises(Lost, match="rank 1 on here was killed"):
         call(gang)
     assert len(begun) == 1 + MOST_REPLACED
+    assert [process.killed for process in made] == [True] * MOST_REPLACED + [False]  # with what descends from them
 
 
 def test_each_line_and_each_process_that_comes_or_goes_is_reported() -> None:
@@ -340,6 +444,7 @@ def test_what_work_ends_with_is_what_the_parent_hears(
     monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
     connection: Any = Kept()
     CHILDREN.append(Child(connection))
+    CHILDREN[-1].checks_for_stop = True  # by the call before
     CHILDREN[-1]._work(Request(f"{__name__}:{work.__name__}", None, None, 1, (), {}))
     [(heard, value)] = connection.sent
     assert heard == kind and says in str(value) and not CHILDREN[-1].working
@@ -359,6 +464,55 @@ def test_only_the_chief_reports_progress(monkeypatch: pytest.MonkeyPatch) -> Non
 def reports(bench: Any) -> None:
     bench.progress(1, 2, "steps")
     bench.measure("name", 1)
+
+
+BENCHES: list[Any] = []
+
+
+def keeps_its_bench(bench: Any) -> None:
+    BENCHES.append(bench)
+
+
+def test_work_has_all_that_its_request_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
+    whole: dict[str, Any] = {
+        "staging": "staging",
+        "threads": 7,
+        "layout": {"devices": 2},
+        "role": "evaluator",
+        "rank": 0,
+        "peers": ("evaluator", "worker"),
+        "addresses": ("a:1", "b:2"),
+        "hosts": ("a", "b"),
+    }
+    Child(Kept())._work(  # type: ignore[arg-type]
+        Request(f"{__name__}:keeps_its_bench", journal=None, arguments=(), **whole)
+    )
+    assert {name: getattr(BENCHES[-1], name) for name in whole} == whole
+
+
+def test_a_signal_while_the_result_is_sent_does_not_interrupt_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
+
+    class Signalled(Kept):
+        def send(self, message: Any) -> None:
+            child._signalled(signal.SIGTERM, None)
+            super().send(message)
+
+    connection: Any = Signalled()
+    child = Child(connection)
+    child._work(Request(f"{__name__}:keeps_its_bench", None, None, 1, (), {}))
+    assert connection.sent == [("done", None)]
+
+
+def test_a_process_shows_itself_until_its_work_has_ended_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.processes.threads.pin", lambda threads: None)
+    monkeypatch.setattr("tasks.processes.child.BEAT", 0.01)
+    before, connection = set(threading.enumerate()), Kept()
+    request = Request(f"{__name__}:keeps_its_bench", None, None, 1, (), {}, peers=("chief", "worker"))
+    Child(connection)._work(request)  # type: ignore[arg-type]
+    beating = [thread for thread in set(threading.enumerate()) - before if thread.join(1) or thread.is_alive()]
+    assert beating == [] and connection.sent[0] == ("alive",)
 
 
 def test_a_fork_server_that_has_ended_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,6 +539,8 @@ def test_a_fork_server_that_has_ended_is_started_again(tmp_path: Path, monkeypat
 def test_an_error_of_the_machine_arrives_as_one() -> None:
     full = _sendable(OSError(28, "No space left on device", "/disk/file"))
     assert isinstance(full, OSError) and (full.errno, full.filename) == (28, "/disk/file")
+    of_a_library = _sendable(RuntimeError("RESOURCE_EXHAUSTED: /disk/file; No space left on device"))
+    assert isinstance(of_a_library, OSError) and of_a_library.errno == 28
     assert _sendable(ValueError("x")) == "ValueError: x" and isinstance(_sendable(OSError("plain")), str)
 
 
