@@ -1494,6 +1494,8 @@ SPACES: list[tuple[str, str, list[str], list[str]]] = [
             "train: {steps: 9, init: {kind: file, path: b.keras}}}",
             "{space: {train.init.model: {kind: choice, values: [abc, abd]}}, "
             "train: {steps: 9, init: {kind: model, model: abc}}}",
+            "{space: {model.path: {kind: choice, values: [a.keras, b.keras]}}, "
+            "model: {kind: keras_file, path: c.keras}}",
         ],
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.config import Config, CsvSource, EvaluateConfig, RecordsConfig, TrainConfig, TuneConfig, identity
 from tasks.config.base import Conflict
 from tasks.config.cluster import ClusterConfig
-from tasks.config.fine_tune import RateScaling
+from tasks.config.evaluate import ThresholdConfig
+from tasks.config.fine_tune import ChampionInit, KerasHubInit, ModelInit, RateScaling
 from tasks.config.gates import AbsoluteGate, ChampionGate, FloatGate, SlicesGate, fit_gates
 from tasks.config.load import _remedy
 from tasks.config.method import FineTune
@@ -68,6 +70,12 @@ def test_a_cycle_rises_to_its_peak_and_falls_to_the_last_step() -> None:
 def test_rates_scale_with_the_batch_or_its_root() -> None:
     assert [RateScaling(kind=kind, batch_size=16).factor(64) for kind in ("linear", "sqrt")] == [4.0, 2.0]
     assert TrainConfig(steps=1, learning_rate=0.25, batch_size=8).peak_rate == 0.25
+    scaled = {kind: RateScaling(kind=kind, batch_size=16) for kind in ("linear", "sqrt")}
+    rates = [
+        TrainConfig(steps=1, learning_rate=0.25, batch_size=64, accumulate=2, rate_scaling=each).peak_rate
+        for each in scaled.values()
+    ]
+    assert rates == [1.0, 0.5], "whatever the micro-batches"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,7 @@ def test_places_of_values_on_an_axis_are_between_its_ends() -> None:
 def test_points_of_a_range_end_at_its_high_end() -> None:
     assert IntRange(low=2, high=8, step=3).points == [2, 5, 8]
     assert FloatRange(low=0.0, high=1.0).points is None
+    assert FloatRange(low=0.1, high=0.7, step=0.1).points == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
     for make in (
         lambda: IntRange(low=2, high=9, step=3),
         lambda: FloatRange(low=0.1, high=0.75, step=0.1),
@@ -292,6 +301,7 @@ def test_times_without_an_offset_are_in_utc_and_ages_have_their_units() -> None:
 def test_gates_say_what_they_judge_and_refuse_what_no_report_has() -> None:
     gates = [
         (AbsoluteGate(at_least=0.9), "quality at least 0.9"),
+        (AbsoluteGate(at_least=0.0), "quality at least 0"),
         (AbsoluteGate(metric="bytes", at_most=2_000_000), "size at most 2e+06"),
         (FloatGate(metric="latency", max_ratio=0.5), "latency"),
         (ChampionGate(metric="loss", max_loss=0.1), "loss against the champion"),
@@ -347,6 +357,31 @@ def test_each_task_is_judged_by_its_first_metric_in_its_direction() -> None:
     assert found == {"majority": 0.5}
 
 
+def test_splits_are_those_that_have_a_share_or_the_usual_ones() -> None:
+    shares = {"train": 0.5, "validation": 0.25, "test": 0.125, "held_out": 0.125}
+    assert RecordsConfig(splits=shares).names == ["held_out", "test", "train", "validation"]
+    assert RecordsConfig().names == RecordsConfig(splits="official").names == ["test", "train", "validation"]
+
+
+def test_a_threshold_has_a_goal_and_what_it_requires() -> None:
+    assert ThresholdConfig(maximize="mcc").goal == ("mcc", None, 0.0)
+    for goal in ("recall_at_precision", "precision_at_recall", "recall_at_false_positive_rate"):
+        config = ThresholdConfig.model_validate({goal: 0.75})
+        assert config.goal == (*goal.split("_at_"), 0.75)
+
+
+def test_the_model_of_the_champion_takes_the_settings_of_its_start() -> None:
+    given = ChampionInit(new=("logits",), rename={"encoder/": "backbone/"})
+    assert given.of_model("abc") == ModelInit(model="abc", new=("logits",), rename={"encoder/": "backbone/"})
+
+
+def test_a_folder_of_weights_decides_by_its_files_and_a_name_by_itself() -> None:
+    here, there, name, other = (KerasHubInit(preset=preset) for preset in ("./bert", "/models/bert", "bert", "roberta"))
+    assert identity(here) == identity(there) != identity(name) != identity(other)
+    assert identity(KerasHubInit(preset="hf://a/b", download=True)) != identity(KerasHubInit(preset="hf://a/c"))
+    assert [each.may_be_absent for each in (here, KerasHubInit(preset="bert", download=True))] == [False, True]
+
+
 def test_slices_that_are_found_are_five_or_as_many_as_are_asked_for() -> None:
     assert [EvaluateConfig(find_slices=asked).found for asked in (True, False, 1, 7)] == [5, 0, 1, 7]
     reads = [
@@ -362,6 +397,7 @@ def test_a_path_is_below_its_folder_unless_it_has_another_beginning() -> None:
         *("/data/presets/x.csv", "/data/presets/../x.csv", "/other/x.csv"),
         *("~/x.csv", "stdlib:json", "env:DATA", ""),
     ]
+    assert located("x.csv", Path("presets")) == str(Path.cwd() / "presets/x.csv"), "whoever reads it, from anywhere"
 
 
 @pytest.mark.parametrize(
@@ -390,7 +426,9 @@ def test_values_of_a_trial_are_set_from_the_outside_in_and_kinds_first(backwards
         "train.optimizer": {"kind": "rmsprop", "rho": 0.5},
     }
     config = Config(name="a", train=TrainConfig(steps=9))
+    given = copy.deepcopy(values)
     made = with_values(config, dict([*values.items()][:: -1 if backwards else 1]))
+    assert values == given, "the choices of the study stay as they are"
     assert made.train.optimizer == Sgd(momentum=0.5)
     assert (made.model.kind, made.model.units, made.model.dropout) == ("mlp", (7,), 0.25)  # type: ignore[union-attr]
 

@@ -21,6 +21,7 @@ from tasks.data.kinds import kind_of, merge_by_key
 from tasks.data.merging import Merger, Runs, Shard
 from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
+from tasks.data.reading import RecordsReader, read_manifest
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
 from tasks.data.sorting import CONTENT, PLACE, SPLIT, Run, Sorter, hash_of, hashed, write_run
@@ -165,6 +166,52 @@ def test_a_shard_is_written_anew_where_rows_drops_or_features_are_others(bench: 
     assert len(set(of_runs)) == 5 and plan(dropped=first) == plan(dropped={0: np.array([True, False])})
 
 
+def read_from(bench: Workbench, rows: list[dict[str, Any]], shards: int = 2) -> RecordsReader:
+    """The reader of records of these rows."""
+    merger = Merger(bench.staging, "rows", FEATURES, runs_of(bench, rows), {})
+    for split in NAMES:
+        for number in range(shards):
+            merger.write(Shard(split, number, shards))
+    manifest = {"kind": "records", "features": {name: each.as_json() for name, each in FEATURES.items()}}
+    (bench.staging.root / "manifest.json").write_text(json.dumps(manifest))
+    return RecordsReader(bench.staging.root)
+
+
+NINE = [row(f"{number:02d}", number * SPACE // 9) for number in range(9)] + [row("tt", 0, 0)]
+
+
+def test_records_are_found_by_their_number_in_a_split_whatever_shard_has_them(bench: Workbench) -> None:
+    reader = read_from(bench, NINE)
+    assert reader.counts == {"test": 1, "train": 9}
+    assert [reader.key("train", number) for number in range(9)] == [f"{number:02d}" for number in range(9)]
+    assert [example[KEY] for example in reader.iterate("train", 3, 6)] == [[b"03"], [b"04"], [b"05"]]
+    assert len(list(reader.iterate("train", 4))) == 5
+    assert reader.sizes("train", 3, 6).tolist() == [len(reader.raw("train", number)) + 16 for number in (3, 4, 5)]
+    for number in (-1, 9):
+        with pytest.raises(IndexError):
+            reader.raw("train", number)
+    assert reader.single_input("text") is None, "there are two"
+    with pytest.raises(Refused, match="must be a snapshot"):
+        read_manifest(reader.path, "snapshot")
+
+
+def test_rows_are_grouped_up_to_so_many_and_so_many_bytes_but_one_at_least(bench: Workbench) -> None:
+    reader = read_from(bench, NINE)
+    [size] = set(reader.sizes("train").tolist())
+    assert reader.groups("train", 0, 9, 4, 99 * size) == [(0, 4), (4, 8), (8, 9)]
+    assert reader.groups("train", 3, 8, 4, 99 * size) == [(3, 7), (7, 8)], "none beyond the end that is asked for"
+    assert reader.groups("train", 0, 5, 99, 2 * size) == [(0, 2), (2, 4), (4, 5)]
+    assert reader.groups("train", 0, 3, 99, 2 * size - 1) == [(0, 1), (1, 2), (2, 3)]
+    assert reader.groups("train", 0, 2, 99, 1) == [(0, 1), (1, 2)]
+
+
+def test_records_without_one_of_their_shards_are_not_read(bench: Workbench) -> None:
+    reader = read_from(bench, NINE)
+    (reader.path / "index/rows-train.tfrecord-00001-of-00002.npy").unlink()
+    with pytest.raises(Failed, match="1 of 2 shards of train"):
+        RecordsReader(reader.path)
+
+
 def test_copies_are_those_whose_whole_content_is_the_same_wherever_they_are(bench: Workbench) -> None:
     runs = runs_of(
         bench,
@@ -269,6 +316,12 @@ def test_rows_that_move_keep_their_order_in_their_new_split(bench: Workbench) ->
     assert keys(moved.slice(0, 0, 0, SPACE)) == ["b", "c", "a"] and keys(moved.slice(0, 1, 0, SPACE)) == ["d"]
     again = Regrouper(bench.staging, runs, {0: {3: 0}}).regroup(0)
     assert again.splits == [2, 2], "what an earlier attempt moved is not used where others move"
+    all_of_train = Regrouper(bench.staging, runs, {0: {1: 0, 2: 0, 3: 0}}).regroup(0)
+    assert all_of_train.splits == [4, 0], "a split that loses all of its rows is still one"
+    run_of(bench, 0, [row("A", 5, 0), row("B", 1, 1), row("C", 4, 1), row("D", 9, 1)])
+    others = Runs(bench.staging, runs.notes, NAMES)
+    note = Regrouper(bench.staging, others, {0: {1: 0, 2: 0, 3: 0}}).regroup(0)
+    assert keys(Runs(bench.staging, [note], NAMES).slice(0, 0, 0, SPACE)) == ["B", "C", "A", "D"], "of other rows"
 
 
 def test_repeated_inputs_of_several_contents_are_found_but_not_missing_ones(bench: Workbench) -> None:
@@ -321,7 +374,7 @@ def test_rows_that_either_search_drops_are_dropped_once() -> None:
     assert {run: mask.tolist() for run, mask in both.items()} == {0: [True, True, False], 1: [False, True], 2: [True]}
 
 
-def test_counts_add_up_to_what_was_read() -> None:
+def test_counts_add_up_to_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = [
         Run(0, read=10, quarantined=2, filtered=1, skipped=1, bad=[["k", "r", "p"]], left_out=[["b", "r", "p"]]),
         Run(1, read=20, left_out=[["a", "r", "p"]], skipped=1),
@@ -342,6 +395,14 @@ def test_counts_add_up_to_what_was_read() -> None:
     assert statistics["quarantined"] == [["k", "r", "p"]]
     assert statistics["skipped"] == [["a", "r", "p"], ["b", "r", "p"]]
     assert statistics["metrics"]["convert/near_label_conflicts"] == 4 and statistics["metrics"]["convert/read"] == 30
+    assert statistics["metrics"]["convert/label_conflicts"] == 0, "copies that agree are looked for too"
+    assert (
+        "convert/label_conflicts" not in records._statistics(notes, counts, duplicates.Copies("drop"), near)["metrics"]
+    )
+    monkeypatch.setattr(records, "NAMED", 1)
+    many = [*notes, Run(2, bad=[["a", "r", "p"], ["z", "r", "p"]])]
+    named = records._statistics(many, counts, copies, near)
+    assert (named["quarantined"], named["skipped"]) == ([["a", "r", "p"]], [["a", "r", "p"]])
     plain = records._counts(notes, duplicates.Copies("group"), None)
     assert plain["filtered"] == 3 and "near_duplicates" not in plain
 
@@ -367,6 +428,36 @@ def test_classes_of_the_data_are_sorted_whatever_the_order_of_pieces_and_bounded
     monkeypatch.setattr(records, "MAX_CLASSES", 2)
     with pytest.raises(Failed, match="3 classes; a label has at most 2"):
         records._with_classes(label, notes)
+    monkeypatch.setattr(records, "MAX_CLASSES", 3)
+    assert len(records._with_classes(label, notes)["label"].classes or ()) == 3
+
+
+def test_an_empty_split_names_the_setting_that_would_fill_it() -> None:
+    times: Any = {"validation": "2024-01-01", "test": "2024-02-01"}
+    of_time, official = RecordsConfig(splits="time", split_times=times), RecordsConfig(splits="official")
+    shares = RecordsConfig(splits={"train": 0.5, "validation": 0.25, "test": 0.25})
+    for config, remedy in ((of_time, "records.split_times"), (official, "records.official"), (shares, "now 0.25")):
+        records._refuse_empty(config, {"train": 1, "validation": 1, "test": 1}, 0)
+        with pytest.raises(Failed, match="test") as failed:
+            records._refuse_empty(config, {"train": 1, "validation": 1, "test": 0}, 0)
+        assert remedy in failed.value.remedy
+
+
+def test_runs_are_those_of_a_content_its_features_its_pieces_and_what_decides_a_row() -> None:
+    rows = {f"k{number}": (png(number), number % 2) for number in range(3)}
+    source, config = RowsSource(rows), RecordsConfig()
+    pieces = source.pieces()
+    halved = [Piece(f"{pieces[0].name}{half}", 1, ()) for half in range(2)]
+    listed = source.fingerprint()
+    plans = [
+        records._digest(source, config, listed, pieces),
+        records._digest(RowsSource(rows, classes=3), config, listed, pieces),
+        records._digest(source, RecordsConfig(split_seed=1), listed, pieces),
+        records._digest(source, config, listed[1:], pieces),
+        records._digest(source, config, listed, halved),
+    ]
+    assert len(set(plans)) == 5
+    assert records._digest(source, RecordsConfig(bad_budget=3), listed, pieces) == plans[0]
 
 
 def test_a_source_that_changed_names_what_came_went_or_changed() -> None:
@@ -694,6 +785,73 @@ def test_what_is_left_out_of_a_piece_is_that_of_all_its_batches(bench: Workbench
     assert [json.loads(line)["key"] for line in lines] == ["k1", "k3", "k6"]
     again = Sorter(Skipping(rows), RecordsConfig(filter="label = 'class0'"), bench.staging, "plan")
     assert again.sort((0, source.pieces()[0])) == [run]
+    bench.staging.drop(run.quarantine)
+    assert again.sort((0, source.pieces()[0])) == [run]
+    assert len((bench.staging.root / run.quarantine).read_text().splitlines()) == 3, "bad rows are not lost"
+
+
+def test_a_note_lists_so_many_rows_that_are_left_out(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.data.sorting.NAMED", 4)
+    source = Skipping({f"k{number}": (png(number), 0) for number in range(9)})
+    [run] = Sorter(source, RecordsConfig(), bench.staging, "plan").sort((0, source.pieces()[0]))
+    assert (run.skipped, [key for key, *_ in run.left_out]) == (6, ["s2.0", "s3.0", "s3.1", "s4.0"])
+
+
+def test_each_run_of_a_piece_has_its_own_rows_and_its_own_bad_ones(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Batches({f"k{number}": (None if number in (1, 6) else png(number), 0) for number in range(9)})
+    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", 1)
+    sizes = [run.bytes for run in Sorter(source, RecordsConfig(), bench.staging, "one").sort((0, source.pieces()[0]))]
+    monkeypatch.setattr("tasks.data.sorting.RUN_BYTES", max(sizes))
+    runs = Sorter(source, RecordsConfig(), bench.staging, "two").sort((0, source.pieces()[0]))
+    assert [run.rows for run in runs] == [3, 3, 1] and len(sizes) == 5, "of two batches, two and one"
+    assert [[key for key, *_ in run.bad] for run in runs] == [["k1"], ["k6"], []]
+    assert [run.quarantined for run in runs] == [1, 1, 0]
+
+
+class InMemory(RowsSource):
+    """Of these columns."""
+
+    def __init__(self, features: dict[str, Feature], columns: dict[str, Any]) -> None:
+        super().__init__({})
+        self.declared, self.columns = features, columns
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        return self.declared
+
+    def read(self, piece: Piece) -> Iterator[Rows]:
+        names = [f"k{number}" for number in range(len(next(iter(self.columns.values()))))]
+        yield Rows({name: pa.array(each) for name, each in self.columns.items()}, pa.array(names), names.__getitem__)
+
+
+def quarantined(bench: Workbench, features: dict[str, Feature], columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of bad rows of these columns, in a split of their own each."""
+    sorter = Sorter(InMemory(features, columns), RecordsConfig(), bench.staging, str(list(features)))
+    [run] = sorter.sort((0, Piece("x", 1, ())))
+    return [json.loads(line) for line in (bench.staging.root / run.quarantine).read_text().splitlines()]
+
+
+def test_a_bad_row_has_its_first_reason_and_the_beginning_of_its_values(bench: Workbench) -> None:
+    number = Feature("number", "float32")
+    columns = {"a": ["x", "1", "1"], "b": ["y", "2", "z"], "c": ["w" * 300, "w", "w"]}
+    lines = quarantined(bench, {"a": number, "b": number, "c": Feature("text", "string")}, columns)
+    assert [(line["key"], line["reason"].partition(":")[0]) for line in lines] == [("k0", "a"), ("k2", "b")]
+    assert lines[0]["values"] == {"a": "x", "b": "y", "c": "w" * 200}
+
+
+def test_a_row_with_more_words_than_tags_is_bad_and_a_column_of_splits_is_no_feature(bench: Workbench) -> None:
+    features = {
+        "words": Feature("words", "string", (-1,)),
+        "tags": Feature("tags", "int64", (-1,), role="label", classes=("x", "y")),
+        "part": Feature("category", "string", role="split"),
+    }
+    columns = {"words": [["a", "b"], ["c", "d"]], "tags": [["x"], ["y", "x"]], "part": ["train", "train"]}
+    [line] = quarantined(bench, features, columns)
+    assert (line["key"], line["reason"]) == ("k0", "1 tags in tags for 2 words in words")
+    sorter = Sorter(InMemory(features, columns), RecordsConfig(), bench.staging, "plan")
+    assert set(sorter.features) == {KEY, "words", "tags"}
 
 
 def test_a_large_piece_has_several_runs_of_which_the_last_says_so(
