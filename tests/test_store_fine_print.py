@@ -329,6 +329,89 @@ def test_artifacts_are_listed_by_their_time_and_not_by_their_name(store: Store) 
     assert [each.digest for each in store.artifacts()] == [each.digest for each in made]
 
 
+def test_where_nothing_can_be_noted_as_verified_an_artifact_is_used_all_the_same(store: Store) -> None:
+    made = published(store)
+    shutil.rmtree(store.root / ".verified")
+    (store.root / ".verified").write_bytes(b"no folder can be made here, as on a disk that is read-only")
+    assert store.find(Records, made.digest, "records") is not None
+
+
+def test_what_is_synced_is_closed_again(tmp_path: Path) -> None:
+    """A conversion syncs thousands of files, and a process may have so many open."""
+    before = set(Path("/proc/self/fd").iterdir())
+    for _ in range(20):
+        files.sync(tmp_path)
+    assert len(set(Path("/proc/self/fd").iterdir()) - before) < 20
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}"])
+def test_who_does_not_find_the_own_token_may_not_write(content: bytes | None, tmp_path: Path) -> None:
+    (tmp_path / "l").write_text(json.dumps({"token": 3}))
+    mine = lock.Lock(tmp_path / "l", 3)
+    mine.check("it")
+    (tmp_path / "l").unlink() if content is None else (tmp_path / "l").write_bytes(content)
+    with pytest.raises(Superseded):
+        mine.check("it")
+
+
+def test_a_token_is_on_the_disk_before_its_holder_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that a power cut takes back would be given out a second time."""
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(json.loads(Path(f"/proc/self/fd/{descriptor}").read_bytes())["token"])
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with locked(tmp_path / "l") as mine:
+        assert synced == [mine.token]
+
+
+def test_what_a_library_writes_to_is_empty_each_time(store: Store) -> None:
+    with store.claim(Records, "d", "records") as claim:
+        (claim.staging.scratch("saved") / "of an attempt that was killed").write_bytes(b"x")
+        folder = claim.staging.scratch("saved")
+        assert list(folder.iterdir()) == []
+        (folder / "whole").write_bytes(b"bytes")
+        claim.staging.take(folder)
+        assert list(claim.staging.pieces()) == ["whole"] and not folder.exists()
+
+
+def test_a_manifest_has_all_that_the_work_said_of_its_result(store: Store) -> None:
+    inputs, spans = inputs_of(1), [{"from": 5, "threads": 2}]
+    outcome = Outcome({"train": 3}, {"a": 1}, {"mean": 2.0}, layouts=spans, also={"steps": 7, "kind": "model"})
+    with store.claim(Records, digest_of(inputs), "records") as claim:
+        manifest = claim.publish(inputs, outcome, {"run": "r", "layout": {"threads": 1}}).manifest
+    told = ("counts", "features", "statistics", "steps", "parents", "inputs", "kind")
+    assert [manifest[name] for name in told] == [{"train": 3}, {"a": 1}, {"mean": 2.0}, 7, {}, inputs, "records"]
+    assert manifest["produced_by"] == {"run": "r", "layout": {"threads": 1, "spans": spans}}
+
+
+def test_what_has_no_manifest_is_not_published(store: Store) -> None:
+    made = published(store)
+    store.path("records", "0" * 64).mkdir()
+    assert store.published() == store.published("records") == [made.path]
+
+
+def test_a_kind_before_a_digest_leaves_out_the_others(store: Store) -> None:
+    made = published(store)
+    shutil.copytree(made.path, store.path("model", made.digest))
+    for kind in ("records", "model"):
+        assert store.resolve(f"{kind}/{made.digest[:8]}").kind == store.resolve(made.digest[:8], kind).kind == kind
+    with pytest.raises(Refused, match="model/"):
+        store.resolve(made.digest[:8])
+
+
+def test_the_children_of_an_artifact_are_those_that_have_it_as_a_parent(store: Store) -> None:
+    first, other = published(store), published(store, 2)
+    child = published(store, 3, snapshot=first.digest)
+    published(store, 4, snapshot=child.digest)
+    assert [each.digest for each in store.children_of(first.digest)] == [child.digest]
+    assert store.children_of(other.digest) == store.children_of("snapshot") == []
+    assert {name: each.digest for name, each in store.parents_of(child).items()} == {"snapshot": first.digest}
+
+
 def test_nothing_names_no_artifact(store: Store) -> None:
     made = published(store)
     for reference in ("", "records/"):
