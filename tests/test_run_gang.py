@@ -866,6 +866,49 @@ def test_a_host_that_joins_again_ends_its_first_connection(meeting: Meeting) -> 
         assert first.channel.closed and meeting._joined[1].address == "a:2"  # type: ignore[attr-defined]
 
 
+def test_a_host_is_shown_that_the_chief_is_there_and_one_that_cannot_be_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or it would take the chief for lost, in the middle of a long step."""
+
+    class Broken(Line):
+        def send(self, *message: Any) -> None:
+            raise OSError
+
+    monkeypatch.setattr("tasks.processes.meeting.BEAT", 0.01)
+    cluster = ClusterConfig.model_validate(
+        {"hosts": [f"127.0.0.{number}" for number in (1, 2, 3)], "port": int(free_ports()[0])}
+    )
+    made = Meeting(cluster, {})
+    try:
+        made._joined[2] = Joined(2, "other", "a:1", Broken())  # type: ignore[arg-type]
+        with socket.create_connection((cluster.chief, cluster.port)) as connection:
+            channel = Channel(connection)
+            channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}})
+            assert [channel.recv()[0] for _ in range(3)] == ["joined", "beat", "beat"]
+            until(lambda: made.missing() == [2])
+    finally:
+        made.close(0, None)
+
+
+def test_a_chief_that_says_nothing_for_long_is_lost_and_one_that_says_anything_is_not(
+    channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(member, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    host = Host(channels, monkeypatch)
+    process = host.call()
+    for _ in range(3):
+        now[0] += member.SILENT_SECONDS - 1
+        host.chief._channel.send("beat")
+        until(lambda: not select.select([channels[1]], [], [], 0)[0])
+        looks = host.looks
+        until(lambda: host.looks > looks + 1)  # noqa: B023 - it is called at once
+    assert host.thread.is_alive() and process.happened == []
+    now[0] += member.SILENT_SECONDS + 1
+    assert host.end() is None and process.happened == ["killed"]
+
+
 def test_slurms_tasks_are_one_for_each_host() -> None:
     variables = {"SLURM_JOB_NODELIST": "gpu[08-10]", "SLURM_PROCID": "2", "SLURM_NTASKS": "3"}
     config: Any = SimpleNamespace(cluster=None)
