@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import os
+import tarfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import AudioFolderSource, JsonlSource, TextFilesSource
-from tasks.data.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams
+from tasks.config import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource
+from tasks.data.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams, table_files
 from tasks.data.sources.blocks import Dialect, blocks, first_record
 from tasks.data.sources.columns import features_of
 from tasks.data.sources.csv import Csv
@@ -35,6 +36,8 @@ from tasks.data.sources.streams import (
     whole,
     without_bom,
 )
+from tasks.data.sources.table_files import Part, packed
+from tasks.data.sources.tars import LONGEST, Member, members
 from tasks.data.sources.values import column_of, columns_of, text_of
 from tasks.data.user_code import closure, importable
 from tasks.errors import Failed
@@ -419,3 +422,106 @@ def test_an_error_of_a_stream_is_said_in_its_words_or_by_its_name(error: OSError
     with pytest.raises(Failed) as failed, streams.reading("a.csv"):
         raise error
     assert failed.value.saw == saw
+
+
+SOURCES: dict[str, Any] = {
+    "a.jsonl": JsonlSource(path=".", glob="**/*.jsonl", columns={"x": "number"}),
+    "low/a.txt": TextFilesSource(path=".", glob="**/*.txt", class_folders=True),
+    "low/a.png": ImageFolderSource(path="."),
+    "low/a.wav": AudioFolderSource(path="."),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_file_that_came_since_is_listed_by_the_next_look(name: str, tmp_path: Path) -> None:
+    """So that a source that grows while it is read is found out."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b'{"x": 1}\n')
+    opened = open_source(SOURCES[name].model_copy(update={"path": str(tmp_path)}))
+    first = opened.fingerprint()
+    came = name.replace("a.", "b.")
+    (tmp_path / came).write_bytes(b'{"x": 2}\n')
+    assert [path for path, _ in first] == [name]
+    assert opened.fingerprint() == [*first, (came, hashlib.sha256(b'{"x": 2}\n').hexdigest())]
+
+
+def test_files_beside_rows_are_listed_with_them_by_name_and_make_smaller_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "PIECE_BYTES", 100 * table_files.REFERRING)
+    (tmp_path / "a.png").write_bytes(b"an image")
+    (tmp_path / "b.jsonl").write_text('{"x": "a.png"}\n' * 60)
+    pieces = {}
+    for kind in ("image", "text"):
+        opened = open_source(JsonlSource(path=str(tmp_path), glob="*.jsonl", columns={"x": kind}))
+        listed = [path for path, _ in opened.fingerprint()]
+        assert listed == (["a.png", "b.jsonl"] if kind == "image" else ["b.jsonl"])
+        pieces[kind] = [piece.bytes for piece in opened.pieces()]
+    assert sum(pieces["image"]) == sum(pieces["text"]) == 900
+    assert len(pieces["text"]) == 1 and max(pieces["image"]) <= 200
+
+
+def test_a_piece_has_parts_of_about_so_many_bytes() -> None:
+    parts = [Part(f"{number}", 40, (number,)) for number in range(5)]
+    pieces = list(packed(parts, 100))
+    assert [(piece.name, piece.bytes, len(piece.where)) for piece in pieces] == [
+        ("0", 80, 2),
+        ("2", 80, 2),
+        ("4", 40, 1),
+    ]
+    assert [path for piece in pieces for path, _ in piece.where] == ["0", "1", "2", "3", "4"]
+    assert [piece.bytes for piece in packed([Part("x", 500), Part("y", 20), Part("z", 80)], 100)] == [500, 100]
+
+
+def tar_of(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    written = io.BytesIO()
+    for info, content in entries:
+        written.write(info.tobuf(tarfile.PAX_FORMAT))
+        written.write(content.ljust(-(-len(content) // 512) * 512, b"\0"))
+    return written.getvalue() + bytes(1024)
+
+
+def entry(name: str, size: int, **more: Any) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    for field, given in more.items():
+        setattr(info, field, given)
+    return info
+
+
+def found_in(content: bytes) -> list[Member]:
+    return list(members(io.BytesIO(content), "x.tar", lambda name: True))
+
+
+def test_an_extended_header_gives_the_size_and_says_what_is_sparse() -> None:
+    after = (entry("z", 1), b"z")
+    sized = entry("a", 0, pax_headers={"size": "3"})
+    sparse = entry("b", 2, pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"})
+    found = found_in(tar_of((sized, b"abc"), (sparse, b"xy"), after))
+    assert [(each.name, each.size, each.content, each.reason) for each in found] == [
+        ("a", 3, b"abc", None),
+        ("b", 2, None, "a sparse file"),
+        ("z", 1, b"z", None),
+    ]
+
+
+def test_a_link_has_no_content_whatever_size_its_header_says() -> None:
+    """As some programs write one: the next header follows at once."""
+    found = found_in(tar_of((entry("a", 700, type=tarfile.LNKTYPE, linkname="z"), b""), (entry("z", 1), b"z")))
+    assert [(each.name, each.size, each.content, each.reason) for each in found] == [
+        ("a", 0, None, "a link"),
+        ("z", 1, b"z", None),
+    ]
+
+
+def test_a_tar_that_ends_within_what_fills_a_block_is_cut() -> None:
+    whole_file = tar_of((entry("z", 1), b"z"))
+    assert [each.content for each in found_in(whole_file)] == [b"z"]
+    with pytest.raises(Failed, match="the file ends"):
+        found_in(whole_file[: 512 + 511])
+
+
+def test_a_long_extended_header_is_no_header() -> None:
+    header = entry("x", LONGEST + 1, type=tarfile.XHDTYPE)
+    with pytest.raises(Failed, match="a header of 1,048,577 bytes"):
+        found_in(tar_of((header, bytes(LONGEST + 1))))

@@ -138,12 +138,13 @@ def test_what_is_no_example_is_named(folder: Path) -> None:
     columns = {"v": "number[2]", "i": "image"}
     arrays = ["{'v': np.ones(3), 'i': None}", "{'v': [[1], []], 'i': None}", "{'v': [1, 2], 'i': 'a.png'}"]
     arrays += ["{'v': ['a', 'b'], 'i': None}", "{'v': [1j, 2], 'i': None}"]
+    arrays += [f"{{'v': np.ones(2, '{kind}8[D]'), 'i': None}}" for kind in "mM"]
     read = everything(yielding(folder, f"[{', '.join(arrays)}]", columns))
     assert list(read.bad.values()) == [
         "v: an array of shape [3], and the column is number[2]",
         "v: not an array of numbers",
         "i: a str, and an image is the bytes of its file",
-        *["v: not an array of numbers"] * 2,
+        *["v: not an array of numbers"] * 4,
     ]
 
 

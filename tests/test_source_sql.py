@@ -140,9 +140,13 @@ def test_images_are_bytes(database: str) -> None:
     execute(
         database, "CREATE TABLE photos (id, photo)", "INSERT INTO photos VALUES (1, X'ff00'), (2, 'a.png'), (3, NULL)"
     )
+    execute(database, "INSERT INTO photos VALUES (4, 7)")
     read = everything(source(database, "photos", {"id": "category", "photo": "image"}))
     assert read.columns["photo"] == [b"\xff\0", None]
-    assert read.bad == {"row with id 2": "photo: a text, and a database holds the bytes of images and sounds"}
+    assert read.bad == {
+        "row with id 2": "photo: a text, and a database holds the bytes of images and sounds",
+        "row with id 4": "photo: a number, and a database holds the bytes of images and sounds",
+    }
 
 
 def test_columns_are_those_of_the_config(database: str) -> None:

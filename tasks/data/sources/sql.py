@@ -138,7 +138,7 @@ class Sql(Source):
         columns: dict[str, pa.Array] = {}
         for name, values in zip(self._columns, map(list, zip(*batch, strict=True)), strict=True):
             for row, value in enumerate(values):
-                if isinstance(value, bytes if name not in self._files else str):
+                if not isinstance(value, bytes | None) if name in self._files else isinstance(value, bytes):
                     values[row], reason = _fitting(value)
                     if reason:
                         bad.setdefault(row, f"{name}: {reason}")
@@ -252,10 +252,11 @@ def _value(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview | bytearray) else value
 
 
-def _fitting(value: bytes | str) -> tuple[str | None, str | None]:
-    """Return bytes as text; or why they are none, or why a text is no file."""
-    if isinstance(value, str):
-        return None, "a text, and a database holds the bytes of images and sounds"
+def _fitting(value: Any) -> tuple[str | None, str | None]:
+    """Return bytes as text; or why they are none, or why another value is no file."""
+    if not isinstance(value, bytes):
+        what = "text" if isinstance(value, str) else "number" if isinstance(value, int | float) else "value"
+        return None, f"a {what}, and a database holds the bytes of images and sounds"
     try:
         return value.decode(), None
     except UnicodeDecodeError as error:
