@@ -147,6 +147,13 @@ def test_times_of_numpy_in_steps_of_several_units() -> None:
     times = [np.datetime64(number, unit) for number in (25, -25) for unit in ("100ns", "3us", "2ms", "7000ps", "10s")]
     expected = [2, 75, 50_000, 0, 250_000_000, -2, -75, -50_000, 0, -250_000_000]
     assert cast.column(times, "time").tolist() == expected
+    fine = [np.datetime64(number, unit) for number in (25, -25) for unit in ("10000000fs", "1000000000fs")]
+    assert cast.column(fine, "time").tolist() == [0, 25, 0, -25]
+    assert cast.column([np.datetime64(25 * 10**12, "as")], "time").tolist() == [25]
+
+
+def test_blanks_around_a_number_do_not_count() -> None:
+    assert read("number", ["\u00a012 ", "\t-1e3\n", "\u20281", "1 2", "\u200b1"]) == [12.0, -1000.0, 1.0, None, None]
 
 
 def test_missing_and_impossible_times() -> None:

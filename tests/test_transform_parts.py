@@ -13,14 +13,15 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.config.transform import Standardise
+from tasks.config.transform import Function, Standardise
 from tasks.data.features import Feature
-from tasks.data.reader import log_mel, quantile, tokens, words
+from tasks.data.reader import FORMAT, Reader, log_mel, quantile, tokens, words
 from tasks.data.reader.filled import filling
 from tasks.data.reader.log_mel import FLOOR, decoded, mel_filters, resampled
 from tasks.data.reader.time_parts import load, names_of, on_circle, parts_of
 from tasks.data.reader.values import NO_TIME, Unusable
 from tasks.data.transforms import fitter
+from tasks.data.transforms.files import own_code
 from tasks.data.transforms.quantile import ranks
 from tasks.data.transforms.vocabulary import most_frequent
 
@@ -159,3 +160,20 @@ def test_a_fill_is_a_number_of_float32_as_the_columns_are() -> None:
     made = fitted.fitted()
     assert made.state["fill"] == float(np.float32(0.1)) != 0.1
     assert made.feature["mean"][0] == (float(np.float32(0.1)) + 1) / 2
+
+
+def test_a_description_of_another_format_is_not_read(tmp_path: Path) -> None:
+    lists = {key: [] for key in ("columns", "classes", "targets", "layout", "missing")}
+    description: dict[str, Any] = {**lists, "arrays": {}, "transforms": {}, "format": FORMAT}
+    assert Reader(description, tmp_path)([]) == {}
+    with pytest.raises(ValueError, match=f"format {FORMAT + 1}; this reader reads format {FORMAT}"):
+        Reader({**description, "format": FORMAT + 1}, tmp_path)
+
+
+def test_the_files_of_all_own_functions_are_kept(tmp_path: Path) -> None:
+    for name in ("first", "second", "helper"):
+        (tmp_path / f"{name}.py").write_text("import helper\n" if name == "second" else "")
+    own = {name: Function(function=f"{name}:make", folder=str(tmp_path)) for name in ("first", "second")}
+    files = own_code({"a": own["first"], "b": Standardise(), "c": own["second"]})
+    assert files == {"functions/first.py": b"", "functions/helper.py": b"", "functions/second.py": b"import helper\n"}
+    assert own_code({"b": Standardise()}) == {}
