@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,6 +101,27 @@ def test_an_attempt_that_cannot_begin_ends_with_its_own_error(
     assert request.run is not None
     record = Run(registry_home.home, request.run.folder).record
     assert (record["exit_code"], record["error"]["field"]) == (1, "train.cluster")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_other_hosts_and_who_asked_for_the_run_are_told_how_it_ended(
+    fails: bool, registry_home: RegistryHome, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Any] = []
+
+    def body() -> None:
+        current.get().awaiting_export = "e" * 64
+        if fails:
+            raise Failed("a.b", 1, "rule", "remedy")
+
+    hosts = SimpleNamespace(close=lambda *given: closed.append(given), cluster=None)
+    monkeypatch.setattr(attempt, "meeting_of", lambda config: hosts)
+    request = RunRequest()
+    with pytest.raises(Failed) if fails else contextlib.nullcontext():
+        attempt_run("release", load(DIGITS), body, request, None)
+    [(code, error)] = closed
+    assert (code, error and error["field"]) == ((1, "a.b") if fails else (0, None))
+    assert request.awaiting_export == (None if fails else "e" * 64)
 
 
 @pytest.mark.parametrize("times", [1, 2])

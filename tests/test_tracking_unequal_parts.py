@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 from multiprocessing import Pipe
 from pathlib import Path
@@ -17,7 +18,7 @@ from tasks.artifacts import Model, Records, Snapshot
 from tasks.config import TrainConfig, TuneConfig
 from tasks.config.load import load
 from tasks.config.roles import CHIEF, SIDECAR, WORKER
-from tasks.errors import Failed, Lost
+from tasks.errors import Failed, Lost, Stopped
 from tasks.processes import crew as crews
 from tasks.processes import places
 from tasks.processes.child import Child
@@ -29,6 +30,7 @@ from tasks.stage import self_tests
 from tasks.stage.attempt import Attempt
 from tasks.stage.hosts import expectations
 from tasks.stage.presence import MOST, Presence
+from tasks.stage.signals import Signals
 from tasks.stage.trials import _trained
 from tasks.stage.tuning import Search
 from tasks.tracking import prefect_page
@@ -412,6 +414,74 @@ def test_work_has_the_limits_threads_and_layout_of_its_stage() -> None:
     assert training[4]["layout"]["workers"] == 2
 
 
+class Scripted(Shown):
+    """A gang that reports so many steps at each call and is lost, but at the last one."""
+
+    def __init__(self, *steps: int) -> None:
+        super().__init__()
+        self.left = list(steps)
+
+    def call(self, *given: Any, on_report: Any, **more: Any) -> Any:
+        super().call(*given, **more)
+        if not self.left:
+            return "outcome"
+        on_report("progress", self.left.pop(0), 100, "steps", {})
+        raise Lost("train.strategy", "it was killed", "it must answer", "run again")
+
+
+@pytest.mark.parametrize(
+    ("steps", "restarts", "pauses", "ends"),
+    [
+        ((10, 10, 20, 20), 2, [2.0, 4.0, 2.0, 4.0], "outcome"),
+        ((10, 10, 10), 2, [2.0, 4.0], "train.restarts allows 2"),
+        ((0,), None, [], "it was killed; it must answer"),
+    ],
+)
+def test_lost_work_begins_again_as_long_as_it_gets_on(
+    steps: tuple[int, ...], restarts: int | None, pauses: list[float], ends: str
+) -> None:
+    attempt, waited = attempt_of([]), list[float]()
+    attempt.crew, attempt._pause = Scripted(*steps), waited.append
+    if ends == "outcome":
+        assert attempt.work("train", "m:f", None, (), restarts=restarts) == "outcome"
+    else:
+        with pytest.raises(Failed, match=ends):
+            attempt.work("train", "m:f", None, (), restarts=restarts)
+    assert waited == pauses
+
+
+def test_a_signal_during_the_pause_before_a_restart_ends_the_work() -> None:
+    attempt = attempt_of([])
+    attempt.crew, attempt.signals = Scripted(1, 2, 3), Signals()
+    attempt._pause = lambda seconds: setattr(attempt.signals, "number", 15)
+    with pytest.raises(Stopped):
+        attempt.work("train", "m:f", None, (), restarts=5)
+    assert len(attempt.crew.calls) == 1
+
+
+def test_processes_at_work_are_asked_to_stop_and_what_they_report_goes_where_it_belongs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    attempt, progress, measured, stops = attempt_of([]), list[Any](), list[Any](), list[int]()
+    attempt.signals = Signals()
+    attempt.run.measure = lambda *given: measured.append(given)
+
+    class Reporting(Shown):
+        def call(self, *given: Any, on_report: Any, stop: Any, **more: Any) -> None:
+            on_report("progress", 3, 7, "steps", {})
+            on_report("measure", "train/rate", 5.0)
+            on_report("log", 1, "a line")
+            stops.append(stop())
+            attempt.signals._handle(15, None)  # is left to the processes, which may save
+            stops.append(stop())
+
+    attempt.crew = Reporting()
+    with caplog.at_level(logging.INFO, "tasks.processes.crew"):
+        attempt.work("train", "m:f", None, (), on_progress=lambda *given: progress.append(given))
+    assert progress == [(3, 7, "steps", {})] and measured == [("train/rate", 5.0)] and stops == [0, 15]
+    assert "[train 1] a line" in caplog.messages
+
+
 def test_a_fork_server_begins_for_the_run_and_for_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     monkeypatch.setattr(attempts, "finished_before", lambda home, flow, config: flow == "done")
@@ -447,7 +517,8 @@ def test_each_strategy_is_tested_by_itself(tmp_path: Path, monkeypatch: pytest.M
         tested.append((arguments[0].kind, arguments[0].devices_of_each, arguments[1], len(roles)))
         return "verdict"
 
-    run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: None)
+    recorded: list[Any] = []
+    run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: recorded.append(value))
     attempt: Any = SimpleNamespace(run=run, work=work)
     monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
     strategies = [{"kind": "mirrored", "devices": 2}, {"kind": "mirrored", "devices": 4}]
@@ -460,6 +531,34 @@ def test_each_strategy_is_tested_by_itself(tmp_path: Path, monkeypatch: pytest.M
     self_tests.check_strategy(TrainConfig.model_validate({"steps": 1, "strategy": strategies[0]}))
     assert len(tested) == 4
     assert len(json.loads((tmp_path / "self_tests.json").read_bytes())) == 4, "verdicts are kept beside one another"
+    assert [row["result"] for row in recorded] == ["verdict"] * 7, "with each run, also what an earlier one has found"
+    assert {row["strategy"]["kind"] for row in recorded} == {"mirrored", "multi_worker"}
+
+
+def test_a_verdict_is_on_the_precision_and_the_packages_of_its_strategy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested: list[Any] = []
+    run = SimpleNamespace(home=SimpleNamespace(root=tmp_path), measure=lambda name, value: None)
+    attempt: Any = SimpleNamespace(run=run, work=lambda *given, roles: tested.append(given[3][1]))
+    monkeypatch.setattr(self_tests, "current", SimpleNamespace(get=lambda: attempt))
+    versions = {"horovod": "1"}
+    monkeypatch.setattr(self_tests, "installed", lambda name: versions.get(name, "0"))
+
+    def check(strategy: dict[str, Any], precision: str) -> int:
+        self_tests.check_strategy(
+            TrainConfig.model_validate({"steps": 1, "strategy": strategy, "precision": precision})
+        )
+        return len(tested)
+
+    mirrored = {"kind": "mirrored", "devices": 2}
+    assert [check(mirrored, precision) for precision in ("float32", "bfloat16", "float16", "float32")] == [1, 2, 3, 3]
+    assert check({"kind": "one_device"}, "bfloat16") == 3, "it computes as Keras does"
+    assert check({"kind": "one_device"}, "float16") == 4, "its loss is scaled"
+    for number in (1, 1, 2):
+        versions["horovod"] = str(number)
+        check({"kind": "horovod", "workers": 2}, "float32")
+    assert tested[4:] == ["float32", "float32"]
 
 
 def test_the_newest_events_of_processes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
