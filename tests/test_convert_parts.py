@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,16 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 from tasks.config import JsonlSource, RecordsConfig
 from tasks.data import duplicates, merging, records, shared
 from tasks.data import parts as parts_of_runs
 from tasks.data.assignment import Assignment
-from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature
+from tasks.data.features import KEY, KEY_FEATURE, NO_TIME, Feature, of_role
 from tasks.data.kinds import kind_of, merge_by_key
 from tasks.data.merging import Merger, Runs, Shard
 from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
+from tasks.data.pixels import NotAnImage, sums
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
@@ -885,3 +888,21 @@ def test_a_split_that_dropping_copies_leaves_empty_is_no_split(tmp_path: Path, b
 
 
 FOLDS = [(fold, number) for fold in ("train", "val", "test") for number in range(4)]
+
+
+def test_features_of_a_role_are_in_order_of_name() -> None:
+    """That of arrays and of what is hashed."""
+    named = {name: Feature("text", "string") for name in ("b", "c", "a")} | {"0": FEATURES["label"]}
+    assert list(of_role(named, "input")) == ["a", "b", "c"] and list(of_role(named, "label")) == ["0"]
+
+
+def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it() -> None:
+    palette = Image.new("P", (2, 3), 1)
+    palette.putpalette([0, 0, 0, 10, 20, 30])
+    for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):
+        payload = io.BytesIO()
+        palette.save(payload, "PNG", **options)
+        found = sums(payload.getvalue(), 6)
+        assert (found.shape, found.sums, found.squares[0]) == (shape, total, 600)
+        with pytest.raises(NotAnImage, match="2 x 3 = 6 pixels; records.max_pixels is 5"):
+            sums(payload.getvalue(), 5)

@@ -89,6 +89,9 @@ def test_slices_are_placed_by_the_ends_of_all_intervals() -> None:
     }
     assert made == {"a": (12.5, 0.0, 25.0), "b (3 more in part)": (37.5, 12.5, 87.5)}
     assert judgement.slices_without_score(facts_of({"slices": rows})) == "c (3, fewer than 5)"
+    alike = [{"slice": name, "value": 1.0, "low": 1.0, "high": 1.0, "examples": 9} for name in "ab"]
+    placed = [(row["at"], row["from"], row["width"]) for row in judgement.slices(facts_of({"slices": alike}))]
+    assert placed == [(0.0, 0.0, 0.0)] * 2, "where a model is right everywhere"
 
 
 def test_each_split_of_few_examples_is_named() -> None:

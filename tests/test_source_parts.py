@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import io
+import json
 import os
 import tarfile
 import time
@@ -17,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.config import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource
+from tasks.config import AudioFolderSource, ImageFolderSource, JsonlSource, TextFilesSource, TfdsSource
+from tasks.data.encoding import bytes_entry, examples, framed, integer_entry
 from tasks.data.sources import Bad, Rows, class_folders, files, name_some, open_source, payloads, streams, table_files
 from tasks.data.sources.blocks import Dialect, blocks, first_record
 from tasks.data.sources.columns import features_of
@@ -40,7 +42,7 @@ from tasks.data.sources.table_files import Part, packed
 from tasks.data.sources.tars import LONGEST, Member, members
 from tasks.data.sources.values import column_of, columns_of, text_of
 from tasks.data.user_code import closure, importable
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
 
 
 def test_a_bomb_holds_more_than_a_thousand_times_its_size_and_64_mib(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,3 +527,64 @@ def test_a_long_extended_header_is_no_header() -> None:
     header = entry("x", LONGEST + 1, type=tarfile.XHDTYPE)
     with pytest.raises(Failed, match="a header of 1,048,577 bytes"):
         found_in(tar_of((header, bytes(LONGEST + 1))))
+
+
+def prepared(folder: Path, lengths: tuple[int, ...]) -> Path:
+    """A folder as tensorflow-datasets prepares one: texts and the class of each, in so many shards."""
+    kinds = {"text": {"pythonClassName": "x.Text", "text": {}}}
+    label = {"kind": {"pythonClassName": "x.ClassLabel", "classLabel": {"numClasses": "2"}}}
+    nested = {"pythonClassName": "x.FeaturesDict", "featuresDict": {"features": label}}
+    schema = {"pythonClassName": "x.FeaturesDict", "featuresDict": {"features": {**kinds, "of": nested}}}
+    info = {"name": "made", "splits": [{"name": "train", "shardLengths": [str(length) for length in lengths]}]}
+    for name, content in (("features", schema), ("dataset_info", info)):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    (folder / "of-kind.labels.txt").write_text("night\nday\n")
+    first = 0
+    for number, length in enumerate(lengths):
+        texts = pa.array([f"t{first + each}".encode() for each in range(length)], pa.large_binary())
+        classes = np.arange(first, first + length) % 2
+        entries = {"text": bytes_entry("text", texts), "of/kind": integer_entry("of/kind", classes)}
+        name = f"made-train.tfrecord-{number:05d}-of-{len(lengths):05d}"
+        (folder / name).write_bytes(framed(examples(entries))[0])
+        first += length
+    return folder
+
+
+def test_examples_of_many_shards_are_numbered_through_and_classes_of_nested_labels_named(tmp_path: Path) -> None:
+    opened = open_source(TfdsSource(dataset="made", data_dir=str(prepared(tmp_path, (2, 3, 1))), label="of/kind"))
+    read = [rows for piece in opened.pieces() for rows in opened.read(piece)]
+    assert [key for rows in read for key in rows.keys.to_pylist()] == [f"train/{number:07d}" for number in range(6)]
+    texts = [text for rows in read for text in rows.columns["text"].to_pylist()]
+    assert texts == [f"t{number}".encode() for number in range(6)]
+    assert [kind for rows in read for kind in rows.columns["of/kind"].to_pylist()] == ["night", "day"] * 3
+    assert opened.features["of/kind"].classes == ("night", "day")
+
+
+def test_one_of_several_labels_is_named_and_targets_need_none(tmp_path: Path) -> None:
+    schema = prepared(tmp_path, (3,)) / "features.json"
+    content = json.loads(schema.read_text())
+    features = content["featuresDict"]["features"]
+    features["other"] = features["of"]["featuresDict"]["features"]["kind"]
+    features["size"] = {"pythonClassName": "x.Scalar", "tensor": {"shape": {}, "dtype": "float32"}}
+    schema.write_text(json.dumps(content))
+    given = TfdsSource(dataset="made", data_dir=str(tmp_path))
+    with pytest.raises(Refused, match="there are several: of/kind, other") as refused:
+        open_source(given)
+    assert refused.value.field == "source.label"
+    chosen: list[tuple[dict[str, Any], dict[str, str]]] = [
+        ({"label": "other"}, {"other": "label"}),
+        ({"targets": ("size",)}, {"size": "target"}),
+        ({"label": "other", "weight": "size"}, {"other": "label", "size": "weight"}),
+    ]
+    for settings, roles in chosen:
+        found = open_source(given.model_copy(update=settings)).features
+        assert {name: each.role for name, each in found.items()} == {"text": "input", **roles}
+
+
+@pytest.mark.parametrize("said", [2, 4])
+def test_a_shard_with_more_or_fewer_examples_than_its_data_set_says_is_not_read(said: int, tmp_path: Path) -> None:
+    info = prepared(tmp_path, (3,)) / "dataset_info.json"
+    info.write_text(info.read_text().replace('"3"', f'"{said}"'))
+    opened = open_source(TfdsSource(dataset="made", data_dir=str(tmp_path)))
+    with pytest.raises(Failed, match=f"3 examples; dataset_info.json says {said}"):
+        [list(opened.read(piece)) for piece in opened.pieces()]
