@@ -40,6 +40,7 @@ from tasks.data.sources.streams import (
 )
 from tasks.data.sources.table_files import Part, packed
 from tasks.data.sources.tars import LONGEST, Member, members
+from tasks.data.sources.tfds_schema import kind_of
 from tasks.data.sources.values import column_of, columns_of, text_of
 from tasks.data.user_code import closure, importable
 from tasks.errors import Failed, Refused
@@ -558,6 +559,23 @@ def test_examples_of_many_shards_are_numbered_through_and_classes_of_nested_labe
     assert texts == [f"t{number}".encode() for number in range(6)]
     assert [kind for rows in read for kind in rows.columns["of/kind"].to_pylist()] == ["night", "day"] * 3
     assert opened.features["of/kind"].classes == ("night", "day")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dimensions", "encoding", "kind"),
+    [
+        ("float32", [], "none", "number"),
+        ("int64", ["2", "3"], "none", "number[2, 3]"),
+        ("float32", ["-1"], "none", "ignore"),
+        ("float32", ["2", "0"], "none", "ignore"),
+        ("float32", ["2"], "zlib", "ignore"),
+        ("string", [], "none", "text"),
+        ("string", ["2"], "none", "ignore"),
+    ],
+)
+def test_tensors_are_read_whose_size_is_known(dtype: str, dimensions: list[str], encoding: str, kind: str) -> None:
+    tensor = {"dtype": dtype, "shape": {"dimensions": dimensions} if dimensions else {}, "encoding": encoding}
+    assert kind_of({"pythonClassName": "x.Tensor", "tensor": tensor}) == kind
 
 
 def test_one_of_several_labels_is_named_and_targets_need_none(tmp_path: Path) -> None:

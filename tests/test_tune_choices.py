@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tasks.config import TrainConfig
 from tasks.config.tune import MedianPruner, TpeSampler
+from tasks.runs.journal import JournalFile
 from tasks.tuning.judging import Judge
 from tasks.tuning.pruners import median
 from tasks.tuning.samplers import tpe
@@ -26,6 +28,27 @@ def test_a_trial_is_worth_the_score_of_the_weights_that_it_keeps(select: Any, sc
     for evaluation in EVALUATIONS:
         judge.add(*evaluation)
     assert judge.score == score and not judge.pruned
+
+
+def test_each_evaluation_of_a_journal_is_taken_once_until_one_ends_the_trial(tmp_path: Path) -> None:
+    reported: list[tuple[int, float]] = []
+    study: Any = SimpleNamespace(
+        report=lambda number, step, score: reported.append((step, score)), prunes=lambda number, step: step == 30
+    )
+    judge = Judge(study, 0, "accuracy", TrainConfig(steps=60, select="best"), 60)
+    first, again = JournalFile(tmp_path / "first.jsonl"), JournalFile(tmp_path / "again.jsonl")
+    first.append(5, {"train/loss": 3.0})
+    first.append(10, {"validation/accuracy": 0.5, "validation/loss": 2.0})
+    assert not judge.take(first.path)
+    for step, accuracy, loss in ((10, 0.0, 0.0), (20, 0.25, 1.0)):  # as an attempt that begins anew evaluates again
+        again.append(step, {"validation/accuracy": accuracy, "validation/loss": loss})
+    assert not judge.take(again.path) and not judge.take(again.path)
+    assert (judge.score, judge.loss) == (0.25, 1.0), "of the lowest loss"
+    for step in (30, 40):
+        first.append(step, {"validation/accuracy": 0.125, "validation/loss": 4.0})
+    assert judge.take(first.path) and judge.take(first.path)
+    assert (judge.step, judge.pruned) == (30, True)
+    assert reported == [(10, 0.5), (20, 0.25), (30, 0.125)]
 
 
 def test_the_last_evaluation_ends_no_trial_and_others_may() -> None:
