@@ -40,7 +40,7 @@ def names(tmp_path: Path) -> Path:
     return path
 
 
-def train(hosts: Sequence[CommandHome], words: Sequence[str], timeout: float = 60) -> list[str]:
+def train(hosts: Sequence[CommandHome], words: Sequence[str], timeout: float = 300) -> list[str]:
     """Run a command on every host to its end, which must be a good one; what each said.
 
     One at a time on this machine: the chief of every training listens at the port of the presets.
