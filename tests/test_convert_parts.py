@@ -24,6 +24,7 @@ from tasks.data.merging import Merger, Runs, Shard
 from tasks.data.near import Compared, search
 from tasks.data.near.search import Near
 from tasks.data.pixels import NotAnImage, sums
+from tasks.data.profile import profile
 from tasks.data.reading import RecordsReader, read_manifest
 from tasks.data.regrouping import Regrouper
 from tasks.data.rules import Rules
@@ -896,7 +897,8 @@ def test_features_of_a_role_are_in_order_of_name() -> None:
     assert list(of_role(named, "input")) == ["a", "b", "c"] and list(of_role(named, "label")) == ["0"]
 
 
-def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it() -> None:
+def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.data.reader.decoding.STRIP", 2)  # a row at a time
     palette = Image.new("P", (2, 3), 1)
     palette.putpalette([0, 0, 0, 10, 20, 30])
     for options, shape, total in (({}, (3, 2, 3), [60, 120, 180]), ({"transparency": 1}, (3, 2, 4), [60, 120, 180, 0])):
@@ -906,3 +908,13 @@ def test_a_palette_counts_as_its_colours_and_what_is_transparent_in_it() -> None
         assert (found.shape, found.sums, found.squares[0]) == (shape, total, 600)
         with pytest.raises(NotAnImage, match="2 x 3 = 6 pixels; records.max_pixels is 5"):
             sums(payload.getvalue(), 5)
+
+
+def test_a_column_that_tells_the_label_is_suspicious(bench: Workbench) -> None:
+    """The length of a text, by class."""
+    rows = [row(f"k{n:02d}", n, text="x" * (1 + 3 * (n % 2)), label="ab"[n % 2]) for n in range(12)]
+    states = {"train": {"label": {"classes": {"a": 6, "b": 60}}}}
+    made = profile(runs_of(bench, rows), FEATURES, states)
+    assert made["columns"]["text"]["association"] == 1.0
+    assert [line.partition(" exactly")[0] for line in made["suspicions"] if "exactly" in line] == ["text tells label"]
+    assert [line for line in made["suspicions"] if "class" in line] == ["class a of label: 6 examples in train"]

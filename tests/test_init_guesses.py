@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from tasks.config import RecordsConfig
-from tasks.data.guess.columns import FEW_CLASSES, Column, guess_columns, look, payload_kind
+from tasks.data.guess.columns import FEW_CLASSES, Column, Columns, guess_columns, look, payload_kind
 from tasks.data.guess.forms import Form
 from tasks.data.guess.found import Choices
 from tasks.data.guess.payloads import image_shape
@@ -298,3 +298,28 @@ def test_tags_are_lists_as_long_as_their_words_called_or_chosen_so() -> None:
     assert cut is not None and (cut.length, cut.longest) == (32, 600), "a hundredth of the rows may be cut"
     longer = tagged({name: values.slice(195) for name, values in long.items()}, None)
     assert longer is not None and longer.length == 512, "no row is longer"
+
+
+def test_a_model_reads_the_columns_that_have_no_role() -> None:
+    types = dict.fromkeys(("id", "fold", "y", "z", "a"), "number") | {"left": "ignore"}
+    assert Columns(types, "id", split="fold", targets=("y", "z")).inputs == ["a"]
+    assert Columns(types, None, label="y").inputs == ["id", "fold", "z", "a"]
+
+
+def test_roles_are_of_columns_that_can_have_them(tmp_path: Path) -> None:
+    sample = {
+        "id": pa.array([0.5 + number for number in range(12)]),
+        "size": pa.array([1.5, 2.5, 3.5] * 4),
+        "class": pa.array(["x", None] * 6),
+        "shape": pa.array(["round", "square", None] * 4),
+        "split": pa.array(["train", "test"] * 6),
+    }
+    found = guess_columns(sample, tmp_path)
+    assert (found.key, found.label, found.split) == (None, "shape", "split"), "a fraction is no key, a split no class"
+    assert found.classes == {"round": 4, "square": 4}, "a missing class is none"
+    assert found.inputs == ["size", "class"], "what is there or not may tell something, but has one class"
+    assert found.splits == ("test", "train")
+    other = guess_columns({**sample, "split": pa.array(["train", "held back"] * 6)}, tmp_path)
+    assert other.split is None and "split" in (*other.inputs, other.label)
+    whole = guess_columns({**sample, "id": pa.array(range(12))}, tmp_path)
+    assert whole.key == "id"
