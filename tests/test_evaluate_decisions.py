@@ -88,6 +88,31 @@ def test_a_required_precision_or_false_positive_rate_is_reached_with_the_highest
     assert 0.03 < (decision.probabilities > at)[~decision.truth].mean() <= 0.05
 
 
+@pytest.mark.parametrize(
+    ("truth", "goal", "expected"),
+    [
+        ((True, False, True), ThresholdConfig(maximize="f1"), 0.2),
+        ((True, False, False), ThresholdConfig(maximize="accuracy"), 0.9),
+        ((False, True, True), ThresholdConfig(recall_at_precision=0.99), 0.5),
+        ((False, True, True), ThresholdConfig(recall_at_false_positive_rate=0.01), 0.5),
+        ((False, False, True), ThresholdConfig(recall_at_false_positive_rate=0.5), 0.5),
+    ],
+)
+def test_a_threshold_may_take_all_or_none_and_lies_between_those_that_it_parts(
+    truth: tuple[bool, ...], goal: ThresholdConfig, expected: float
+) -> None:
+    """In the last case 0.5 and 0.7 find as many, within what is required, and the nearer one to 0.5 is taken."""
+    decision = Binary(np.array([0.4, 0.6, 0.8]), np.array(truth))
+    assert choose("yes", decision, goal) == pytest.approx(expected)
+
+
+def test_a_threshold_that_takes_nobody_fulfils_no_requirement() -> None:
+    """Of nobody none is wrong, whatever is required."""
+    decision = Binary(np.array([0.4, 0.6, 0.8]), np.array([False, True, False]))
+    with pytest.raises(Failed, match="yes reaches false positive rate 0.5 on the validation split, not 0.1"):
+        choose("yes", decision, ThresholdConfig(recall_at_false_positive_rate=0.1))
+
+
 def test_a_threshold_that_cannot_be_chosen_says_why() -> None:
     random = np.random.default_rng(0)
     noise = Binary(random.random(500), random.random(500) < 0.3)

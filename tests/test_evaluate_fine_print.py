@@ -199,6 +199,13 @@ def test_groups_are_compared_among_those_of_a_rate_alone_and_corrected_for_each_
     assert [row["p_value"] for row in compared["rows"] if row["measure"] == "none"] == [None] * 3
 
 
+def test_a_group_that_is_everybody_is_compared_with_nobody() -> None:
+    half, everybody = np.arange(60) < 30, np.ones(60, bool)
+    values = {"loss": (MEAN, np.random.default_rng(0).random((60, 1)))}
+    compared = fairness.compare("column", {"one": half, "all": everybody}, {"rate": Rate(half, everybody)}, values, 100)
+    assert [row["group"] for row in compared["rows"]] == ["one", "one"] and compared["too_small"] == {"all": 60}
+
+
 def test_a_group_whose_values_are_all_equal_has_no_test() -> None:
     group = np.arange(60) < 30
     compared = fairness.compare("column", {"one": group}, {}, {"loss": (MEAN, np.ones((60, 1)))}, 100)

@@ -554,6 +554,43 @@ def test_a_run_notes_what_it_uses_once(home: Home) -> None:
     assert (run.folder / "uses").read_text() == "model/a\nmodel/b\n"
 
 
+def test_a_run_notes_what_it_uses_on_the_disk_before_it_uses_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or gc, after a power cut, removes what a run that goes on has made."""
+    run, synced, real = run_of(home, 1), list[bytes](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run.use("model", "a")
+    assert synced == [b"model/a\n"]
+
+
+def test_an_attempt_begins_with_the_lock_of_its_run_and_without_the_results_of_the_last_one(home: Home) -> None:
+    """They are used again one by one, and a page of the attempt would show them as its own before."""
+    config = load(DIGITS)
+    with opened(home, "pipeline", config, new=False, prefect_id=None, waiting=print) as run:
+        run.made("train", Model("a", home.store / "a", "model"), 1.0)
+        run.end(1, "failed", {"field": "a"})
+    with opened(home, "pipeline", config, new=False, prefect_id=None, waiting=print) as again:
+        assert again.folder == run.folder and again.lock is not None and run.lock is not None
+        assert again.lock.token == run.lock.token + 1
+        record = Run(home, run.folder).record
+        assert (record["stages"], record["exit_code"], record["status"]) == ({}, None, "running")
+        assert [each["attempt"] for each in record["attempts"]] == [1, 2]
+
+
+def test_a_line_is_whole_where_the_disk_takes_a_part_at_a_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    audit, real = Audit(home), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content[:100]))
+    for each in (entry(None, "1"), entry("1", "2")):
+        audit.begin(each, {})
+        audit.close()
+    monkeypatch.undo()
+    assert audit.fault() is None and audit.champions("digits") == ["1", "2"]
+
+
 def test_a_result_replaces_the_one_of_its_name_alone(home: Home) -> None:
     run = run_of(home, 1)
     for name, digest in (("seed_1", "a"), ("seed_2", "b"), ("seed_1", "c")):

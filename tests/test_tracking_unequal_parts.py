@@ -555,6 +555,7 @@ def test_a_verdict_is_on_the_precision_and_the_packages_of_its_strategy(
     assert [check(mirrored, precision) for precision in ("float32", "bfloat16", "float16", "float32")] == [1, 2, 3, 3]
     assert check({"kind": "one_device"}, "bfloat16") == 3, "it computes as Keras does"
     assert check({"kind": "one_device"}, "float16") == 4, "its loss is scaled"
+    assert check({"kind": "parameter_server", "workers": 2}, "float32") == 4, "its order of updates is not repeatable"
     for number in (1, 1, 2):
         versions["horovod"] = str(number)
         check({"kind": "horovod", "workers": 2}, "float32")
