@@ -10,6 +10,7 @@ import json
 import os
 import tarfile
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,7 @@ from tasks.data.sources.streams import (
 from tasks.data.sources.table_files import Part, packed
 from tasks.data.sources.tars import LONGEST, Member, members
 from tasks.data.sources.tfds_schema import kind_of
+from tasks.data.sources.trees import open_tree
 from tasks.data.sources.values import column_of, columns_of, text_of
 from tasks.data.user_code import closure, importable
 from tasks.errors import Failed, Refused
@@ -606,3 +608,22 @@ def test_a_shard_with_more_or_fewer_examples_than_its_data_set_says_is_not_read(
     opened = open_source(TfdsSource(dataset="made", data_dir=str(tmp_path)))
     with pytest.raises(Failed, match=f"3 examples; dataset_info.json says {said}"):
         [list(opened.read(piece)) for piece in opened.pieces()]
+
+
+def test_a_file_of_a_zip_begins_behind_its_extra_field(tmp_path: Path) -> None:
+    """As Info-ZIP writes times."""
+    info = zipfile.ZipInfo("a.txt")
+    info.extra = b"UT\5\0\3\0\0\0\0"
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr(info, "content")
+    tree = open_tree(tmp_path / "x.zip", None)
+    assert tree.head("a.txt", 100) == b"content"
+
+
+def test_a_file_is_in_the_folder_of_its_class_within_that_of_its_split(tmp_path: Path) -> None:
+    (tmp_path / "train/low").mkdir(parents=True)
+    for name in ("train/low/a.png", "train/b.png"):
+        (tmp_path / name).touch()
+    assert open_source(ImageFolderSource(path=str(tmp_path))).features["label"].classes == ("train",)
+    with pytest.raises(Refused, match="train/b.png"):
+        open_source(ImageFolderSource(path=str(tmp_path), split_folders=True))
