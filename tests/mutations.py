@@ -1,6 +1,6 @@
 """Small faults, put into a copy of the code one at a time: do the tests that are named for each find it?
 
-    python -m tests.mutations [--only PACKAGE] [--list first|second|third|fourth|fifth] [--trust] [--quick] [--jobs N]
+    python -m tests.mutations [--only PACKAGE] [--list NAME] [--trust] [--quick] [--jobs N]
 
 Run by hand. Faults were chosen from the code alone, before its tests were read. By `first` missing tests were found;
 the others were drawn afterwards as measures (docs/decisions.md tells what was found at their first run), and guard
@@ -3900,7 +3900,399 @@ FIFTH = [
 ]
 
 
-LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
+SIXTH = [
+    Mutation(
+        "flows/maintenance.py",
+        "    backups.verify(made)\n",
+        "",
+        "test_backup_restores.py test_gc_counts_days.py test_platform_fine_print.py",
+        (
+            "A backup that was damaged while it was copied is reported as verified, and good older backups"
+            " are rotated out in its favour."
+        ),
+    ),
+    Mutation(
+        "flows/commands/backfill.py",
+        "template.format(begin=span[0], end=span[1])",
+        "template.format(begin=span[0], end=span[0])",
+        "test_backfill_spans.py test_command_replies.py",
+        "A backfill that filters by {begin} and {end} queues runs over empty spans, as the end is the beginning.",
+    ),
+    Mutation(
+        "infra/stack.py",
+        "fcntl.flock(file, fcntl.LOCK_EX)",
+        "fcntl.flock(file, fcntl.LOCK_SH)",
+        "test_locks_are_taken.py test_platform_layout.py test_platform_fine_print.py",
+        (
+            "Two `millrace up` or `down` of one home run at the same time, and start services twice or leave"
+            " some that stack.json does not know."
+        ),
+    ),
+    Mutation(
+        "infra/services.py",
+        "    deadline = time.monotonic() + BUSY\n    while True:\n",
+        "    while True:\n        deadline = time.monotonic() + BUSY\n",
+        "test_deadlines_fire.py test_platform_work_pools.py test_platform_fine_print.py",
+        "A command whose server keeps answering 503 hangs for ever instead of failing after 30 seconds.",
+    ),
+    Mutation(
+        "tasks/store/store.py",
+        "            sync(target.parent)\n",
+        "",
+        "test_store_commits.py test_store_fine_print.py",
+        "After a power cut an artifact that was reported as published, and whose staging was deleted, may be gone.",
+    ),
+    Mutation(
+        "tasks/runs/collection.py",
+        (
+            "            if locked and name not in needed(home, keep):"
+            '\n                dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))\n'
+        ),
+        (
+            '            if locked:\n                dropped.append(Dropped(f"staging of {name[:40]}", path,'
+            " size(path)))\n"
+        ),
+        "test_gc_beside_runs.py test_store_unequal_parts.py",
+        (
+            "`millrace gc` deletes checkpoints and pieces of a stopped run, which then starts its training"
+            " from the beginning."
+        ),
+    ),
+    Mutation(
+        "tasks/registry/approval.py",
+        (
+            '    if by := registered.tags.get("millrace.rolled_back"):\n        return hold(f"candidate only:'
+            ' rolled back by {by}")\n'
+        ),
+        "",
+        "test_promote_approval.py test_promote_killed.py test_promote_edges.py",
+        "A version that a person has rolled back becomes champion again when its pipeline is run again.",
+    ),
+    Mutation(
+        "tasks/stage/identities.py",
+        "[*model_files(config), *init_files(train.init), *loss_files(train)]",
+        "[*model_files(config), *init_files(train.init)]",
+        (
+            "test_config_reaches.py test_golden_digests.py test_store_questions.py test_model_import.py"
+            " test_train_own_loss.py"
+        ),
+        "After an edit of their own loss function users get the old model from the store, as if nothing had changed.",
+    ),
+    Mutation(
+        "tasks/stage/releasing.py",
+        "higher_is_better, baselines, config.require)",
+        "higher_is_better, baselines)",
+        "test_promote_approval.py test_promote_edges.py test_settings_reach_their_use.py test_promote_gates.py",
+        "With promote.require: better a version whose improvement is within noise becomes champion all the same.",
+    ),
+    Mutation(
+        "tasks/processes/member.py",
+        "        finally:\n            if process is not None:\n                process.kill()\n        return None\n",
+        "        return None\n",
+        "test_deadlines_fire.py test_train_hosts.py test_run_gang.py",
+        (
+            "When the chief's host is lost, the compute process on another host goes on, and holds its"
+            " memory, accelerator and port."
+        ),
+    ),
+    Mutation(
+        "tasks/processes/gang.py",
+        '        if kind == "progress":\n            self._replaced = 0\n',
+        "",
+        (
+            "test_run_gang.py test_deadlines_fire.py test_train_engine_door.py test_train_workers.py"
+            " test_train_parameter_server.py"
+        ),
+        "A long training whose workers are replaced now and then, with progress in between, fails at the fourth loss.",
+    ),
+    Mutation(
+        "tasks/tracking/pruning.py",
+        "if run.info.run_id in registered or DELETED_TAG in run.data.tags",
+        "if DELETED_TAG in run.data.tags",
+        "test_gc_counts_days.py test_tracking_parts.py test_gc_drops_old_history.py",
+        "`millrace gc --days` deletes the files of registered model versions, the champion's included.",
+    ),
+    Mutation(
+        "tasks/tuning/samplers/random.py",
+        'derived(seed, f"trial/{number}")',
+        'derived(seed, "trial")',
+        "test_tune_parts.py test_tune_search.py test_tune_choices.py test_settings_reach_their_use.py",
+        "All trials of a random search have the same values, so that the search tries one point.",
+    ),
+    Mutation(
+        "tasks/environment/secrets.py",
+        '    if not secret:\n        raise _missing(reference, "empty or not set")\n',
+        "",
+        (
+            "test_platform_refuses_early.py test_environment.py test_run_notifies.py test_source_sql.py"
+            " test_platform_fine_print.py"
+        ),
+        (
+            "A reference to a variable that is not set counts as an empty secret: no early warning or"
+            " refusal, and messages or logins fail later."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/int8_selective.py",
+        "key=lambda layer: -errors[layer]",
+        "key=lambda layer: errors[layer]",
+        "test_compress_unequal_parts.py test_compress_methods.py test_compress_parts.py",
+        (
+            "The least sensitive layers stay float and the most sensitive ones are quantised, so that the"
+            " file is larger than needed for its quality."
+        ),
+    ),
+    Mutation(
+        "tasks/compression/judging.py",
+        'product(form.methods, "gzip_limit")',
+        'product(form.methods, "size_ratio")',
+        (
+            "test_compress_variants.py test_compress_methods.py test_compress_parts.py"
+            " test_compress_unequal_parts.py test_compress_gates.py"
+        ),
+        "A pruned variant that is not smaller after gzip is accepted, as its gzip size is not judged any more.",
+    ),
+    Mutation(
+        "tasks/config/schedule.py",
+        "bisect_right(self.boundaries, step)]",
+        "bisect_right(self.boundaries, step - 1)]",
+        "test_train_spikes.py test_config_values.py test_train_optimizers.py test_config_rules.py",
+        "With a piecewise schedule the learning rate changes one step later than the boundaries say.",
+    ),
+    Mutation(
+        "tasks/config/sources/tables.py",
+        (
+            "        if unreferenced(self.url) and PASSWORD.search(self.url):\n            raise"
+            ' Conflict("url", "a URL with a password in it", RULE, REMEDY)\n'
+        ),
+        "",
+        "test_config_rules.py test_source_sql.py test_config_refusals.py",
+        "A database URL with a literal password is accepted, and stored in run records, pages and MLflow.",
+    ),
+    Mutation(
+        "tasks/config/models/architecture.py",
+        "elif width % (2 * heads):",
+        "elif width % heads:",
+        (
+            "test_config_rules.py test_config_reaches.py test_config_combinations.py test_config_refusals.py"
+            " test_model_architectures.py"
+        ),
+        (
+            "A width that heads cut into odd parts is accepted by the preset, and the run fails later when"
+            " rotary positions are built."
+        ),
+    ),
+    Mutation(
+        "tasks/data/order.py",
+        "(passes < epochs - epoch)",
+        "(passes <= epochs - epoch)",
+        (
+            "test_order_permutation.py test_train_ledger.py test_snapshot_reading.py test_order_lengths.py"
+            " test_train_resumes_exactly.py"
+        ),
+        (
+            "The examples that fill up the last batch count: of an evaluation the first rows twice, of a"
+            " training some of an epoch too many."
+        ),
+    ),
+    Mutation(
+        "tasks/data/split.py",
+        'keyed(hashes, seed, "split")',
+        'keyed(hashes, 0, "split")',
+        (
+            "test_convert_split.py test_convert_faults.py test_convert_parts.py test_convert_duplicates.py"
+            " test_settings_reach_their_use.py"
+        ),
+        "records.split_seed has no effect: every seed gives the same train, validation and test.",
+    ),
+    Mutation(
+        "tasks/data/augment/draws.py",
+        'scramble(scramble(seed ^ split_number("augment")) ^ place)',
+        'scramble(seed ^ split_number("augment"))',
+        "test_augment.py test_golden_draws.py",
+        (
+            "All augmentations of a list draw the same random numbers, so that for example flips and crops"
+            " always come together."
+        ),
+    ),
+    Mutation(
+        "tasks/data/kinds/words.py",
+        'sorted({**dict.fromkeys(gone.tolist(), "missing"), **cast.bad}.items())',
+        "sorted(cast.bad.items())",
+        "test_convert_parts.py test_evaluate_tagging.py test_init_tags.py test_convert_kinds.py",
+        "Rows with a missing word are not reported as bad, but are converted with an empty word in its place.",
+    ),
+    Mutation(
+        "tasks/data/near/search.py",
+        "    members |= _repeated(runs, hash_of(compared.column))\n",
+        "",
+        "test_convert_near_duplicates.py test_convert_parts.py",
+        (
+            "Examples with the very same text or image but other columns are no near-duplicates, and leak"
+            " from train into test."
+        ),
+    ),
+    Mutation(
+        "tasks/data/reader/tokens.py",
+        'encode([text.lower() if state["lowercase"] else text for text in texts])',
+        "encode(texts)",
+        (
+            "test_transform_reader.py test_transform_parts.py test_transform_fitting.py test_export_raw.py"
+            " test_snapshot_tokens.py"
+        ),
+        (
+            "With lowercase: true capital letters become unknown or rare tokens, in training and in serving,"
+            " though the tokenizer knows small ones alone."
+        ),
+    ),
+    Mutation(
+        "tasks/data/snapshots/tokens.py",
+        '    if config.packing == "best_fit":\n        tokens["packing"] = config.packing\n',
+        "",
+        "test_snapshot_tokens.py test_snapshot_packing.py test_snapshot_parts.py",
+        (
+            "With packing: best_fit the model's automatic document mask stays off, and attention crosses the"
+            " documents of a row."
+        ),
+    ),
+    Mutation(
+        "tasks/data/sources/sql.py",
+        (
+            '        if sha.hexdigest() != sha256:\n            rule = "a source must not change while it is'
+            ' read"\n            raise Failed("source.query", "other rows than a moment ago", rule, "run'
+            ' again, or select from a snapshot")\n'
+        ),
+        "",
+        "test_source_sql.py test_source_parts.py",
+        (
+            "A table that changes while it is read is converted without an error, to records whose digest is"
+            " that of other rows."
+        ),
+    ),
+    Mutation(
+        "tasks/data/transforms/moments.py",
+        "self.squares + squares + delta**2 * (self.count * count / total)",
+        "self.squares + squares",
+        (
+            "test_transform_fitting.py test_snapshot_table.py test_transform_edges.py test_transform_parts.py"
+            " test_transform_values.py"
+        ),
+        (
+            "Variances of data of several batches with other means are too small, so that standardised inputs"
+            " and targets are scaled wrongly."
+        ),
+    ),
+    Mutation(
+        "tasks/data/guess/tags.py",
+        "            and np.array_equal(lengths_of(lists[name]), lengths_of(lists[words]))\n",
+        "",
+        "test_init_tags.py test_init_guesses.py",
+        (
+            "`millrace init` takes a column of lists of other lengths for the tags of words, and writes a"
+            " preset that cannot be converted."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/worst_slices.py",
+        "np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)",
+        "np.minimum(p_values[order] * factors, 1.0)",
+        "test_compress_gates.py test_evaluate_slices.py test_evaluate_fine_print.py test_evaluate_unequal_parts.py",
+        (
+            "Adjusted p-values fall where they must not, so that gates pass and slices or groups count as"
+            " beyond chance too often."
+        ),
+    ),
+    Mutation(
+        "tasks/evaluation/gating/absolute.py",
+        "subject.measures.get(gate.metric)",
+        "subject.measures.get(gate.metric, 0.0)",
+        "test_compress_gates.py test_promote_edges.py test_compress_verdicts.py test_promote_gates.py",
+        "A gate on memory passes with 0 bytes where memory was not measured, instead of being undecided.",
+    ),
+    Mutation(
+        "tasks/evaluation/probes/blur.py",
+        "(0, config.sigma, config.sigma, 0)",
+        "(0, config.sigma, config.sigma, config.sigma)",
+        "test_evaluate_probes.py test_golden_draws.py",
+        "The robustness probe blur mixes the colours of an image too, so that its drop is not that of a blur.",
+    ),
+    Mutation(
+        "tasks/exporting/score.py",
+        "np.array([known[name] for name in of_records])",
+        "np.arange(len(of_records))",
+        "test_export_works.py test_export_unequal_parts.py test_evaluate_tagging.py",
+        (
+            "A champion with its classes in another order is scored with wrong labels on new records, so that"
+            " a worse version replaces it."
+        ),
+    ),
+    Mutation(
+        "tasks/exporting/export.py",
+        (
+            '    if found.figures["raw_differs"]:\n        return f"its graph makes another {\','
+            " '.join(found.figures['raw_differs'])} of raw columns than the snapshot has\"\n"
+        ),
+        "",
+        "test_export_parts.py test_export_works.py test_export_unequal_parts.py",
+        "A SavedModel whose graph preprocesses raw columns otherwise than the training did is exported without a word.",
+    ),
+    Mutation(
+        "tasks/models/layers.py",
+        'ops.sum(ops.cast(vectors(inputs), "float32") * present, axis=1, keepdims=True)',
+        'ops.sum(ops.cast(vectors(inputs), "float32"), axis=1, keepdims=True)',
+        "test_model_parts.py test_train_step.py test_model_padding.py",
+        (
+            "The vector of a text depends on how much padding follows it, so that predictions differ with the"
+            " length of the row."
+        ),
+    ),
+    Mutation(
+        "tasks/models/factored.py",
+        '{"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding": "valid"}',
+        '{"kernel_size": 1, "dilation_rate": 1, "padding": "valid"}',
+        "test_compress_trains.py test_compress_parts.py test_compress_unequal_parts.py",
+        (
+            "low_rank of a convolution with strides applies them twice: the model fails to build, or has"
+            " other feature maps and is worse."
+        ),
+    ),
+    Mutation(
+        "tasks/training/fit.py",
+        "{**engine.weights(), **best.best()}",
+        "{**best.best(), **engine.weights()}",
+        "test_train_ends_and_continues.py test_train_seeds.py test_train_checkpoints.py test_train_decides.py",
+        "With train.select: best the model has the last weights and not the best ones.",
+    ),
+    Mutation(
+        "tasks/training/memory.py",
+        "memory.available() // bench.hosts.count(bench.hosts[bench.rank])",
+        "memory.available()",
+        "test_train_memory.py test_train_group.py test_train_decides.py",
+        (
+            "Several processes of a host each count on all of its memory, and fit_memory chooses steps for"
+            " which the system kills one."
+        ),
+    ),
+    Mutation(
+        "tasks/training/checkpoints.py",
+        "names.add(min(losses, key=lambda name: losses[name]))",
+        "names.add(max(losses, key=lambda name: losses[name]))",
+        "test_train_ends_and_continues.py test_train_engine_door.py test_train_checkpoints.py test_train_decides.py",
+        "train.checkpoint.keep_best keeps the checkpoint with the highest validation loss and deletes the best.",
+    ),
+    Mutation(
+        "tasks/training/engines/tensorflow/step.py",
+        "tf.maximum(norm, self.clip_norm)",
+        "tf.maximum(norm, 1e-9)",
+        "test_train_step.py test_train_options.py test_train_optimizers.py test_train_init.py",
+        (
+            "With train.clip_norm small gradients are enlarged to that norm at every step, so that the"
+            " training does not settle."
+        ),
+    ),
+]
+
+LISTS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
 
 
 def main() -> int:

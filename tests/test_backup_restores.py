@@ -8,12 +8,16 @@ import shutil
 import sqlite3
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
 
-from infra import logs, metrics
+from flows import maintenance
+from infra import backup, logs, metrics
 from infra.backup import DATABASES, back_up, find_backup, restore, rewrite_database, rotate_out, spellings
+from tasks.errors import Failed
+from tasks.runs.home import Home
 from tests.support.homes import CommandHome
 from tests.support.servers import Server
 from tests.support.stacks import free_ports
@@ -120,7 +124,7 @@ def test_a_backup_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypa
 
 def backup_of(home: Path, at: Path, *, registry: bool = True) -> str:
     """An earlier backup of a home; its name."""
-    at.mkdir()
+    at.mkdir(parents=True)
     (at / "manifest.json").write_text(json.dumps({"home": str(home), "files": []}))
     if registry:
         (at / "mlflow.db").touch()
@@ -145,6 +149,25 @@ def test_the_last_backup_with_a_registry_stays(tmp_path: Path) -> None:
     rotate_out(tmp_path / "home", tmp_path, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [newer, without[-1]]
     assert not (tmp_path / older).exists()
+
+
+def test_a_backup_that_the_disk_has_damaged_is_named_and_takes_no_older_ones_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, real = tmp_path / "home", backup.back_up
+    (home / "runs/one").mkdir(parents=True)
+    (home / "runs/one/run.json").write_text("{}")
+    older = [backup_of(home, tmp_path / "backups" / name) for name in ("20200101-000000", "20210101-000000")]
+
+    def damaged(*given: Any) -> Path:
+        made = real(*given)
+        (made / "runs/one/run.json").write_text("[]")
+        return made
+
+    monkeypatch.setattr(backup, "back_up", damaged)
+    with pytest.raises(Failed, match=r"run\.json: its content has changed"):
+        maintenance.back_up(Home(home), tmp_path / "backups", 1)
+    assert {path.name for path in (tmp_path / "backups").iterdir()} > set(older)
 
 
 def test_a_missing_home_is_not_backed_up_and_deletes_nothing(finished: CommandHome, tmp_path: Path) -> None:

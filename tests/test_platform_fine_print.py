@@ -144,9 +144,12 @@ def test_a_request_is_repeated_while_the_server_is_busy_and_no_longer(monkeypatc
         with pytest.raises(Answered) as error:
             asked(code, b"{}")
         assert error.value.code == code and "why" in error.value.saw
-    monkeypatch.setattr(services, "BUSY", -1.0)
-    with pytest.raises(Answered, match="503"):
-        asked(503)
+    clock = iter(range(0, 100, 10))
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: float(next(clock)))
+        with pytest.raises(Answered, match="503"):
+            asked(503)
+    assert next(clock) == 50, "asked at 0, 10, 20 and 30 seconds, which all count from the first"
     for error, saw in (
         (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
         (urllib.error.URLError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
