@@ -25,6 +25,8 @@ from tasks.training.fit import fit
 from tests.support.tiny import CONFIG, FILES, MODEL, stopping_after
 
 NETS = """
+import random
+
 import numpy as np
 import keras
 from keras import layers, ops
@@ -81,6 +83,15 @@ def counting(outputs):
 def drawn(outputs):
     kernel = keras.initializers.Constant(np.random.default_rng().normal())
     return keras.Sequential([layers.Flatten(), layers.Dense(outputs, kernel_initializer=kernel)])
+
+builds = 0
+
+def beside_others(outputs):
+    global builds
+    builds += 1
+    for _ in range(builds):
+        random.random()
+    return keras.Sequential([layers.Flatten(), layers.Dense(outputs)])
 
 def softmax(outputs):
     return keras.Sequential([layers.Flatten(), layers.Dense(outputs, activation="softmax")])
@@ -178,6 +189,13 @@ def test_arguments_reach_the_function(net: Callable[..., ImportedModel], tiny: S
     one, other = (build(net("sequential", **given), features, 1) for given in ({}, {"units": 5}))
     assert [variable.shape for variable in other.weights][:2] == [(16, 5), (5,)] != one.weights[0].shape
     assert not np.array_equal(one.weights[0], build(net("sequential"), features, 2).weights[0]), "of another seed"
+
+
+def test_numbers_that_a_library_or_a_thread_draws_from_pythons_generator_change_no_weight(
+    net: Callable[..., ImportedModel], tiny: Snapshot
+) -> None:
+    one, other, last = (build(net("beside_others"), tiny.manifest["features"], seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.weights[0], other.weights[0]) and not np.array_equal(one.weights[0], last.weights[0])
 
 
 def test_the_order_of_arguments_decides_nothing(net: Callable[..., ImportedModel], tiny: Snapshot) -> None:

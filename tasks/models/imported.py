@@ -7,6 +7,7 @@ function gives the same weights under the same names in every process.
 from __future__ import annotations
 
 import inspect
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
 
 from tasks.config import ImportedModel
 from tasks.config.task import LABEL, TASKS
@@ -37,8 +39,9 @@ def build(config: ImportedModel, features: dict[str, Any], seed: int) -> keras.M
     """
     outputs = output_count(config.task, features)
 
+    function = attempt(config, lambda: imported(config.target, Path(config.folder)), features)
+
     def make() -> keras.Model:
-        function = imported(config.target, Path(config.folder))
         offered = {"features": features, "outputs": outputs, "seed": seed}
         named = inspect.signature(function).parameters
         given = {name: value for name, value in offered.items() if name in named and name not in config.arguments}
@@ -133,14 +136,17 @@ def shape_of(feature: Input) -> tuple[int | None, ...]:
 def repeatable(seed: int) -> Iterator[None]:
     """Seed the random numbers of Python, NumPy and Keras, and count names from 0, within the context.
 
-    A private attribute of Keras is replaced.
+    Keras takes the seeds of what has none from Python's generator, which all threads and imports of a process share;
+    here it has one of its own. Private attributes of Keras are replaced.
     """
-    names = global_state.get_global_attribute(NAMES)
-    keras.utils.set_random_seed(layer_seed(seed, "model") % 2**31)
+    names, number = global_state.get_global_attribute(NAMES), layer_seed(seed, "model") % 2**31
+    keras.utils.set_random_seed(number)
     global_state.set_global_attribute(NAMES, defaultdict(int))
+    shared, seed_generator.python_random = seed_generator.python_random, random.Random(number)
     try:
         yield
     finally:
+        seed_generator.python_random = shared
         global_state.set_global_attribute(NAMES, names)
 
 
