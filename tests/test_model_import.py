@@ -270,7 +270,7 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         ("softmax", "model.target: its last layer dense has the activation softmax; outputs are logits"),
         ("wide", r"model.target: returned a model with outputs \[None, 5\]; the task classification needs .*2 classes"),
         ("nothing", "model.target: own.nets:nothing returned a dict"),
-        ("raises", "model.target: own.nets:raises own/nets.py line 73: NameError: name 'undefined' is not defined"),
+        ("raises", "model.target: own.nets:raises own/nets.py line 84: NameError: name 'undefined' is not defined"),
         ("absent", "model.target: own.nets:absent AttributeError"),
     ],
 )
