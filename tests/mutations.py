@@ -2227,6 +2227,20 @@ FIRST = [
         "test_run_tries_again.py::test_a_process_of_a_shared_fork_server_works_in_the_folder_of_its_command",
         "`millrace predict rows.csv` does not find the file where a shared fork server runs in another folder.",
     ),
+    Mutation(
+        "tasks/models/imported.py",
+        "seed_generator.python_random, random.Random(number)",
+        "seed_generator.python_random, random",
+        "test_model_import.py",
+        "Weights of a user's model depend on what other threads draw, so that its training is refused now and then.",
+    ),
+    Mutation(
+        "tasks/data/sources/sql.py",
+        "if not isinstance(value, bytes | None) if name in self._files else isinstance(value, bytes):",
+        "if isinstance(value, bytes if name not in self._files else str):",
+        "test_source_sql.py test_source_parts.py",
+        "One number in a database's column of images makes its whole batch bad.",
+    ),
 ]
 
 SECOND = [

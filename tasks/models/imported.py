@@ -38,7 +38,6 @@ def build(config: ImportedModel, features: dict[str, Any], seed: int) -> keras.M
         Failed: the function raises an error, returns no model, or one with other outputs than the task needs.
     """
     outputs = output_count(config.task, features)
-
     function = attempt(config, lambda: imported(config.target, Path(config.folder)), features)
 
     def make() -> keras.Model:

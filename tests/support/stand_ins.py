@@ -10,17 +10,21 @@ from tasks.tuning.table import COMPLETE, Trial
 
 
 def trial(number: int, value: float | None, **more: Any) -> Trial:
+    """A completed trial of ten steps."""
     plain = Trial(number, COMPLETE, {"rate": 0.1}, value, 10, 1.0, None, False, None)
     return replace(plain, **more)
 
 
 def facts(**more: Any) -> Any:
+    """The facts of a run that has neither a report nor any artifact."""
     return SimpleNamespace(**{"report": None, "one": lambda kind: None, **more})
 
 
 def variant(name: str, metrics: dict[str, float], **statistics: Any) -> Any:
+    """A variant of 1,000 bytes."""
     return SimpleNamespace(name=name, metrics=metrics, manifest={"statistics": {"bytes": 1000, **statistics}})
 
 
 def bounded(value: float, **more: Any) -> dict[str, Any]:
+    """A metric whose interval is 0.1 to either side."""
     return {"value": value, "low": value - 0.1, "high": value + 0.1, **more}
