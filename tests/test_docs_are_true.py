@@ -19,8 +19,8 @@ from tasks.config.load import load, validate
 from tasks.config.reference import page
 from tasks.processes.fork_server import SHARED
 from tests.support.documents import blocks, calls
-from tests.support.homes import MILLRACE, ROOT, CommandHome, surroundings
-from tests.support.shared import shared_fork_servers, shared_server
+from tests.support.homes import ROOT, CommandHome, surroundings
+from tests.support.shared import shared_fork_servers, shared_server, shell_path
 
 TOP = [f"--{name}" for name, field in Config.model_fields.items() if field.annotation in (int, str)]
 """Flags of a preset's keys that are in no section."""
@@ -29,9 +29,18 @@ TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate
 """The pages whose blocks each are run in a home that has the digits."""
 
 
-def shared_environment() -> dict[str, str]:
-    """An environment in which runs share a Prefect server and a fork server, as those of other tests do."""
-    return {**surroundings(), "PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers()}
+def run_script(script: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a script, in which `millrace` is the warm one, and shares servers with the runs of other tests."""
+    given = {name: str(value) for name, value in variables.items()}
+    shared = {"PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers(), "PATH": shell_path()}
+    return subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=folder,
+        env={**surroundings(), **shared, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_reference_page_is_what_the_config_classes_say() -> None:
@@ -81,10 +90,8 @@ def test_every_block_is_a_script_whose_commands_flags_and_presets_there_are(page
 def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     """In a checkout's folder with an empty home; exit code 3 of step 3 is one of its two right ends."""
     for block in blocks("docs/tutorial.md"):
-        script = f'export PATH="{MILLRACE.parent}:$PATH"\nexport MILLRACE_HOME="{tmp_path}/home"\n{block}'
-        script = script.replace("three.png", f"{tmp_path}/three.png")
-        words, environment = ["bash", "-e", "-c", script], surroundings()
-        completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        script = block.replace("three.png", f"{tmp_path}/three.png")
+        completed = run_script(script, ROOT, MILLRACE_HOME=tmp_path / "home")
         allowed = {0, 3} if "--model.dense" in block else {0}
         assert completed.returncode in allowed, f"{block}\n{completed.stdout}\n{completed.stderr}"
         assert "Traceback" not in completed.stderr
@@ -93,13 +100,9 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
     """In one folder with one home."""
-    environment = {**shared_environment(), "MILLRACE_HOME": str(tmp_path / "home")}
     (tmp_path / "work").mkdir()
     for block in blocks("docs/how-to-tables.md"):
-        words = ["bash", "-e", "-c", f'export PATH="{MILLRACE.parent}:$PATH"\n{block}']
-        completed = subprocess.run(
-            words, cwd=tmp_path / "work", env=environment, capture_output=True, text=True, check=False
-        )
+        completed = run_script(block, tmp_path / "work", MILLRACE_HOME=tmp_path / "home")
         assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"
         assert "Traceback" not in completed.stderr
     answers = (tmp_path / "work/answers.csv").read_text().splitlines()
@@ -110,9 +113,7 @@ def test_the_page_on_tables_works_as_it_stands(tmp_path: Path) -> None:
 def run_page(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the only commands of a page in a folder, with a home of its own; they must end well."""
     [block] = blocks(page)
-    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{folder}/home"\n{block}'
-    words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(words, cwd=folder, env=shared_environment(), capture_output=True, text=True, check=False)
+    completed = run_script(block, folder, MILLRACE_HOME=folder / "home")
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed
 
@@ -132,11 +133,7 @@ def test_the_page_on_tagging_works_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_page_on_exports_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-export.md")
-    script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n{block}'
-    words = ["bash", "-e", "-c", script]
-    completed = subprocess.run(
-        words, cwd=tmp_path, env=shared_environment(), capture_output=True, text=True, check=False
-    )
+    completed = run_script(block, tmp_path, TMPDIR=tmp_path)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert "7 variants checked in a fresh process" in completed.stdout
 
@@ -152,19 +149,15 @@ def test_the_pages_on_training_work_as_they_stand(block: str, finished: CommandH
         answer = home.here(*found[0])
         assert answer.code == 0, f"{block}\n{answer.stdout}\n{answer.stderr}"
         return
-    script = f'export PATH="{MILLRACE.parent}:$PATH"\n{block}'
-    words, environment = ["bash", "-e", "-c", script], {**shared_environment(), "MILLRACE_HOME": str(home.root)}
-    completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    completed = run_script(block, ROOT, MILLRACE_HOME=home.root)
     assert completed.returncode == 0, f"{block}\n{completed.stdout}\n{completed.stderr}"
 
 
 @pytest.mark.slow
 def test_the_page_on_data_works_as_it_stands(tmp_path: Path) -> None:
     """In one shell, as it says."""
-    script = f'export PATH="{MILLRACE.parent}:$PATH" TMPDIR="{tmp_path}"\n' + "".join(blocks("docs/how-to-data.md"))
-    words, home = ["bash", "-e", "-c", script], CommandHome(tmp_path / "home")
-    environment = {**shared_environment(), "MILLRACE_HOME": str(home.root)}
-    completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    script = "".join(blocks("docs/how-to-data.md"))
+    completed = run_script(script, ROOT, MILLRACE_HOME=tmp_path / "home", TMPDIR=tmp_path)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert "Traceback" not in completed.stderr
     seen = ("rent: predicted as a number", "user.age number", "image/encoded image", "40 sounds", "pets.zip/pets")

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 EVERY = 2.0
-LATE = float(os.environ.get("MILLRACE_TRACKING_LATE", "15"))
-"""Seconds after which a point counts as late: more than a server that answers ever takes."""
+LATE = 15.0
+"""Seconds after which a point counts as late, unless `MILLRACE_TRACKING_LATE` says otherwise: more than a server that
+answers ever takes."""
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -73,6 +74,7 @@ class Shipper:
         self.mlflow_id: str | None = run.record["mlflow_run_id"]
         self.fault: Exception | None = None
         self._faults, self._warned = 0, False
+        self._late = float(os.environ.get("MILLRACE_TRACKING_LATE", LATE))
         self._queue: queue.SimpleQueue[Send] = queue.SimpleQueue()
         self._unsent: Send | None = None
         self._acknowledged = run.folder / "shipped.json"
@@ -202,7 +204,7 @@ class Shipper:
         assert self.client is not None and self.mlflow_id is not None
         runs.ship(self.client, self.mlflow_id, points)
         state["points"] += sum(len(point.metrics) for point in points)
-        state["late"] += sum(len(point.metrics) for point in points if time.time() - point.time > LATE)
+        state["late"] += sum(len(point.metrics) for point in points if time.time() - point.time > self._late)
         state["offset"] = points[-1].end
         write(self._acknowledged, pretty(state))
 

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -27,12 +26,11 @@ import psutil
 
 from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
-from tests.support.shared import shared_fork_servers, shared_server
+from tests.support.shared import MILLRACE, shared_fork_servers, shared_server, warm_millrace
 
 ROOT = Path(__file__).parent.parent.parent
 DIGITS = ROOT / "flows/presets/digits.yaml"
 STDLIB_LM = ROOT / "flows/presets/stdlib_lm.yaml"
-MILLRACE = Path(sys.executable).with_name("millrace")
 
 PLAIN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 """Before a command: root as one whom permissions hold."""
@@ -134,8 +132,14 @@ class CommandHome:
     """Further variables of its environment."""
 
     own_processes: bool = False
-    """Whether a run starts Prefect's server and its fork server by itself; else all runs of a test process share them,
-    except what `before` starts, whose limits and permissions a shared process does not have."""
+    """Whether it starts as a user's does, with Prefect's server and a fork server of its own; else all runs of a test
+    process share them, and the command is forked as well (`warm`), except what `before` starts, whose limits and
+    permissions a shared process does not have."""
+
+    @property
+    def program(self) -> Path:
+        """The command: one that begins with its imports, or the warm one."""
+        return MILLRACE if self.before or self.own_processes else warm_millrace()
 
     def variables(self, command: str | Path) -> dict[str, str]:
         """The environment of a command."""
@@ -159,9 +163,9 @@ class CommandHome:
         return Answer(code, stdout.getvalue(), stderr.getvalue())
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """The command in a process group of its own."""
+        """The command in a process group of its own, which is not that of what `program` forks."""
         return subprocess.Popen(
-            [*self.before, str(MILLRACE), *map(str, words)],
+            [*self.before, str(self.program), *map(str, words)],
             cwd=ROOT,
             env=self.variables(words[0] if words else ""),
             stdin=subprocess.DEVNULL,

@@ -21,9 +21,16 @@ from infra.embedded import PATIENCE, EmbeddedServer
 from tasks.processes import shared_fork_server
 from tasks.processes.fork_server import SHARED, environment
 from tasks.processes.threads import available_threads
+from tests.support import warm
+
+MILLRACE = Path(sys.executable).with_name("millrace")
+"""The command as a user has it."""
 
 PREFECT = "MILLRACE_TESTS_PREFECT"
 """The variable with the address of Prefect's server for all test processes."""
+
+WARM = "MILLRACE_TESTS_WARM"
+"""The variable with the folder of the warm `millrace` for all test processes."""
 
 THREADS = (1, available_threads())
 """Of the fork servers."""
@@ -32,6 +39,7 @@ THREADS = (1, available_threads())
 def start_for_all() -> None:
     """Start the servers, and name them to the processes that this one starts."""
     os.environ[SHARED], os.environ[PREFECT] = _start_fork_servers(), _start_prefect().url
+    os.environ[WARM] = _start_warm()
 
 
 def wait_for_fork_servers(folder: str) -> None:
@@ -64,6 +72,26 @@ def shared_fork_servers() -> str:
     folder = os.environ.get(SHARED) or _start_fork_servers()
     wait_for_fork_servers(folder)
     return folder
+
+
+@cache
+def warm_millrace() -> Path:
+    """The `millrace` whose processes have their imports (`warm`)."""
+    return Path(os.environ.get(WARM) or _start_warm(), "millrace")
+
+
+def shell_path() -> str:
+    """`PATH` of a shell that finds the warm `millrace` first, then what is installed beside the real one."""
+    return os.pathsep.join([str(warm_millrace().parent), str(MILLRACE.parent), os.environ["PATH"]])
+
+
+def _start_warm() -> str:
+    folder = Path(tempfile.mkdtemp(prefix="millrace-warm-"))
+    atexit.register(shutil.rmtree, folder)
+    server = warm.start(folder, MILLRACE)
+    atexit.register(server.wait)
+    atexit.register(server.kill)
+    return str(folder)
 
 
 def _start_prefect() -> EmbeddedServer:
