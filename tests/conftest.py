@@ -29,7 +29,7 @@ from tasks.tracking.runs import make_database
 from tasks.training.fit import fit
 from tests.support.benches import Kind, RowsSource, published, workbench
 from tests.support.digits import Digits, kept_digits
-from tests.support.homes import Answer, CommandHome, asked_home, finished_home, prepared_home
+from tests.support.homes import DIGITS, SMALL, Answer, CommandHome, asked_home, finished_home, prepared_home
 from tests.support.registries import RegistryHome
 from tests.support.shared import start_for_all, wait_for_fork_servers
 from tests.support.stacks import Up, copied_stack, free_ports
@@ -42,17 +42,18 @@ SHARING = (
     "test_platform_housekeeping.py",
     "test_platform_pages.py",
     "test_platform_approval.py",
+    "test_platform_alerts.py",
     "test_platform_runs.py",
+    "test_platform_docs.py",
+    "test_platform_stack.py",
 )
-"""The files that share a stack, in this order: the first counts what is in it, the last kills parts of it."""
+"""The files that share a stack, in this order: the first counts what is in it, the last begins with it down."""
 
 LONGEST = (
     *SHARING,
     "test_docs_are_true.py",
     "test_language_model_beats_gzip.py",
-    "test_platform_docs.py",
     "test_run_meets_trouble.py",
-    "test_platform_stack.py",
     "test_train_workers.py",
     "test_model_pipelines.py",
     "test_platform_access.py",
@@ -60,7 +61,6 @@ LONGEST = (
     "test_train_hosts.py",
     "test_language_model_survives_kills.py",
     "test_tune_flow.py",
-    "test_platform_alerts.py",
     "test_train_seeds.py",
     "test_run_meets_damage.py",
     "test_tracking_outages.py",
@@ -247,6 +247,19 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A home for `millrace up` of one file: it must begin where none has run, or changes what others rely on."""
     with taken_down(copied_stack(tmp_path_factory.mktemp("home") / "stack")) as home:
         yield home
+
+
+@pytest.fixture(scope="session")
+def ran(stack: Up) -> list[dict[str, Any]]:
+    """Three finished runs on the shared stack, and what each said: the first made the champion."""
+    stack.up()
+    done = [
+        stack("run", "pipeline", DIGITS, *SMALL, "--json"),
+        stack("run", "training", DIGITS, *SMALL, "--seed", "3", "--json"),
+        stack("run", "dataset", DIGITS, *SMALL, "--json"),
+    ]
+    assert [answer.code for answer in done] == [0, 0, 0], done
+    return [answer.json for answer in done]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.processes.fork_server import SHARED
 from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, CommandHome, compute_processes, surroundings
 from tests.support.stacks import Up, wait
 
@@ -65,7 +66,8 @@ def test_the_stack_imports_nothing_from_the_project(own_stack: Up, folder: Path,
     shutil.copytree(DIGITS.parent, folder / "flows/presets")
     (folder / "flows/__init__.py").write_text((folder / "json.py").read_text())
     stack = own_stack
-    up = millrace(folder, stack.root, "up", **stack.given)
+    ports = {name: value for name, value in stack.given.items() if name != SHARED}  # and a fork server of its own
+    up = millrace(folder, stack.root, "up", **ports)
     assert up.code == 0, up.stderr
     long = {"steps": 20_000, "evaluate_every": 20_000, "checkpoint": {"every": 50}}
     flow_run = stack.start_deployment("training/digits", {"train": long})

@@ -427,6 +427,14 @@ def test_a_stack_is_started_and_stopped_by_one_command_at_a_time(
     up.stay(tmp_path)
     assert seen == [("read", True), ("up", True), ("read", True)], "what another process has changed is read again"
     seen.clear()
+
+    def signalled(seconds: float) -> None:
+        raise Stopped(signal.SIGTERM)
+
+    monkeypatch.setattr(up, "time", SimpleNamespace(sleep=signalled))
+    up.stay(tmp_path)
+    assert seen == [("read", True), ("down", True)], "a signal ends what stays in the foreground"
+    seen.clear()
     with pytest.raises(Stopped), up.stopped(tmp_path):
         raise Stopped(signal.SIGTERM)
     assert seen == [("read", True), ("down", True)]

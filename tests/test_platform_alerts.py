@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from datetime import datetime
@@ -19,11 +20,6 @@ from tests.support.stacks import Up, wait
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def stack(own_stack: Up) -> Up:
-    return own_stack
-
-
 def installed(stack: Up) -> dict[str, dict[str, Any]]:
     """Our automations in Prefect, by name."""
     layout = Stack(stack.root).layout
@@ -31,7 +27,9 @@ def installed(stack: Up) -> dict[str, dict[str, Any]]:
     return {automations["name"]: automations for automations in ask(layout, "POST", "/automations/filter", {})}
 
 
-def test_a_run_that_did_not_begin_is_reported_and_status_says_so(stack: Up, tmp_path: Path) -> None:
+def test_a_run_that_did_not_begin_is_reported_and_status_says_so(
+    stack: Up, running: dict[str, Any], tmp_path: Path
+) -> None:
     refused = stack("up", "--alert", "http://127.0.0.1/T0PS3CRET", "--json")
     assert refused.code == 2 and "must be a reference" in refused.stderr
     assert "T0PS3CRET" not in refused.stdout + refused.stderr
@@ -56,9 +54,9 @@ def test_a_run_that_did_not_begin_is_reported_and_status_says_so(stack: Up, tmp_
     stack.up()
     assert stack.wait_for(run)["state"]["type"] == "COMPLETED"
     wait(lambda: stack("status", "--json").json["late"] == [])
-    assert stack("down").code == 0  # what runs makes and drops files
     for file in stack.root.rglob("*"):
-        assert not file.is_file() or b"T0PS3CRET" not in file.read_bytes(), file
+        with contextlib.suppress(FileNotFoundError):  # what runs makes and drops files
+            assert not file.is_file() or b"T0PS3CRET" not in file.read_bytes(), file
 
 
 def test_the_receiver_may_change_or_go_while_the_stack_is_up(

@@ -12,25 +12,12 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from infra.backup import verify
-from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.homes import CommandHome
 from tests.support.stacks import Up
 
 pytestmark = pytest.mark.slow
 
 OLD = datetime.now(UTC) - timedelta(days=100)
-
-
-@pytest.fixture(scope="module")
-def runs(stack: Up) -> list[dict[str, Any]]:
-    """Three finished runs: the first has the champion, and it and the second ended long ago."""
-    stack.up()
-    done = [
-        stack("run", "pipeline", DIGITS, *SMALL, "--json"),
-        stack("run", "training", DIGITS, *SMALL, "--seed", "3", "--json"),
-        stack("run", "dataset", DIGITS, *SMALL, "--json"),
-    ]
-    assert [answer.code for answer in done] == [0, 0, 0], done
-    return [answer.json for answer in done]
 
 
 def age(stack: Up, client: MlflowClient, run: dict[str, Any]) -> None:
@@ -58,13 +45,13 @@ def held(stack: Up) -> set[Path]:
     return {path for path in (stack.root / "mlartifacts").rglob("*") if path.is_file()}
 
 
-def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any], runs: list[dict[str, Any]]) -> None:
+def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any], ran: list[dict[str, Any]]) -> None:
     client = MlflowClient(running["mlflow_url"])
-    released, trained, young = runs
+    released, trained, young = ran
     for run in (released, trained):
         age(stack, client, run)
     figures, files = client.get_run(trained["mlflow_run_id"]).data.metrics, held(stack)
-    assert figures and all(shown(stack, run) for run in runs)
+    assert figures and all(shown(stack, run) for run in ran)
 
     predicted = stack("gc", "--days", "90", "--dry-run", "--json").json["dropped"]
     day = f"{OLD:%Y-%m-%d}"
@@ -82,12 +69,12 @@ def test_gc_drops_history_older_than_a_quarter(stack: Up, running: dict[str, Any
     left = completed(stack)  # beside others, where the hourly deployment had its time
     assert {young["prefect_flow_run_id"], ended["id"]} <= left
     assert not {run["prefect_flow_run_id"] for run in (released, trained)} & left
-    assert [shown(stack, run) > 0 for run in runs] == [False, False, True]
+    assert [shown(stack, run) > 0 for run in ran] == [False, False, True]
     assert stack("gc", "--days", "90", "--json").json["dropped"] == []
 
 
 def test_backup_leaves_a_whole_copy_beside_the_home(
-    stack: Up, running: dict[str, Any], runs: list[dict[str, Any]], tmp_path: Path
+    stack: Up, running: dict[str, Any], ran: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     ended = stack.wait_for(stack.start_deployment("backup/nightly"))
     assert ended["state"]["type"] == "COMPLETED"
@@ -97,4 +84,4 @@ def test_backup_leaves_a_whole_copy_beside_the_home(
     other = CommandHome(tmp_path / "home")
     assert other("restore", made).code == 0
     assert other("verify", "--all").code == 0
-    assert other("show", runs[0]["run_id"]).code == 0
+    assert other("show", ran[0]["run_id"]).code == 0

@@ -200,8 +200,12 @@ def test_a_deployed_run_that_is_killed_is_reported_by_its_worker(stack: Up, runn
         long = {**LONG, "seed": 11, "notify": {"webhook": f"file:{tmp_path / 'webhook'}"}}
         before = {child.pid for child in children(stack)}
         run = stack.start_deployment("training/digits", long)
-        [child] = wait(lambda: [child for child in children(stack) if child.pid not in before])
-        flow = child.parents()[1]  # above the fork server
+        wait(lambda: [child for child in children(stack) if child.pid not in before])
+        [flow] = [
+            child
+            for child in psutil.Process(running["pids"]["worker"]).children()
+            if child.environ().get("PREFECT__FLOW_RUN_ID") == run
+        ]
         flow.kill()
         assert stack.wait_for(run)["state"]["type"] == "CRASHED"
         [(_, text)] = wait(lambda: Webhook.got, 60)

@@ -53,7 +53,7 @@ def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, prepared: C
     """SIGSTOP to the whole group; the next run waits for a heartbeat that does not come, then goes on."""
     assert lock.SILENCE == 60
     home = replace(prepared("home"), own_processes=True)  # all of its processes are frozen
-    words = ["run", "pipeline", str(DIGITS), *SMALL]
+    words = ["run", "training", str(DIGITS), *SMALL]
     process = home.start(*words)
     deadline = time.monotonic() + 400
     while not any(home.root.glob("store/.staging/model/*/checkpoints/*.npz")):
@@ -71,7 +71,8 @@ def test_a_frozen_run_is_ended_and_taken_over(finished: CommandHome, prepared: C
     assert "no sign of life for 5 s: ending it and taking over" in done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["attempt"] == 2
     assert process.returncode != 0
-    assert home.artifacts() == finished.artifacts()
+    made = home.artifacts()
+    assert any(name.startswith("report/") for name in made) and made.items() <= finished.artifacts().items()
 
 
 def failed_in_one_line(home: CommandHome, stdout: str, stderr: str, code: int, says: str) -> None:
@@ -118,7 +119,7 @@ def test_a_disk_that_fills_up_in_any_stage_is_one_error_and_goes_on_when_there_i
 @pytest.mark.slow
 def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> None:
     """There Prefect's database cannot be written either."""
-    home = CommandHome(disk / "home", own_processes=True)
+    home = CommandHome(disk / "home", own_processes=True, given={SHARED: shared_fork_servers()})
     words = ["run", "dataset", DIGITS, "--json"]
     for _ in range(2):
         fill(disk / "filler")
@@ -132,10 +133,10 @@ def test_a_home_on_a_full_disk_is_one_error_too(tmp_path: Path, disk: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: CommandHome, tmp_path: Path) -> None:
-    """A folder that may not be written: a stage's workplace, where it publishes, the run's own."""
+    """A folder that may not be written: where a stage publishes, the workplace of one that trains and of one that asks
+    another process to verify what it made, the run's own."""
     home = CommandHome(tmp_path, PLAIN)
-    workplaces = [f"store/.staging/{kind}" for kind in WORKPLACES.values() if kind != "records"]
-    for place in ("store/records", *workplaces):
+    for place in ("store/records", "store/.staging/model", "store/.staging/export"):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / place).chmod(0o555)
         answer = home("run", "pipeline", DIGITS, *SMALL, "--json", timeout=400)
@@ -143,7 +144,7 @@ def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: Co
         failed_in_one_line(home, answer.stdout, answer.stderr, answer.code, f"{place}")
         assert "Permission denied" in answer.stderr
     process = home.start("run", "pipeline", DIGITS, *SMALL, "--json")
-    while len((record := home.newest_run())["attempts"]) < 7 or "export" not in record["stages"]:
+    while len((record := home.newest_run())["attempts"]) < 4 or "export" not in record["stages"]:
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
     [folder] = tmp_path.glob("runs/2*")
@@ -153,5 +154,5 @@ def test_no_permission_is_one_error_and_is_resumed_when_it_is_fixed(finished: Co
     failed_in_one_line(home, stdout, stderr, process.returncode, str(folder))
     answer = CommandHome(home.root).here("run", "pipeline", DIGITS, *SMALL, "--json")
     assert answer.code == 0, answer.stderr
-    assert answer.json["attempt"] == 8
+    assert answer.json["attempt"] == 5
     assert home.artifacts() == finished.artifacts()

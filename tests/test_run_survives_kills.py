@@ -38,7 +38,7 @@ def test_a_database_whose_creation_was_killed_is_created_again(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_killed_at_a_random_moment_of_each_stage(unbroken: Unbroken, tmp_path: Path) -> None:
-    killed_in_each_stage(unbroken, CommandHome(tmp_path, own_processes=True), seed=7)
+    killed_in_each_stage(unbroken, CommandHome(tmp_path), seed=7)
 
 
 def test_killed_in_training_it_goes_on_to_the_same_bytes(

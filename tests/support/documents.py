@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+from collections.abc import Mapping
 
-from tests.support.homes import ROOT
+from tests.support.homes import ROOT, surroundings
+from tests.support.shared import shell_path
+from tests.support.stacks import Up
 
 DOCS = ROOT / "docs/order.md"
 
@@ -28,3 +32,35 @@ def calls(block: str) -> list[list[str]]:
             ends = (place for place in range(begin, len(words)) if not words[place].strip("();<>|&"))
             found.append(words[begin + 1 : next((end for end in ends if words[end]), len(words))])
     return found
+
+
+def followed(stack: Up, page: str, instead: Mapping[str, str], **variables: str) -> str:
+    """What the shell blocks of a page print, run as one script on a stack, with other words `instead` of some."""
+    usual = {
+        ":4200": f":{stack.given['PREFECT_SERVER_API_PORT']}",
+        ":5000": f":{stack.given['MLFLOW_PORT']}",
+        ".millrace/": f"{stack.root}/",
+        "$PWD/.millrace": str(stack.root),
+    }
+    lines = [
+        f"{line} || test $? = 3" if "# exit code 3" in line else line
+        for block in blocks(f"docs/{page}.md")
+        for line in block.splitlines()
+        if not line.startswith("mlflow ui")
+    ]
+    script = "\n".join(lines)
+    for old, new in {**usual, **instead}.items():
+        script = script.replace(old, new)
+    environment = {
+        **surroundings(),
+        **stack.given,
+        "PATH": shell_path(),
+        "MILLRACE_HOME": str(stack.root),
+        "COLUMNS": "200",
+        **variables,
+    }
+    words = ["bash", "-e", "-x", "-c", script.replace("# exit code 3 ||", "||")]
+    completed = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, f"{completed.stdout}\n{completed.stderr}"
+    assert "Traceback" not in completed.stderr
+    return completed.stdout

@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tasks.artifacts import STAGES
@@ -112,7 +112,7 @@ def killed_in_each_stage(unbroken: Unbroken, home: CommandHome, seed: int) -> No
     """Run a command to its end in attempts that are killed: one before the first stage, and one in each stage.
 
     That is at a moment from a fixed seed after the stage's first finished piece, in this stage or, if it was quicker,
-    in a later one; prints what was hit.
+    in a later one; prints what was hit. The first has servers of its own, whose database is new.
     """
     chance, kills = random.Random(seed), 0
     for stage in ("start", *STAGES):
@@ -120,7 +120,7 @@ def killed_in_each_stage(unbroken: Unbroken, home: CommandHome, seed: int) -> No
             continue  # the kill before came later than that
         delay = chance.uniform(0.5, 5) if stage == "start" else chance.uniform(0, unbroken.seconds(stage) / 2)
         due = (lambda: True) if stage == "start" else at_work(home, stage)
-        if not home.kill_when(later(due, delay), *unbroken.command):
+        if not replace(home, own_processes=stage == "start").kill_when(later(due, delay), *unbroken.command):
             break  # it was quicker
         kills += 1
         print(f"killed {delay:.2f} s into {stage}, after {', '.join(home.newest_run()['stages']) or 'nothing'}")

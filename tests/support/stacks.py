@@ -17,16 +17,22 @@ from typing import Any
 from infra.ports import port_in_use
 from infra.services import call
 from infra.stack import Stack
+from tasks.processes.fork_server import SHARED
 from tests.support.homes import CommandHome, finished_home, kept_home
+from tests.support.shared import shared_fork_servers, warm_millrace
 
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(frozen=True)
 class Up(CommandHome):
-    """A home whose stack is up."""
+    """A home whose stack is up; its runs use that, and of what test processes share only the fork server."""
 
     own_processes: bool = True
+
+    @property
+    def program(self) -> Path:
+        return warm_millrace()
 
     def up(self) -> dict[str, Any]:
         """`millrace up --json`."""
@@ -54,13 +60,18 @@ class Up(CommandHome):
 
     def wait_for(self, flow_run: str, *states: str, timeout: float = 300) -> dict[str, Any]:
         """A flow run, as soon as its state's type is one of these, or it has ended."""
-        deadline = time.monotonic() + timeout
-        while True:
-            run: dict[str, Any] = self.ask(f"flow_runs/{flow_run}")
-            if run["state"]["type"] in (*states, *ENDED):
-                return run
-            assert time.monotonic() < deadline, run["state"]
-            time.sleep(0.05)
+        wait(lambda: self._state_of(flow_run) in (*states, *ENDED), timeout)
+        run: dict[str, Any] = self.ask(f"flow_runs/{flow_run}")
+        return run
+
+    def _state_of(self, flow_run: str) -> str:
+        """Its state's type, out of the file of Prefect's server where there is one: that costs it no request."""
+        history = self.root / "prefect/prefect.db"
+        if not history.exists():
+            return str(self.ask(f"flow_runs/{flow_run}")["state"]["type"])
+        with contextlib.closing(sqlite3.connect(f"file:{history}?mode=ro", uri=True, timeout=30)) as database:
+            [(state,)] = database.execute("SELECT state_type FROM flow_run WHERE id = ?", (flow_run,))
+        return str(state)
 
 
 def deployed_home() -> CommandHome:
@@ -87,7 +98,8 @@ def copied_stack(root: Path) -> Up:
     with contextlib.closing(sqlite3.connect(root / "prefect/prefect.db")) as history, history:
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
         history.execute("DELETE FROM flow_run WHERE state_type = 'SCHEDULED' AND expected_start_time < ?", (now,))
-    return Up(root, given=dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True)))
+    ports = dict(zip(("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"), free_ports(), strict=True))
+    return Up(root, given={**ports, SHARED: shared_fork_servers()})  # the worker passes it on to deployed runs
 
 
 def wait(due: Callable[[], Any], timeout: float = 180) -> Any:

@@ -60,9 +60,7 @@ def start(folder: Path, real: Path) -> subprocess.Popen[bytes]:
     program = folder / "millrace"
     signals = [int(number) for number in SIGNALS]
     program.write_text(
-        PROGRAM.format(
-            python=sys.executable, commands=COMMANDS, real=str(real), signals=signals, address=str(address)
-        )
+        PROGRAM.format(python=sys.executable, commands=COMMANDS, real=str(real), signals=signals, address=str(address))
     )
     program.chmod(0o755)
     words = [sys.executable, "-P", "-m", __name__, str(listening.fileno()), str(os.getpid()), str(folder)]
