@@ -6,8 +6,8 @@ EXTRAS ?= test
 PRESET ?= flows/presets/digits.yaml
 TENSORFLOW := $(shell sed -n 's/^tensorflow==\([^ ]*\).*/\1/p' requirements.lock)
 
-# Two files at a time: most of a test is waiting for a process to start, or for a server.
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# Two files at a time, and three of those that wait for servers and for what is late or silent.
+PYTEST := $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder
 
 # NAME, COMMAND: run it, and say what it took.
 timed = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
@@ -18,10 +18,10 @@ demo: setup
 	$(BIN)/millrace run pipeline $(PRESET)
 
 test: check
-	$(call timed,tests,$(PYTEST) -m "not slow")
+	$(call timed,tests,$(PYTEST) --numprocesses=2 -m "not slow")
 
 test-slow: setup
-	$(call timed,slow tests,$(PYTEST) -m slow)
+	$(call timed,slow tests,$(PYTEST) --numprocesses=3 -m slow)
 
 check: setup
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)

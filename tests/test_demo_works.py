@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_the_champion_is_that_export_and_a_worse_one_does_not_take_its_place(
     assert first.tags["millrace.export"] == export["digest"]
     assert float(first.tags["millrace.score"]) == reply["metrics"]["test/accuracy"]
 
-    worse = home("run", "pipeline", DIGITS, "--train.steps", "40", "--json")
+    worse = replace(home, own_processes=False)("run", "pipeline", DIGITS, "--train.steps", "40", "--json")
     assert worse.code == 3, worse.stderr
     assert worse.json["metrics"]["test/accuracy"] < reply["metrics"]["test/accuracy"]
     [release] = worse.json["artifacts"]["promote"]

@@ -17,30 +17,14 @@ from flows.flags import read_flags
 from tasks.config import Config
 from tasks.config.load import load, validate
 from tasks.config.reference import page
-from tasks.processes.fork_server import SHARED
-from tests.support.documents import blocks, calls
-from tests.support.homes import ROOT, CommandHome, surroundings
-from tests.support.shared import shared_fork_servers, shared_server, shell_path
+from tests.support.documents import blocks, calls, run_script
+from tests.support.homes import ROOT, CommandHome
 
 TOP = [f"--{name}" for name, field in Config.model_fields.items() if field.annotation in (int, str)]
 """Flags of a preset's keys that are in no section."""
 
 TRAINING = ("train", "distribute", "cluster", "bring-a-model", "tune", "evaluate", "compress")
 """The pages whose blocks each are run in a home that has the digits."""
-
-
-def run_script(script: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a script, in which `millrace` is the warm one, and shares servers with the runs of other tests."""
-    given = {name: str(value) for name, value in variables.items()}
-    shared = {"PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers(), "PATH": shell_path()}
-    return subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=folder,
-        env={**surroundings(), **shared, **given},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_the_reference_page_is_what_the_config_classes_say() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from tasks.data.guess import Choices, guess_source
 from tasks.data.sources import open_source
 from tasks.errors import Refused
 from tasks.processes.workbench import Workbench
-from tests.support.documents import blocks
-from tests.support.homes import MILLRACE, ROOT, CommandHome, init
+from tests.support.documents import blocks, run_script
+from tests.support.homes import ROOT, CommandHome, init
 from tests.support.raw_data import pictures, texts
 
 
@@ -216,7 +215,7 @@ def test_what_is_not_understood_is_refused_with_what_is(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
     """From a few texts to a release, as it stands."""
-    assert init(texts(tmp_path / "book", 30, 300), tmp_path).code == 0
+    assert init(texts(tmp_path / "book", 12, 200), tmp_path).code == 0
     answer = CommandHome(tmp_path / "home").here("run", "pipeline", tmp_path / "book.yaml", "--json")
     assert answer.code == 0, answer.stderr
     metrics = answer.json["metrics"]
@@ -226,8 +225,7 @@ def test_texts_become_a_preset_that_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_page_on_starting_works_as_it_stands(tmp_path: Path) -> None:
     [block] = blocks("docs/how-to-start.md")
-    script = f'export PATH="{MILLRACE.parent}:$PATH" MILLRACE_HOME="{tmp_path}/home" TMPDIR="{tmp_path}"\n{block}'
-    completed = subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    completed = run_script(block, ROOT, MILLRACE_HOME=tmp_path / "home", TMPDIR=tmp_path)
     assert completed.returncode == 0, completed.stderr
     assert "wrote shapes.yaml" in completed.stdout
     assert "Traceback" not in completed.stderr

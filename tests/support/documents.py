@@ -6,9 +6,11 @@ import re
 import shlex
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
+from tasks.processes.fork_server import SHARED
 from tests.support.homes import ROOT, surroundings
-from tests.support.shared import shell_path
+from tests.support.shared import shared_fork_servers, shared_server, shell_path
 from tests.support.stacks import Up
 
 DOCS = ROOT / "docs/order.md"
@@ -32,6 +34,20 @@ def calls(block: str) -> list[list[str]]:
             ends = (place for place in range(begin, len(words)) if not words[place].strip("();<>|&"))
             found.append(words[begin + 1 : next((end for end in ends if words[end]), len(words))])
     return found
+
+
+def run_script(script: str, folder: Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a script, in which `millrace` is the warm one, and shares servers with the runs of other tests."""
+    given = {name: str(value) for name, value in variables.items()}
+    shared = {"PREFECT_API_URL": shared_server(), SHARED: shared_fork_servers(), "PATH": shell_path()}
+    return subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=folder,
+        env={**surroundings(), **shared, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def followed(stack: Up, page: str, instead: Mapping[str, str], **variables: str) -> str:
