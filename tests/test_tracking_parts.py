@@ -169,7 +169,7 @@ def test_points_are_sent_in_parts_with_milliseconds_and_steps() -> None:
 def shipper_of(folder: Path) -> Any:
     shipper: Any = Shipper.__new__(Shipper)
     shipper.journal, shipper._acknowledged = folder / "metrics.jsonl", folder / "shipped.json"
-    shipper.client, shipper.mlflow_id = Client(), "id"
+    shipper.client, shipper.mlflow_id, shipper._late = Client(), "id", shipping.LATE
     return shipper
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -24,6 +25,13 @@ from tasks.processes.fork_server import exit_with_parent
 
 COMMANDS = ("run", "worker", "init", "predict", "show", "list", "why", "diff", "gc", "verify")
 """Those that import much, and ask Prefect's server for nothing before its settings are read here (`run_command`)."""
+
+LATER = (
+    *("flows.__main__", "flows.commands", "graphviz", "pygments.formatters.html", "scipy.ndimage", "scipy.stats"),
+    *("tasks.data.snapshots", "tasks.data.sources.sklearn", "tasks.evaluation.judging", "tasks.exporting.prediction"),
+    *("tasks.compression.int8_dynamic", "tasks.pages.results", "tasks.registry.noise", "tasks.registry.registry"),
+)
+"""What a run imports when it comes to it, as far as most do."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -96,15 +104,15 @@ def preload(folder: Path) -> None:
     from flows import session
 
     os.environ.update({**session.ENVIRONMENT, "PREFECT_HOME": str(folder / "prefect")})
-    import mlflow  # noqa: F401
     import prefect.main  # noqa: F401
 
-    import flows.__main__  # noqa: F401
-    from flows.commands import app
+    from tasks.tracking import runs
 
-    assert app.registered_commands
+    runs.import_database_store()
     for flow in ("dataset", "training", "pipeline", "tuning", "release"):
         session.import_prefect(flow)
+    for module in LATER:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()
 
