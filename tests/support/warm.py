@@ -38,7 +38,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
-PROGRAM = """#!{python} -IS
+PROGRAM = """#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
 import json, os, signal, socket, sys
 if sys.argv[1:2] == [] or sys.argv[1] not in {commands}:
     os.execv({real!r}, [{real!r}, *sys.argv[1:]])
@@ -56,7 +58,8 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""The program in `FOLDER`; commands that gain nothing it leaves to the real one."""
+"""The program in `FOLDER`. A shell begins it, since the first line of a script takes no path with a space; commands
+that gain nothing it leaves to the real one."""
 
 
 def start(folder: Path, real: Path) -> subprocess.Popen[bytes]:
