@@ -60,7 +60,10 @@ class Up(CommandHome):
 
     def wait_for(self, flow_run: str, *states: str, timeout: float = 300) -> dict[str, Any]:
         """A flow run, as soon as its state's type is one of these, or it has ended."""
-        wait(lambda: self._state_of(flow_run) in (*states, *ENDED), timeout)
+        deadline = time.monotonic() + timeout
+        while (state := self._state_of(flow_run)) not in (*states, *ENDED):
+            assert time.monotonic() < deadline, state
+            time.sleep(0.05)
         run: dict[str, Any] = self.ask(f"flow_runs/{flow_run}")
         return run
 
