@@ -52,6 +52,7 @@ SHARING = (
 LONGEST = (
     *SHARING,
     "test_docs_are_true.py",
+    "test_demo_works.py",
     "test_language_model_beats_gzip.py",
     "test_run_meets_trouble.py",
     "test_train_workers.py",
@@ -103,6 +104,13 @@ def pytest_configure(config: pytest.Config) -> None:
         start_for_all()
     else:
         garbage.pause()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files without a slow test out of the slow suite: each of its processes would import them."""
+    if config.getoption("markexpr") != "slow" or not collection_path.match("test_*.py"):
+        return None
+    return "mark.slow" not in collection_path.read_text() or None
 
 
 def pytest_collection_finish() -> None:

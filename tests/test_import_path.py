@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from tasks.processes.fork_server import SHARED
-from tests.support.homes import DIGITS, MILLRACE, ROOT, SMALL, Answer, CommandHome, compute_processes, surroundings
+from tests.support.homes import (
+    DIGITS,
+    MILLRACE,
+    ONE_FORM,
+    ROOT,
+    SMALL,
+    Answer,
+    CommandHome,
+    compute_processes,
+    surroundings,
+)
 from tests.support.stacks import Up, wait
 
 PLANTED = (
@@ -52,7 +62,7 @@ def test_a_command_imports_nothing_from_where_it_is_started(folder: Path, tmp_pa
 def test_a_run_imports_nothing_from_where_it_is_started(finished: CommandHome, folder: Path, tmp_path: Path) -> None:
     """Neither the command, the servers that it starts, a compute process, nor one that checks an export."""
     home = finished.copied_to(tmp_path / "home")
-    flags = ["--export.golden", "8", "--promote.margin", "-1"]
+    flags = [*ONE_FORM, "--promote.margin", "-1"]
     answer = millrace(folder, home.root, "run", "pipeline", DIGITS, *SMALL, *flags, PYTHONPATH=f"{folder}:{ROOT}:")
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
     assert answer.code == 0, answer.stderr

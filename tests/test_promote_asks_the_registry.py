@@ -23,7 +23,7 @@ from tasks.errors import Failed, Lost
 from tasks.registry import registry
 from tasks.store.store import Store
 from tasks.tracking.runs import connect
-from tests.support.homes import DIGITS, SMALL, CommandHome
+from tests.support.homes import DIGITS, ONE_FORM, SMALL, CommandHome
 from tests.support.registries import RegistryHome
 
 DEAD = "http://127.0.0.1:9"
@@ -227,7 +227,7 @@ def test_a_champion_of_other_records_is_scored_on_the_new_ones(finished: Command
     home = finished.copied_to(tmp_path / "home")
     [champion] = home.newest_run()["stages"]["export"]
     for margin in ("0.98", "0.99"):
-        flags = ["--records.split_seed", "5", "--promote.margin", margin, "--json"]
+        flags = ["--records.split_seed", "5", *ONE_FORM, "--promote.margin", margin, "--json"]
         answer = home.here("run", "pipeline", DIGITS, *SMALL, *flags)
         assert answer.code == 3, answer.stderr
         verdict = json.loads((home.root / "runs" / answer.json["run_id"] / "release.json").read_bytes())["verdict"]

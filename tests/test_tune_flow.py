@@ -18,7 +18,7 @@ from tasks.errors import Refused
 from tasks.runs.collection import collect
 from tasks.runs.home import Home
 from tasks.runs.runs import opened
-from tests.support.homes import DIGITS, ROOT, CommandHome
+from tests.support.homes import DIGITS, ONE_FORM, ROOT, CommandHome
 from tests.support.kills import stop
 
 pytestmark = pytest.mark.slow
@@ -28,6 +28,7 @@ TINY = [
     *("--train.steps", "40", "--train.schedule.warmup", "4", "--train.evaluate_every", "10"),
     *("--train.checkpoint.every", "5", "--tune.trials", "4", "--model.filters", "[4]"),
     *("--tune.sampler", "{kind: tpe, startup: 2}"),
+    *ONE_FORM,
 ]
 PRUNED = ("--tune.pruner", "{kind: median, startup: 1}")
 TUNING = ("run", "tuning", PRESET, *TINY, *PRUNED)

@@ -38,6 +38,9 @@ PLAIN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteu
 SMALL = ["--train.steps", "60", "--train.schedule.warmup", "5", "--train.checkpoint.every", "10"]
 """Flags that make the digits preset a matter of seconds; the score then is what it is."""
 
+ONE_FORM = ["--compress.methods", "[]", "--export.formats", "[saved_model]"]
+"""Flags that make the export a single variant, where it is not what a test is about."""
+
 SMALL_LM = [
     *("--source.glob", "email/*.py", "--records.splits", "{train: 0.5, validation: 0.2, test: 0.3}"),
     *("--snapshot.vocabulary", "400", "--snapshot.block", "64"),

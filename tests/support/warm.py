@@ -3,6 +3,8 @@
 A new interpreter spends three seconds on these imports, in every run. `start(FOLDER)` makes `FOLDER/millrace`, which is
 used like the real one: arguments, environment, working directory and files are those that it is given, signals are
 passed on, and if it is killed its command is killed too. How the real one begins is for tests that start `MILLRACE`.
+
+`FOLDER/flow` is `python -m flows.prefect_process` in this way: `up` of that command has it start the deployed runs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ LATER = (
     *("flows.__main__", "flows.commands", "graphviz", "pygments.formatters.html", "scipy.ndimage", "scipy.stats"),
     *("tasks.data.snapshots", "tasks.data.sources.sklearn", "tasks.evaluation.judging", "tasks.exporting.prediction"),
     *("tasks.compression.int8_dynamic", "tasks.pages.results", "tasks.registry.noise", "tasks.registry.registry"),
+    *("flows.prefect_process", "prefect.flow_engine", "prefect.deployments.runner", "prefect.cli.deploy"),
 )
 """What a run imports when it comes to it, as far as most do."""
 
@@ -42,7 +45,10 @@ PROGRAM = """#!/bin/sh
 '''exec' "{python}" -IS "$0" "$@"
 ' '''
 import json, os, signal, socket, sys
-if sys.argv[1:2] == [] or sys.argv[1] not in {commands}:
+flow = sys.argv[0].endswith("/flow")
+if sys.argv[1:2] == ["up"]:
+    os.execv({python!r}, [{python!r}, "-P", "-m", {module!r}, "up", *sys.argv])
+if not flow and sys.argv[1:2] not in {commands}:
     os.execv({real!r}, [{real!r}, *sys.argv[1:]])
 ignored = [number for number in {signals} if signal.getsignal(number) == signal.SIG_IGN]
 control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -50,7 +56,8 @@ control.connect({address!r})
 for number in {signals}:
     if number not in ignored:
         signal.signal(number, lambda number, frame: control.send(str(number).encode()))
-asked = {{"words": sys.argv[1:], "folder": os.getcwd(), "variables": dict(os.environ), "ignored": ignored}}
+asked = {{"flow": flow, "words": sys.argv[1:], "folder": os.getcwd(), "variables": dict(os.environ)}}
+asked["ignored"] = ignored
 socket.send_fds(control, [json.dumps(asked).encode()], [0, 1, 2])
 code = int(control.recv(100))
 if code < 0:
@@ -58,7 +65,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""The program in `FOLDER`. A shell begins it, since the first line of a script takes no path with a space; commands
+"""The programs in `FOLDER`. A shell begins it, since the first line of a script takes no path with a space; commands
 that gain nothing it leaves to the real one."""
 
 
@@ -68,22 +75,30 @@ def start(folder: Path, real: Path) -> subprocess.Popen[bytes]:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(str(address))
     listening.listen(100)
-    program = folder / "millrace"
-    signals = [int(number) for number in SIGNALS]
-    program.write_text(
-        PROGRAM.format(python=sys.executable, commands=COMMANDS, real=str(real), signals=signals, address=str(address))
-    )
-    program.chmod(0o755)
+    given = {
+        "python": sys.executable,
+        "module": __name__,
+        "commands": [[name] for name in COMMANDS],
+        "real": str(real),
+        "signals": [int(number) for number in SIGNALS],
+        "address": str(address),
+    }
+    for program in (folder / "millrace", folder / "flow"):
+        program.write_text(PROGRAM.format(**given))
+        program.chmod(0o755)
     words = [sys.executable, "-P", "-m", __name__, str(listening.fileno()), str(os.getpid()), str(folder)]
-    given = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
     with listening, open(folder / "warm.log", "wb") as log:
         return subprocess.Popen(
-            words, env=given, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[listening.fileno()]
+            words, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[listening.fileno()]
         )
 
 
 def main() -> None:
     """Import what commands need, then serve one connection after another, each in a process of its own."""
+    if sys.argv[1] == "up":
+        up(*sys.argv[2:])
+        return
     listening, parent, folder = sys.argv[1:]
     exit_with_parent(int(parent))
     for number in SIGNALS:
@@ -100,6 +115,16 @@ def main() -> None:
             serve(control)
             return
         control.close()
+
+
+def up(program: str, *words: str) -> None:
+    """Run the command, whose deployed runs begin by `flow` beside its program."""
+    from flows.__main__ import main as command
+    from infra import orchestration
+
+    orchestration.FLOWS_FIRST = (str(Path(program).with_name("flow")),)  # type: ignore[assignment]
+    sys.argv = [program, *words]
+    command()
 
 
 def preload(folder: Path) -> None:
@@ -151,6 +176,7 @@ def run_command(asked: dict[str, Any], files: list[int], begun: tuple[int, int])
 
     import flows.__main__ as command
     from flows import session
+    from flows.prefect_process import run as run_program
 
     os.setsid()
     for number, file in enumerate(files):
@@ -166,6 +192,10 @@ def run_command(asked: dict[str, Any], files: list[int], begun: tuple[int, int])
     os.environ.clear()
     os.environ.update(asked["variables"])
     time.tzset()
+    if asked["flow"]:
+        with use_profile(Profile(name="tests", settings={}), include_current_context=False):
+            run_program(asked["words"])
+        return
     sys.argv = ["millrace", *asked["words"]]
     command.leave_pythonpath()
     settings, started, embedded = contextlib.ExitStack(), command.start_server, session.settings_for_embedded
