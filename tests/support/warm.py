@@ -41,6 +41,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_REQUEST = 128 << 10
 """Bytes of a request at most."""
 
+UNTIL_EXIT = contextlib.ExitStack()
+"""Prefect's settings of a command, never left: what it does at exit asks the same server."""
+
 PROGRAM = """#!/bin/sh
 '''exec' "{python}" -IS "$0" "$@"
 ' '''
@@ -193,15 +196,15 @@ def run_command(asked: dict[str, Any], files: list[int], begun: tuple[int, int])
     os.environ.update(asked["variables"])
     time.tzset()
     if asked["flow"]:
-        with use_profile(Profile(name="tests", settings={}), include_current_context=False):
-            run_program(asked["words"])
+        UNTIL_EXIT.enter_context(use_profile(Profile(name="tests", settings={}), include_current_context=False))
+        run_program(asked["words"])
         return
     sys.argv = ["millrace", *asked["words"]]
     command.leave_pythonpath()
-    settings, started, embedded = contextlib.ExitStack(), command.start_server, session.settings_for_embedded
+    started, embedded = command.start_server, session.settings_for_embedded
 
     def read_settings() -> None:
-        settings.enter_context(use_profile(Profile(name="tests", settings={}), include_current_context=False))
+        UNTIL_EXIT.enter_context(use_profile(Profile(name="tests", settings={}), include_current_context=False))
 
     def start_server(words: list[str]) -> Any:
         server = started(words)
