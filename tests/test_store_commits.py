@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,13 +110,75 @@ def test_what_is_published_is_on_the_disk_before_it_has_its_name(
         made = claim.publish(INPUTS, Outcome(counts={}), {"run": "r"})
     named = events.index(("rename", made.path))
     before, after = events[:named], events[named:]
-    for name in ("train/deep/part", "manifest.json"):
-        written = max(number for number, event in enumerate(before) if event == ("replace", work / name))
+    beside = work / ".publication"
+    for file in (work / "train/deep/part", beside / "manifest.json"):
+        written = max(number for number, event in enumerate(before) if event == ("replace", file))
         synced = [path for kind, path in before[:written] if kind == "sync"]
-        assert any(path.parent == (work / name).parent and path.name.startswith(Path(name).name) for path in synced)
+        assert any(path.parent == file.parent and path.name.startswith(file.name) for path in synced)
     folders = {path for kind, path in before if kind == "sync"}
-    assert {work, work / "train", work / "train/deep"} <= folders
+    assert {beside, beside / "train", beside / "train/deep"} <= folders
     assert {("sync", made.path.parent), ("sync", tmp_path)} <= set(after)
+
+
+@pytest.mark.parametrize("broken", ["os.link", "tasks.store.store.write", "os.rename"])
+def test_a_publication_that_breaks_off_leaves_all_that_the_next_attempt_goes_on_from(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full while the files are linked, the manifest is written, or the folder gets its name."""
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
+        patched.setattr(broken, full)
+        publish(store)
+    with store.claim(Records, digest_of(INPUTS), "records") as claim:
+        assert claim.published() is None
+        assert claim.staging.adopt("checkpoints/step-1") == {} and claim.staging.adopt("train/part") == {"rows": 3}
+        before = (claim.staging.root / "train/part").stat().st_ino
+        made = claim.publish(INPUTS, Outcome(counts={"examples": 3}), {"run": "r"})
+    assert sorted(path.name for path in made.path.rglob("*") if path.is_file()) == ["manifest.json", "part"]
+    assert (made.path / "train/part").stat().st_ino == before, "the file itself, and no copy"
+    assert not list((tmp_path / ".staging").glob("*/*"))
+
+
+def test_an_attempt_that_ends_after_its_publication_leaves_an_artifact_that_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The staging is still there, whose files are those of the artifact."""
+    store = Store(tmp_path)
+
+    class Killed(BaseException):
+        pass
+
+    real = shutil.rmtree
+
+    def killed(folder: Path, **options: Any) -> None:
+        if (folder / "checkpoints").exists():
+            raise Killed
+        real(folder, **options)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(shutil, "rmtree", killed)
+        publish(store)
+    with store.claim(Records, digest_of(INPUTS), "records") as claim:
+        made = claim.published()
+    assert made is not None and (made.path / "train/part").read_bytes() == b"bytes"
+    assert not list((tmp_path / ".staging").glob("*/*"))
+    assert store.verify(made.path) is None
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_where_the_file_system_has_no_links_the_files_are_copied(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*given: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", none)
+    made = publish(Store(tmp_path))
+    assert (made.path / "train/part").read_bytes() == b"bytes" and Store(tmp_path).verify(made.path) is None
 
 
 def test_a_file_that_changes_while_it_is_hashed_does_not_count_as_verified(

@@ -23,14 +23,14 @@ from tasks.config.load import load
 from tasks.errors import Damaged, Failed, Refused, Stopped, Superseded
 from tasks.runs import differences, judgement, runs
 from tasks.runs.audit import Audit, Entry
-from tasks.runs.collection import collect, needed, needed_by_releases, used
+from tasks.runs.collection import Needs, collect, needed_by_releases, used
 from tasks.runs.differences import PlannedArtifact
 from tasks.runs.home import Home, find_home, is_local
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run, opened, resolve_run
 from tasks.store import checks, files, lock, staging
 from tasks.store.files import CHUNK, canonical, checksums, replacing, write
-from tasks.store.lock import locked
+from tasks.store.lock import locked, place
 from tasks.store.store import Store, digest_of
 from tests.support.homes import DIGITS
 
@@ -149,9 +149,10 @@ def test_a_rename_is_on_the_disk_when_a_write_returns(tmp_path: Path, monkeypatc
 
 
 def test_two_processes_that_write_a_file_write_two_drafts(tmp_path: Path) -> None:
-    with replacing(tmp_path / "name") as draft:
-        assert str(os.getpid()) in draft.name and draft.name.endswith(files.PARTIAL)
+    with replacing(tmp_path / "name") as draft, replacing(tmp_path / "name") as other:
+        assert draft != other and {draft.suffix, other.suffix} == {files.PARTIAL}
         draft.write_bytes(b"ours")
+        other.write_bytes(b"theirs")
     with contextlib.suppress(RuntimeError), replacing(tmp_path / "name") as draft:
         draft.write_bytes(b"torn")
         raise RuntimeError
@@ -165,7 +166,7 @@ def test_a_holder_that_has_gone_on_is_not_killed(tmp_path: Path, monkeypatch: py
     holder = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     path = tmp_path / "x.lock"
     owner = {"token": 1, "pid": holder.pid, "started": psutil.Process(holder.pid).create_time()}
-    path.write_text(json.dumps({**owner, "host": socket.gethostname()}))
+    path.write_text(json.dumps({**owner, "host": place()}))
     now = [0.0]
     watch = lock.Watch(path, lambda: now[0])
     said: list[str] = []
@@ -530,8 +531,8 @@ def test_of_older_runs_a_release_alone_keeps_its_artifacts(home: Home) -> None:
     for run in old[:2]:
         (run.folder / "release.json").write_text("{}")
     run_of(home, 8)
-    assert needed(home, 1) == {"records/d0"}
-    assert needed(home, 2) == {"records/d0", "records/d2"}
+    assert Needs(home, 1).names == {"records/d0"}
+    assert Needs(home, 2).names == {"records/d0", "records/d2"}
     made = published(Store(home.store))
     old[0].use("records", made.digest)
     assert needed_by_releases(home) == {f"records/{made.digest}"}, "the others are not in the store"
@@ -544,7 +545,7 @@ def test_the_trials_of_a_kept_run_keep_their_models_and_those_of_a_release_do_no
     for number, run in enumerate(runs_of):
         open_trial(run, 0, run.config).use("model", f"trial{number}")
     (runs_of[0].folder / "release.json").write_text("{}")
-    assert needed(home, 1) == {"model/trial1"}
+    assert Needs(home, 1).names == {"model/trial1"}
 
 
 def test_a_run_notes_what_it_uses_once(home: Home) -> None:

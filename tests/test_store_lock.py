@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from tasks.errors import Failed, Stopped
 from tasks.store import lock
-from tasks.store.lock import Watch, locked
+from tasks.store.lock import Watch, locked, place
 
 HOLD = """
 import sys, time
@@ -157,7 +158,7 @@ def test_a_process_that_has_a_dead_holders_number_is_left_alone(
 ) -> None:
     """The flock of a killed process may live on in a child of its; its number may be another's by then."""
     started = psutil.Process(bystander.pid).create_time() - 60
-    owner = {"token": 7, "pid": bystander.pid, "started": started, "host": socket.gethostname()}
+    owner = {"token": 7, "pid": bystander.pid, "started": started, "host": place()}
     (tmp_path / "l").write_text(json.dumps(owner))
     with open(tmp_path / "l", "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -168,16 +169,20 @@ def test_a_process_that_has_a_dead_holders_number_is_left_alone(
         assert mine.token == 8
 
 
-def test_a_silent_holder_elsewhere_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["elsewhere", f"{socket.gethostname()} (container 7)"])
+def test_a_silent_holder_elsewhere_is_named(where: str, tmp_path: Path, bystander: subprocess.Popen[str]) -> None:
+    """In another container of this host, whose name may be the same, its number is another's here."""
     path = tmp_path / "l"
-    path.write_text(json.dumps({"token": 7, "pid": os.getpid(), "started": 0, "host": "elsewhere"}))
+    started = psutil.Process(bystander.pid).create_time()
+    path.write_text(json.dumps({"token": 7, "pid": bystander.pid, "started": started, "host": where}))
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with (
-            pytest.raises(Failed, match=f"process {os.getpid()} on elsewhere, silent"),
+            pytest.raises(Failed, match=re.escape(f"process {bystander.pid} on {where}, silent")),
             locked(path, raise_if_stopped=stopped_after(5), silence=0.5),
         ):
             pass
+    assert bystander.poll() is None
 
 
 def test_a_holder_that_beats_is_waited_for(tmp_path: Path, holder: subprocess.Popen[str]) -> None:

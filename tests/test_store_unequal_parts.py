@@ -125,7 +125,7 @@ def test_all_ancestors_of_what_is_used_stay(tmp_path: Path) -> None:
 
 def test_every_staging_that_nobody_needs_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(tmp_path).make()
-    monkeypatch.setattr(collection, "needed", lambda home, keep: {"model/b", "study/kept"})
+    monkeypatch.setattr(collection, "used", lambda *given: {"model/b", "study/kept"})
     sizes = {"model/a": 3, "model/b": 5, "snapshot/c": 7, "records/d": 11}
     for name, size in sizes.items():
         folder = home.store / ".staging" / name

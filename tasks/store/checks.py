@@ -10,20 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tasks.store.files import canonical, checksums, pretty, write
+from tasks.store.files import ABSENT, canonical, checksums, pretty, retried, write
 
 StatKey = list[int]
 """(size, mtime_ns, ctime_ns, inode): while these are equal, the content is taken to be equal."""
 
 
 def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) -> tuple[str, str] | None:
-    """Return the first damaged file and its fault, or None. `rehash`: without the cache of verified files."""
+    """Return the first damaged file and its fault, or None. `rehash`: without the cache of verified files.
+
+    Raises `OSError` where a file cannot be read now, which is no fault of the artifact.
+    """
     try:
-        manifest = json.loads((path / "manifest.json").read_bytes())
+        manifest = json.loads(retried(path / "manifest.json", Path.read_bytes))
         rows = {row["path"]: row for row in manifest["files"]}
         if manifest["digest"] != digest or manifest["kind"] != kind:
             return ("manifest.json", f"belongs to {manifest['kind']}/{manifest['digest'][:12]}")
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, *ABSENT) as error:
         return "manifest.json", f"cannot be read ({type(error).__name__})"
     verified = _load(root, kind, digest)
     digest_of_manifest = _manifest_mark(manifest)
@@ -36,14 +39,16 @@ def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) 
     stat_keys: dict[str, StatKey] = {}
     for name, row in rows.items():
         try:
-            stat_keys[name] = _stat_key(path / name)
-        except OSError:
+            stat_keys[name] = retried(path / name, _stat_key)
+        except ABSENT:
             return name, "is missing"
         if stat_keys[name][0] != row["bytes"]:
             return name, f"has {stat_keys[name][0]} bytes instead of {row['bytes']}"
     unverified = [name for name in rows if verified.get(name) != stat_keys[name]]
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for name, actual in zip(unverified, pool.map(lambda name: checksums(path / name), unverified), strict=True):
+        for name, actual in zip(
+            unverified, pool.map(lambda name: retried(path / name, checksums), unverified), strict=True
+        ):
             if actual.sha256 != rows[name]["sha256"]:
                 return (name, f"has sha256 {actual.sha256[:12]}… instead of {rows[name]['sha256'][:12]}…")
     if unverified:

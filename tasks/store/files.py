@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import google_crc32c
 
@@ -17,6 +21,17 @@ PARTIAL = ".partial"
 """Ends the name of a file that is being written."""
 
 CHUNK = 4 << 20
+
+ABSENT = (FileNotFoundError, NotADirectoryError)
+"""Errors of a file that is not there; any other error of a read says nothing of the file."""
+
+PAUSES = (0.1, 0.5, 2.0)
+"""Seconds before a read is tried again."""
+
+Read = TypeVar("Read")
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+"""Error numbers of a file system without links, or with no more of them."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,24 @@ class Checksums:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def retried(path: Path, read: Callable[[Path], Read], pauses: Sequence[float] = PAUSES) -> Read:
+    """Return `read(path)`; an error that may pass (too many open files, a stale handle, EIO) is tried again.
+
+    Raises:
+        OSError: at once for a file that is not there; else that of the last attempt, with the file's name.
+    """
+    for pause in (*pauses, None):
+        try:
+            return read(path)
+        except ABSENT:
+            raise
+        except OSError as error:
+            if pause is None:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            time.sleep(pause)
+    raise AssertionError
 
 
 def checksums(path: Path) -> Checksums:
@@ -61,11 +94,22 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
+        sync(target)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it is synced and renamed to `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    partial = path.with_name(f"{path.name}.{uuid4().hex[:12]}{PARTIAL}")  # process ids repeat in other containers
     try:
         yield partial
         sync(partial)
@@ -73,6 +117,14 @@ def replacing(path: Path) -> Iterator[Path]:
         sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def clear(folder: Path, seconds: float = 0.0) -> None:
+    """Remove the files that killed processes were writing in a folder; those that are so old, if others write there."""
+    for path in folder.rglob(f"*{PARTIAL}"):
+        with suppress(FileNotFoundError):
+            if seconds == 0 or time.time() - path.stat().st_mtime > seconds:
+                path.unlink()
 
 
 def write(path: Path, content: bytes) -> None:

@@ -24,12 +24,15 @@ from typing import Any
 import psutil
 
 from tasks.errors import Failed, Superseded
+from tasks.store.files import ABSENT, retried
 
 BEAT = 5.0
 SILENCE = 60.0
 """Seconds without a heartbeat, as observed by the waiter itself, after which a holder counts as suspended."""
 LOOK, MOST = 0.2, 1.0
 """Seconds between two observations, and the most that one adds to the silence, as a waiter may itself be suspended."""
+HOSTS_OWN = 0xEFFF_FFFC
+"""The number of a host's first namespace of process ids (PROC_PID_INIT_INO of Linux)."""
 OWNER = 256
 """Bytes of the lock file, less than a page, so that a write is complete even if the process is killed."""
 
@@ -75,7 +78,7 @@ def locked(
         _acquire(file.fileno(), path, waiting, raise_if_stopped, silence)
         token = _last_token(path) + 1
         me = psutil.Process()
-        _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=socket.gethostname())
+        _sign(file.fileno(), token=token, pid=me.pid, started=me.create_time(), host=place())
         done = threading.Event()
         heart = threading.Thread(target=_beat, args=(path, done), name="heartbeat", daemon=True)
         heart.start()
@@ -140,7 +143,7 @@ def _end(watch: Watch, waiting: Callable[[str], None], silence: float) -> None:
             "a holder signs at once; this one is stopped",
             f"end it (`fuser {watch.path}` names it), then run again",
         )
-    if owner["host"] != socket.gethostname():
+    if owner["host"] != place():
         raise Failed(
             name,
             f"held by process {owner['pid']} on {owner['host']}, silent for {silence:.0f} s",
@@ -156,6 +159,12 @@ def _end(watch: Watch, waiting: Callable[[str], None], silence: float) -> None:
             holder.wait(10)
     except (psutil.NoSuchProcess, psutil.TimeoutExpired):
         pass
+
+
+def place() -> str:
+    """Return where a process id means one process: the host, and of a container its own number, as names repeat."""
+    number = Path("/proc/self/ns/pid").stat().st_ino
+    return socket.gethostname() if number == HOSTS_OWN else f"{socket.gethostname()} (container {number})"
 
 
 def _sign(descriptor: int, **owner: Any) -> None:
@@ -180,9 +189,10 @@ def _beat(path: Path, done: threading.Event) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the owner; nothing where the lock is not there. Raises `OSError` where it cannot be read now."""
     try:
-        return _parsed(path.read_bytes())
-    except OSError:
+        return _parsed(retried(path, Path.read_bytes))
+    except ABSENT:
         return {}
 
 

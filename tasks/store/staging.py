@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Failed
-from tasks.store.files import PARTIAL, checksums, pretty, replacing, sync, write
+from tasks.store.files import ABSENT, checksums, clear, link, pretty, replacing, retried, sync, write
 from tasks.store.lock import Lock
 
 SIDECARS = ".pieces"
@@ -26,6 +26,8 @@ MARGIN = 8 << 20
 """Bytes to keep free for manifests, logs and the run's own files."""
 TEMPORARY = "checkpoints/"
 """Prefix of pieces that are not part of the artifact."""
+PUBLICATION = ".publication"
+"""The folder in which the artifact is put together."""
 
 
 @dataclass
@@ -49,9 +51,9 @@ class Staging:
         Lock(self.lock, self.token).check(self.root.name[:12])
 
     def clear(self) -> None:
-        """Remove the files that a killed attempt had not finished: a library that reads a folder would find them."""
-        for path in self.root.rglob(f"*{PARTIAL}"):
-            path.unlink(missing_ok=True)
+        """Remove what a killed attempt had not finished: a library that reads a folder would find it."""
+        shutil.rmtree(self.root / PUBLICATION, ignore_errors=True)
+        clear(self.root)
 
     def reserve(self, size: int) -> None:
         """Raise `Failed` where the disk has not enough space for `size` bytes, including the files already written.
@@ -92,14 +94,16 @@ class Staging:
         shutil.rmtree(folder)
 
     def adopt(self, name: str) -> dict[str, Any] | None:
-        """Return the note of a finished piece, its checksums verified; None if it must be written."""
+        """Return the note of a finished piece, its checksums verified; None if it must be written.
+
+        Raises `OSError` where it cannot be read now, which is no reason to write it again.
+        """
         try:
-            sidecar = json.loads(self._sidecar(name).read_bytes())
-            if checksums(self.root / name).as_json() == {key: sidecar[key] for key in ("bytes", "crc32c", "sha256")}:
-                return sidecar["note"]
-        except (OSError, ValueError, KeyError):
-            pass
-        return None
+            sidecar = json.loads(retried(self._sidecar(name), Path.read_bytes))
+            made = retried(self.root / name, checksums).as_json()
+            return sidecar["note"] if made == {key: sidecar[key] for key in made} else None
+        except (*ABSENT, ValueError, KeyError):
+            return None
 
     def drop(self, name: str) -> None:
         """Remove a piece, its sidecar first."""
@@ -117,25 +121,29 @@ class Staging:
         """Return sidecars by piece name, in order of name."""
         root = self.root / SIDECARS
         names = sorted(path.relative_to(root).as_posix()[: -len(".json")] for path in root.rglob("*.json"))
-        return {name: json.loads(self._sidecar(name).read_bytes()) for name in names if name.startswith(under)}
+        return {
+            name: json.loads(retried(self._sidecar(name), Path.read_bytes)) for name in names if name.startswith(under)
+        }
 
-    def seal(self) -> list[dict[str, Any]]:
-        """Remove everything except the artifact's pieces; return their manifest rows."""
-        rows = [
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the manifest rows of the artifact's pieces."""
+        return [
             {"path": name, **{key: sidecar[key] for key in ("bytes", "crc32c", "sha256")}}
             for name, sidecar in self.pieces().items()
             if not name.startswith(TEMPORARY)
         ]
-        kept = {self.root / row["path"] for row in rows}
-        for path in sorted(self.root.rglob("*"), reverse=True):
-            if path.is_dir() and not path.is_symlink():
-                if not any(path.iterdir()):
-                    path.rmdir()
-            elif path not in kept:
-                path.unlink()
-        for folder in self.root.glob("**/"):
-            sync(folder)
-        return rows
+
+    def linked(self, rows: list[dict[str, Any]]) -> Path:
+        """Return a folder with the files of manifest rows, synced; the pieces stay for the next attempt."""
+        folder = self.root / PUBLICATION
+        folder.mkdir()
+        for row in rows:
+            target = folder / row["path"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            link(self.root / row["path"], target)
+        for inner in folder.glob("**/"):
+            sync(inner)
+        return folder
 
     def _sidecar(self, name: str) -> Path:
         return self.root / SIDECARS / f"{name}.json"

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from tasks.artifacts import KINDS, Artifact, Model, Outcome
 from tasks.errors import Damaged, Failed, Refused
 from tasks.store import checks
-from tasks.store.files import canonical, pretty, sync, write
+from tasks.store.files import canonical, pretty, retried, sync, write
 from tasks.store.lock import locked
 from tasks.store.staging import Staging
 
@@ -45,10 +45,15 @@ class Claim(Generic[Kind]):
         return self.store.find(self.kind, self.digest, self.name)
 
     def publish(self, inputs: dict[str, Any], outcome: Outcome, produced_by: dict[str, Any]) -> Kind:
-        """Publish the staging: sync all files, write the manifest last, rename once. Succeeds if already published."""
-        rows = self.staging.seal()
-        if outcome.layouts:
-            produced_by = {**produced_by, "layout": {**produced_by["layout"], "spans": outcome.layouts}}
+        """Publish the finished pieces; succeeds if they are published already.
+
+        They are linked into a folder of their own, which gets the manifest last and is renamed once. Until then the
+        staging stays whole, with what is not part of the artifact: an attempt that ends here loses nothing.
+        """
+        rows = self.staging.rows()
+        added = {**outcome.layout, **({"spans": outcome.layouts} if outcome.layouts else {})}
+        if added:
+            produced_by = {**produced_by, "layout": {**produced_by["layout"], **added}}
         manifest = {
             **outcome.also,
             "format": FORMAT,
@@ -63,8 +68,9 @@ class Claim(Generic[Kind]):
             "statistics": outcome.statistics,
             "produced_by": produced_by,
         }
-        write(self.staging.root / "manifest.json", pretty(manifest))
-        return self._commit(self.staging.root, rows)
+        folder = self.staging.linked(rows)
+        write(folder / "manifest.json", pretty(manifest))
+        return self._commit(folder, rows)
 
     def fault(self, folder: Path) -> tuple[str, str] | None:
         """Return the first damaged file of a fetched copy of this artifact, and its fault; None if all are correct."""
@@ -86,6 +92,7 @@ class Claim(Generic[Kind]):
             os.rename(folder, target)
             sync(target.parent)
             sync(target.parent.parent)  # the folder of the kind may be new
+            shutil.rmtree(self.staging.root, ignore_errors=True)  # first: a link less changes the files' ctime
             checks.save_verified(self.store.root, self.kind.kind, self.digest, target, rows)
         return self.kind(self.digest, target, self.name)
 
@@ -204,4 +211,4 @@ def handle(path: Path) -> Artifact:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read the manifest of a folder."""
-    return json.loads((path / "manifest.json").read_bytes())
+    return json.loads(retried(path / "manifest.json", Path.read_bytes))
