@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 import json
 import logging
+import os
 import select
 import signal
 import socket
@@ -42,6 +44,8 @@ from tests.support.stacks import free_ports
 CHIEF, WORKER = (SimpleNamespace(name=name, serves=False, replaced=False) for name in ("chief", "worker"))
 SERVER = SimpleNamespace(name="ps", serves=True, replaced=False)
 REPLACED = SimpleNamespace(name="worker", serves=False, replaced=True)
+
+MACHINE = {"threads": 1, "processor": "cpu"}
 
 Script = Callable[["Piped"], None]
 
@@ -224,7 +228,7 @@ def test_what_is_lost_after_a_stop_was_asked_for_leaves_the_stop_the_reason(
             stop=lambda: signal.SIGTERM,
             on_report=lambda *report: told.append(report),
         )
-    assert [rank for _, rank, _, event in told if event == "started"] == [0, 1]
+    assert [report[1] for report in told if report[0] == "process" and report[3] == "started"] == [0, 1]
 
 
 def test_what_ends_after_it_was_reported_as_lost_is_named_and_not_replaced() -> None:
@@ -265,9 +269,102 @@ def test_a_stop_is_asked_for_again_no_oftener_than_is_set() -> None:
     assert min(later - earlier for earlier, later in itertools.pairwise(when)) > 0.149
 
 
+def saves(step: int, when: Callable[[Piped], None] = lambda process: None) -> Script:
+    """After a signal, save a step and say so: when that of another process has been heard, where that is given."""
+
+    def play(process: Piped) -> None:
+        process.say("saved", step - 1)
+        while not process.signals:
+            time.sleep(0.01)
+        when(process)
+        process.say("saved", step)
+        process.say("stopped", Stopped(signal.SIGTERM))
+
+    return play
+
+
 def test_a_chief_that_saves_after_the_time_out_leaves_the_time_out_the_reason() -> None:
-    with pytest.raises(Failed, match="ran past 0 s"):
-        call(gang_of([CHIEF], after_a_signal("stopped", Stopped(signal.SIGTERM, "step 5"))), Limits(seconds=0.01))
+    with pytest.raises(Failed, match="ran past 0 s; step 5 is saved; a stage ends in time"):
+        call(gang_of([CHIEF], saves(5)), Limits(seconds=0.01))
+
+
+@pytest.mark.parametrize("other", [WORKER, SERVER])
+@pytest.mark.parametrize("ends", ["a signal to all", "a signal to another", "a time-out"])
+def test_a_call_ends_when_the_chief_has_saved_however_early_another_is_ready(ends: str, other: Any) -> None:
+    """The others have nothing to save, so that they are ready first."""
+
+    def ready(process: Piped) -> None:
+        while ends != "a signal to another" and not process.signals and not other.serves:
+            time.sleep(0.01)
+        process.say("stopped", Stopped(signal.SIGTERM))
+
+    def after_the_other(process: Piped) -> None:
+        until_it_is_read(gang.processes[1])
+        time.sleep(0.3)  # the call has looked for other messages, and for what is frozen, since
+
+    gang = gang_of([CHIEF, other], saves(5, after_the_other), ready)
+    limits = Limits(seconds=0.1 if ends == "a time-out" else 60, grace=60)
+    number = signal.SIGINT if ends == "a signal to all" else 0
+    with pytest.raises((Stopped, Failed)) as ended:
+        call(gang, limits, stop=lambda: number)
+    assert "step 5 is saved" in str(ended.value)
+    if not other.serves or ends == "a signal to all":
+        kind = Failed if ends == "a time-out" else Stopped
+        assert type(ended.value) is kind
+    if number and not other.serves:
+        assert ended.value.signal_number == signal.SIGINT  # type: ignore[union-attr]
+
+
+def test_one_that_is_interrupted_before_it_has_begun_ends_the_call_as_no_step_can_end_without_it() -> None:
+    started_at = time.monotonic()
+    with pytest.raises(Stopped) as stop:
+        call(gang_of([CHIEF, WORKER], silent, after_a_signal("interrupted", Stopped(15))), stop=lambda: signal.SIGINT)
+    assert (stop.value.signal_number, stop.value.saved) == (signal.SIGINT, None)
+    assert time.monotonic() - started_at < 4
+
+
+def test_a_state_that_is_being_written_has_time_beyond_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as a slow disk needs for its bytes; and each time that the end is put off it is said by when."""
+    monkeypatch.setattr(gangs, "SLOWEST_DISK", 1000.0)
+    told: list[Any] = []
+
+    def writes(process: Piped) -> None:
+        while not process.signals:
+            time.sleep(0.01)
+        process.say("saving", 3000)
+        time.sleep(1)
+        process.say("saved", 7)
+        process.say("stopped", Stopped(signal.SIGTERM))
+
+    with pytest.raises(Stopped) as stop:
+        call(
+            gang_of([CHIEF], writes),
+            Limits(grace=0.4),
+            stop=lambda: signal.SIGTERM,
+            on_report=lambda *report: told.append(report),
+        )
+    assert stop.value.saved == "step 7"
+    first, second = (seconds for kind, seconds, *_ in told if kind == "stopping")
+    assert 0.3 < first <= 0.4 and 2.5 < second <= 3.4
+
+
+def test_a_chief_that_is_not_ready_in_time_leaves_what_it_had_saved() -> None:
+    said: list[str] = []
+
+    def hangs(process: Piped) -> None:
+        process.say("saved", 4)
+        saved.set()
+
+    saved = threading.Event()
+    with pytest.raises(Stopped) as stop:
+        call(
+            gang_of([CHIEF], hangs),
+            Limits(seconds=60, grace=0.3),
+            stop=lambda: signal.SIGTERM if saved.is_set() else 0,
+            say=said.append,
+        )
+    assert stop.value.saved == "step 4"
+    assert said[-1] == "killed: not ready within 0 s (resources.grace)"
 
 
 def test_what_is_replaced_is_started_again_so_many_times_without_progress() -> None:
@@ -327,12 +424,7 @@ def test_progress_begins_the_count_of_replacements_anew() -> None:
 
 
 def test_a_stop_says_what_was_saved_and_by_which_signal() -> None:
-    def saves(process: Piped) -> None:
-        while not process.signals:
-            time.sleep(0.01)
-        process.say("stopped", Stopped(signal.SIGTERM, "step 5"))
-
-    gang = gang_of([CHIEF], saves)
+    gang = gang_of([CHIEF], saves(5))
     with pytest.raises(Stopped) as stop:
         call(gang, stop=lambda: signal.SIGHUP)
     assert (stop.value.signal_number, stop.value.saved) == (signal.SIGHUP, "step 5")
@@ -434,7 +526,7 @@ CHILDREN: list[Child] = []
     ("work", "kind", "says"),
     [
         (runs_out_of_memory, "crash", "out of memory"),
-        (is_interrupted_in_a_library, "stopped", "SIGTERM"),
+        (is_interrupted_in_a_library, "interrupted", "SIGTERM"),
         (fails_although_it_saves, "crash", "RuntimeError: a bug"),
     ],
 )
@@ -580,7 +672,7 @@ def test_a_connection_is_open_until_it_ends_also_while_a_message_waits(channels:
     assert not near.open()
 
 
-@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"no json", b"3"])
+@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"no json", b"3", b"[" * 9999 + b"]" * 9999])
 def test_what_is_no_message_ends_the_connection(content: bytes, channels: tuple[Channel, Channel]) -> None:
     near, far = channels
     far._socket.sendall(wire.LENGTH.pack(len(content)) + content)
@@ -621,34 +713,22 @@ def test_a_message_may_be_as_long_as_it_is_allowed_to_be(
 def test_a_request_has_all_of_its_parts_on_the_other_host() -> None:
     """All but those of the chief: its staging, its journal, its threads, and what its layout is."""
     sent = Request(
-        "tasks.training.fit:fit", None, Path("j"), 8, (1, "a"), {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e")
+        "tasks.training.fit:fit", None, Path("j"), 8, (1, "a"), {"a": 1}, "ps", 2, ("a", "b"), ("c:1",), ("d", "e"), "k"
     )
     made = request_from_json(json.loads(json.dumps(wire.request_to_json(sent))), 3, lambda reference: None)
     assert made == dataclasses.replace(sent, journal=None, threads=3, layout={})
 
 
 @pytest.mark.parametrize(
-    "error",
-    [Stopped(15), Stopped(2, "step 7"), OSError(28, "No space left on device", "/disk/file"), OSError(5, "input")],
+    "error", [Stopped(15), Stopped(2), OSError(28, "No space left on device", "/disk/file"), OSError(5, "input")]
 )
 def test_a_stop_and_an_error_of_the_system_arrive_with_all_that_they_say(error: Any) -> None:
     made: Any = wire.error_from_json(json.loads(json.dumps(wire.error_to_json(error))), "there")
     if isinstance(error, Stopped):
-        assert (made.signal_number, made.saved) == (error.signal_number, error.saved)
+        assert made.signal_number == error.signal_number
     else:
         assert (made.errno, made.strerror) == (error.errno, error.strerror)
         assert made.filename == f"there:{error.filename or ''}"
-
-
-def test_another_host_can_name_neither_code_nor_a_class_that_is_no_setting() -> None:
-    request = {"work": "tasks.training.fit:fit", "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": []}
-    made = request_from_json({**request, "arguments": [None, 3]}, 2, lambda reference: None)
-    assert made.threads == 2 and made.arguments == (None, 3) and made.staging is None
-    with pytest.raises(AssertionError):
-        request_from_json({**request, "work": "os:system", "arguments": ["ls"]}, 2, lambda reference: None)
-    for section in ("subprocess:Popen", "tasks.config.base:TypeAdapter", "tasks.config.load:load"):
-        with pytest.raises((AssertionError, AttributeError, TypeError)):
-            wire.from_json({"section": section, "values": {}}, lambda reference: None)
 
 
 class Served:
@@ -692,7 +772,7 @@ class Host:
         monkeypatch.setattr(member, "Process", start)
         made = member.Member(cluster, 1, {}, Path("logs"), 3, self.find, self.stop, lambda line: None)
         made._port = SimpleNamespace(address="127.0.0.2:7")  # type: ignore[assignment]
-        self.chief = RemoteProcess(Joined(1, "there", "127.0.0.2:7", near), "train", 3)
+        self.chief = RemoteProcess(Joined(1, "there", "127.0.0.2:7", near, 3, "cpu"), "train", 3)
 
         def attend() -> None:
             try:
@@ -766,9 +846,9 @@ def test_a_signal_to_the_other_host_is_passed_on_to_its_process_once_and_ends_it
     until(lambda: process.happened == [15])
     looks = host.looks
     until(lambda: host.looks > looks + 1)
-    process.far.send(("stopped", Stopped(15, "step 7")))
+    process.far.send(("stopped", Stopped(15)))
     kind, stopped = host.heard()
-    assert (kind, stopped.saved) == ("stopped", "step 7")
+    assert (kind, stopped.signal_number) == ("stopped", 15)
     host.chief.close()
     assert host.end() == 15 and process.happened == [15, "closed"]
 
@@ -824,6 +904,24 @@ def meeting() -> Iterator[Meeting]:
     made.close(0, None)
 
 
+def test_a_host_can_join_after_one_could_not_be_taken_in(meeting: Meeting) -> None:
+    """As one that gave up while it was connecting, or while there were too many open files."""
+    real, failing = meeting._listener, threading.Event()
+
+    def accept() -> Any:
+        failing.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    meeting._listener = SimpleNamespace(accept=accept)  # type: ignore[assignment]
+    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)):  # ends the wait that is under way
+        assert failing.wait(10)
+        meeting._listener = real
+    with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)) as connection:
+        channel = Channel(connection)
+        channel.send("join", {"rank": 1, "host": "other", "address": "a:1", "expects": {}, **MACHINE})
+        assert channel.recv()[0] == "joined"
+
+
 class Line:
     """A channel that is only closed."""
 
@@ -840,7 +938,7 @@ class Line:
 
 
 def test_a_host_that_came_back_is_not_forgotten_with_its_old_connection(meeting: Meeting) -> None:
-    old, new = (Joined(1, "other", "a:1", Line()) for _ in range(2))  # type: ignore[arg-type]
+    old, new = (Joined(1, "other", "a:1", Line(), 1, "cpu") for _ in range(2))  # type: ignore[arg-type]
     meeting._joined[1] = new
     meeting._forget(old)
     assert meeting.missing() == [] and old.channel.closed  # type: ignore[attr-defined]
@@ -851,14 +949,14 @@ def test_a_host_that_came_back_is_not_forgotten_with_its_old_connection(meeting:
 
 
 def test_a_host_that_joins_again_ends_its_first_connection(meeting: Meeting) -> None:
-    first = Joined(1, "other", "a:1", Line())  # type: ignore[arg-type]
+    first = Joined(1, "other", "a:1", Line(), 1, "cpu")  # type: ignore[arg-type]
     meeting._joined[1] = first
     near, far = socket.socketpair(socket.AF_UNIX)
     near.close()
     far.close()
     with socket.create_connection((meeting.cluster.chief, meeting.cluster.port)) as connection:
         channel = Channel(connection)
-        channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}})
+        channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}, **MACHINE})
         assert channel.recv()[0] == "joined"
         deadline = time.monotonic() + 5
         while meeting._joined[1] is first and time.monotonic() < deadline:
@@ -881,10 +979,10 @@ def test_a_host_is_shown_that_the_chief_is_there_and_one_that_cannot_be_is_forgo
     )
     made = Meeting(cluster, {})
     try:
-        made._joined[2] = Joined(2, "other", "a:1", Broken())  # type: ignore[arg-type]
+        made._joined[2] = Joined(2, "other", "a:1", Broken(), 1, "cpu")  # type: ignore[arg-type]
         with socket.create_connection((cluster.chief, cluster.port)) as connection:
             channel = Channel(connection)
-            channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}})
+            channel.send("join", {"rank": 1, "host": "other", "address": "a:2", "expects": {}, **MACHINE})
             assert [channel.recv()[0] for _ in range(3)] == ["joined", "beat", "beat"]
             until(lambda: made.missing() == [2])
     finally:

@@ -15,7 +15,6 @@ from tasks.errors import Refused, Stopped
 from tasks.processes.fork_server import PASSED_ON, environment
 from tasks.processes.gang import Gang
 from tasks.processes.meeting import Meeting
-from tasks.processes.request import Limits
 from tasks.processes.threads import quota
 from tests.support.stacks import free_ports
 
@@ -31,6 +30,8 @@ from tests.support.stacks import free_ports
         ("PYTHONFAULTHANDLER", True),
         ("https_proxy", True),
         ("PYTHONPATH", False),
+        ("KERAS_HOME", False),
+        ("KERAS_NNX_ENABLED", False),
         ("LANGCHAIN_API_KEY", False),
         ("USER_TOKEN", False),
         ("HOMEBREW_GITHUB_API_TOKEN", False),
@@ -67,7 +68,7 @@ def test_a_closed_terminal_is_a_sigterm_to_those_that_work(number: int, sent: in
     """They ignore SIGHUP, which a terminal sends to all of them; those that serve are needed to the end."""
     serving = SimpleNamespace(name="server", serves=True, replaced=False)
     gang = Gang(lambda rank: Told(rank), [CHIEF, WORKER, serving])  # type: ignore[arg-type, return-value, list-item]
-    gang._request_stop(number, Stopped(number), Limits(grace=5))
+    gang._request_stop(number, Stopped(number), lambda *report: None)
     assert [process.signals for process in gang.processes] == [[sent], [sent], []]  # type: ignore[attr-defined]
 
 

@@ -35,6 +35,7 @@ class Stub:
     def __init__(self, root: Path) -> None:
         self.store = Store(root / "store")
         self.run = SimpleNamespace(home=Home(root), use=lambda kind, digest: EVENTS.append(f"use {kind}"), folder=root)
+        self.signals = SimpleNamespace(working=contextlib.nullcontext)
         self.shown = lambda stage, name: contextlib.nullcontext(
             SimpleNamespace(say=print, progress=print, finish=lambda *words: None)
         )

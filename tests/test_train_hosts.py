@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from tasks.processes.crew import Crew, Limits
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place, expanded, find_place
-from tasks.processes.wire import error_from_json, error_to_json, from_json, request_from_json, to_json
+from tasks.processes.wire import TOGETHER, error_from_json, error_to_json, from_json, request_from_json, to_json
 from tasks.processes.workbench import Workbench
 from tasks.runs.home import Home
 from tasks.runs.journal import read
@@ -125,12 +126,25 @@ def test_arguments_and_errors_arrive_as_they_were() -> None:
     assert from_json(to_json(Model("e", Path("m"), "m")), lambda reference: None) is None
     for error in (Lost("a", "b", "c", "d"), Failed("a", "1", "c", "d")):
         assert str(error_from_json(error_to_json(error), "host")) == str(error)
-    with pytest.raises(AssertionError):
-        from_json({"section": "os:environ", "values": {}}, lambda reference: None)
-    request = {"arguments": [], "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": []}
-    with pytest.raises(AssertionError):
-        request_from_json({**request, "work": "os:system"}, 1, lambda reference: None)
-    assert request_from_json({**request, "work": "tasks.training.fit:fit"}, 1, lambda reference: None).rank == 1
+
+
+@pytest.mark.parametrize("section", ["os:environ", "tasks.config.load:load", "tasks.config.train:absent", "", 3])
+def test_what_another_host_sends_is_a_section_of_the_config_or_refused(section: Any) -> None:
+    with pytest.raises(Failed, match="an argument is a section of the config"):
+        from_json({"section": section, "values": {}}, lambda reference: None)
+
+
+def test_only_trainings_are_done_for_another_host() -> None:
+    request = {"arguments": [], "role": "worker", "rank": 1, "peers": [], "addresses": [], "hosts": [], "key": "k"}
+    for work in ("os:system", "tasks.training.fit:evaluate_beside", "tasks.training.fit"):
+        with pytest.raises(Failed, match="trainings are all that several hosts do together"):
+            request_from_json({**request, "work": work}, 1, lambda reference: None)
+    for work in TOGETHER:
+        made = request_from_json({**request, "work": work}, 1, lambda reference: None)
+        assert (made.rank, made.key) == (1, "k")
+        module, _, name = work.partition(":")
+        assert callable(getattr(importlib.import_module(module), name)), "a name that stands for something"
+    assert type(error_from_json({"kind": "System", "field": "", "saw": "", "rule": "", "remedy": ""}, "h")) is Failed
 
 
 def free_port() -> int:
@@ -155,7 +169,8 @@ def test_a_snapshot_is_found_in_the_own_store_or_at_the_path_of_the_chief(tmp_pa
     damaged.write_bytes(content)
     with pytest.raises(Failed, match="rank 1 reads it from its own store, or from a path shared with a; copy"):
         hosts.find({**to_json(made), "path": "/nowhere/store/snapshot/0"}, home, place)
-    assert hosts.find(to_json(Model("e", Path("m"), "m")), home, place) is None
+    elsewhere = Model("e", Path("m"), "m")
+    assert hosts.find(to_json(elsewhere), home, place) == elsewhere, "as a rule the chief alone reads a model"
 
 
 class Hosts:
@@ -241,14 +256,15 @@ def test_a_signal_that_is_lost_is_sent_again(tmp_path: Path) -> None:
 
 
 class TwoHosts:
-    """Two homes, as on two hosts of a Slurm job; a training by `millrace worker` on each."""
+    """Two homes, as on two hosts of a Slurm job; a flow by `millrace worker` on each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, flow: str = "training", steps: int = 400, more: Sequence[str] = ()) -> None:
         port = free_port()
         self.homes = [CommandHome(folder / name, given=self._variables(rank)) for rank, name in enumerate("ab")]
         strategy = ["--train.strategy", "{kind: multi_worker, workers: 2}"]
-        self.flags = [*strategy, "--train.steps", "400", "--train.checkpoint.every", "20", "--resources.threads", "1"]
-        self.words = ["worker", "training", DIGITS, *self.flags, "--train.cluster", f"{{port: {port}}}"]
+        self.flags = [*strategy, "--train.steps", f"{steps}", "--train.checkpoint.every", "20", *more]
+        self.flags += ["--resources.threads", "1"]
+        self.words = ["worker", flow, DIGITS, *self.flags, "--train.cluster", f"{{port: {port}}}"]
         self.started: list[subprocess.Popen[str]] = []
 
     def _variables(self, rank: int) -> dict[str, str]:
@@ -303,3 +319,20 @@ def test_hosts_that_are_lost_come_back_and_the_model_has_the_same_bytes(tmp_path
     answer = unbroken("run", "training", DIGITS, *two.flags[:-2], *threads, "--json")
     assert answer.code == 0, answer.stderr
     assert two.homes[0].artifacts() == unbroken.artifacts()
+
+
+@pytest.mark.slow
+def test_a_method_of_compression_trains_on_both_hosts(tmp_path: Path) -> None:
+    """With a teacher, the model before it, which the other host reads at the path that it has on the first one."""
+    method = "[[{kind: distill, student: {kind: mlp, task: classification, units: [16]}, fine_tune: {steps: 6}}]]"
+    more = ["--train.schedule.warmup", "5", "--compress.methods", method, "--export.formats", "[saved_model]"]
+    two = TwoHosts(tmp_path, "pipeline", 20, more)
+    try:
+        chief, other = two.start(0), two.start(1)
+        ends = [process.communicate(timeout=300)[1] for process in (chief, other)]
+        assert chief.returncode in (0, 3) and other.returncode == chief.returncode, ends
+    finally:
+        two.close()
+    made = [row["name"] for row in two.homes[0].newest_run("pipeline")["stages"]["compress"]]
+    assert "distill_mlp-trained" in made, made
+    assert "rank 1 of 2" in ends[1] and ends[1].count("computing as rank 1 of 2") >= 2, ends[1]

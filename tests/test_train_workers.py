@@ -35,7 +35,7 @@ from tasks.training.ranks import Ranks, stragglers
 from tests.support.homes import DIGITS, SMALL, CommandHome, compute_processes
 from tests.support.stacks import wait
 from tests.support.tiny import CONFIG, MODEL, files
-from tests.support.training import LONG, PLAIN, TWO, Training, distance, send
+from tests.support.training import LONG, PLAIN, TWO, Training, distance, listening, reached_from_elsewhere, send
 
 
 def test_two_workers_adapt_a_trained_model_as_one_device_does(
@@ -75,13 +75,23 @@ def test_killed_and_stopped_at_any_rank_it_ends_with_the_same_bytes(
     """With dropout: every replica has a seed of its own. One process is killed; then the other is stopped."""
     options = {**LONG, "steps": 600, **options}
     unbroken, broken = training("unbroken"), training("broken")
-    unbroken(MODEL, **options)
+    found: list[tuple[int, list[str]]] = []
+
+    def at(step: int, processes: list[int]) -> None:
+        if step and not found:
+            found.extend((len(listening(each)), reached_from_elsewhere(each)) for each in processes)
+
+    unbroken(MODEL, at=at, **options)
+    assert found and all(count > 0 and reached == [] for count, reached in found), (
+        "TensorFlow's servers, for each other alone"
+    )
     with pytest.raises(Lost, match=f"rank {killed} on .* was killed by signal 9"):
         broken(MODEL, at=send(signal.SIGKILL, killed, 50), **options)
     with pytest.raises(Stopped) as stopped:
-        broken(MODEL, at=send(signal.SIGTERM, 1 - killed, 200), **options)
-    assert stopped.value.saved is not None and int(stopped.value.saved.split()[1]) >= 200
+        broken(MODEL, at=send(signal.SIGTERM, 1 - killed, 210), **options)
+    assert stopped.value.saved == broken.on_disk and int(broken.on_disk.split()[1]) >= 210, "a checkpoint of its own"
     broken(MODEL, **options)
+    assert broken.went_on_from == stopped.value.saved
     assert files(broken.bench) == files(unbroken.bench)
 
 
@@ -222,7 +232,7 @@ def test_the_command_starts_lost_workers_again_and_makes_the_same_model(tmp_path
     wait(trained(100))
     os.killpg(process.pid, signal.SIGKILL)
     _, stderr = process.communicate(timeout=200)
-    assert "rank 1 on " in stderr and "starting again in 2 s (1 of 3 without progress)" in stderr
+    assert "rank 1 on " in stderr and "starting again in 2 s (1 of 3 without a new checkpoint)" in stderr
     answer = broken(*words)
     assert answer.code == 0 and answer.json["attempt"] == 2, answer.stderr
     assert broken.artifacts() == unbroken.artifacts()

@@ -59,6 +59,8 @@ class Child:
                 staging=request.staging,  # type: ignore[arg-type]
                 journal=JournalFile(request.journal) if request.journal else Silence(),
                 progress=lambda done, total, unit, **figures: chief("progress", done, total, unit, figures),
+                saving=lambda size: chief("saving", size),
+                saved=lambda step: chief("saved", step),
                 measure=lambda name, value: chief("measure", name, value),
                 stopping=self._stopping,
                 threads=request.threads,
@@ -68,6 +70,7 @@ class Child:
                 peers=request.peers,
                 addresses=request.addresses,
                 hosts=request.hosts,
+                key=request.key,
             )
             if request.rank:  # what happens at a step is the same in all processes, and the chief says it
                 logging.getLogger("tasks").setLevel(logging.WARNING)
@@ -77,7 +80,7 @@ class Child:
             self.working = False
             self._send("done", outcome)
         except Stopped as stop:
-            self._send("stopped", stop)
+            self._send("stopped" if self.checks_for_stop else "interrupted", stop)
         except UserError as error:
             self._send("error", error)
         except MemoryError:
@@ -85,7 +88,7 @@ class Child:
         except Exception as error:
             # what a library that the signal passed through made of it
             if self.signal_number and not self.checks_for_stop:
-                self._send("stopped", Stopped(self.signal_number))
+                self._send("interrupted", Stopped(self.signal_number))
                 return
             with contextlib.suppress(OSError):  # the disk of the log may be full
                 traceback.print_exc()

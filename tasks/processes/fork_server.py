@@ -5,8 +5,9 @@ at the first operation, so a forked process is as good as one started from nothi
 server passes on the whole environment of its parent, and imports its parent's main module; this one gets only what
 `environment` lets through, and ends with the process that started it.
 
-Protocol: a request is one message with three file descriptors (the child's connection, its log, a status pipe). Into
-the status pipe go two lines: the child's process id when it begins, its exit code when it ends.
+Protocol: a request is one message with file descriptors: the child's connection, its log, a status pipe, and those of
+the namespaces that it is to enter (`private_network`). Into the status pipe go two lines: the child's process id when
+it begins, its exit code when it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from tasks.environment import garbage
 from tasks.environment.interpreter import PYTHON, SAFE
 from tasks.environment.stop_signals import STOP_SIGNALS
 from tasks.errors import Failed
+from tasks.processes import private_network
 
 CHILD = "tasks.processes.child"
 """Whose `serve` a forked process runs; above this module, so that it is imported by name."""
@@ -58,6 +60,7 @@ COMPUTE = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "TF_FLAG_SAVED_MODEL_FINGERPRINTING": "0",  # a random uuid in every SavedModel
     "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": f"{os.devnull}/keras",  # where no settings are: those of the user would decide models
     "PYTHONHASHSEED": "0",
     "MPLBACKEND": "Agg",
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -65,7 +68,7 @@ COMPUTE = {
 
 PASSED_ON = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|PYTHON(?!PATH)\w*|LD_LIBRARY_PATH|LD_PRELOAD"
-    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|KERAS|MALLOC|GLIBC)_\w+|MILLRACE_HOME"
+    r"|(?:CUDA|NVIDIA|NCCL|TF|TFDS|XLA|OMP|MKL|KMP|ONEDNN|MALLOC|GLIBC)_\w+|MILLRACE_HOME"
     r"|(?:SSL_CERT|REQUESTS_CA)_\w+|(?:https?|no|HTTPS?|NO)_(?:proxy|PROXY)"
 )
 """Variables that a compute process gets: where files are and how to compute; no addresses and no secrets."""
@@ -73,8 +76,8 @@ PASSED_ON = re.compile(
 SHARED = "MILLRACE_FORK_SERVERS"
 """Names a folder with the sockets of shared fork servers: `2.socket` for 2 threads (`shared_fork_server`)."""
 
-MAX_REQUEST = 128 << 10
-"""Bytes of a request at most."""
+MAX_REQUEST, MOST_DESCRIPTORS = 128 << 10, 5
+"""Bytes and file descriptors of a request at most."""
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
@@ -182,10 +185,11 @@ class ForkServer:
         """Return whether its process has ended by itself; false for a shared one, whose requests then fail."""
         return self.process is not None and self.process.poll() is not None
 
-    def fork(self, stage: str, connection: int, log: int, temporary: str) -> Forked:
+    def fork(self, stage: str, connection: int, log: int, temporary: str, namespaces: Sequence[int] = ()) -> Forked:
         """Ask for a process that serves `connection` and writes to `log`, both file descriptors.
 
-        It works in the folder of this process; its temporary files are in the folder `temporary`.
+        It works in the folder of this process, and in the namespaces of these file descriptors; its temporary files are
+        in the folder `temporary`.
 
         Raises `Failed` where the fork server has ended by itself, with its last log line.
         """
@@ -193,7 +197,7 @@ class ForkServer:
         try:
             variables = {**environment(self.threads), "TMPDIR": temporary}
             request = {"stage": stage, "environment": variables, "folder": str(Path.cwd())}
-            socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end])
+            socket.send_fds(self._control, [json.dumps(request).encode()], [connection, log, child_end, *namespaces])
         except BrokenPipeError:
             if self.process is None:
                 rule, remedy = "a shared fork server runs as long as its runs", f"start it again, or unset {SHARED}"
@@ -251,21 +255,22 @@ class Forker:
                         os.read(self._woken, 4096)
                     self._reap()
                     continue
-                message, descriptors, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 3)
+                message, descriptors, _, _ = socket.recv_fds(self._control, MAX_REQUEST, MOST_DESCRIPTORS)
                 if not message:
                     return
                 self._fork(json.loads(message), *descriptors)
 
-    def _fork(self, request: dict[str, Any], connection: int, log: int, status: int) -> None:
+    def _fork(self, request: dict[str, Any], connection: int, log: int, status: int, *namespaces: int) -> None:
         report, me = Connection(status, readable=False), os.getpid()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                exit_with_parent(me)
+                private_network.enter(namespaces)
+                exit_with_parent(me)  # afterwards: the kernel forgets it in a new user namespace
                 set_process_name(f"millrace {request['stage']}")
                 report.close()
-                self._become(request["environment"], request["folder"], connection, log)
+                self._become(request["environment"], request["folder"], connection, log, namespaces)
                 code = 0
             except Exception:
                 traceback.print_exc()  # into its log
@@ -274,12 +279,14 @@ class Forker:
                     sys.stdout.flush()
                     sys.stderr.flush()
                 os._exit(code)
-        os.close(connection)
-        os.close(log)
+        for descriptor in (connection, log, *namespaces):
+            os.close(descriptor)
         self._statuses[pid] = report
         self._send_status(pid, f"pid {pid}")
 
-    def _become(self, variables: dict[str, str], folder: str, connection: int, log: int) -> None:
+    def _become(
+        self, variables: dict[str, str], folder: str, connection: int, log: int, namespaces: Sequence[int]
+    ) -> None:
         """Set up the new process, and serve."""
         import numpy as np
 
@@ -289,7 +296,7 @@ class Forker:
         self._control.close()
         for status in self._statuses.values():
             status.close()
-        for end in (self._woken, self._wakes):
+        for end in (self._woken, self._wakes, *namespaces):
             os.close(end)
         for stream in (1, 2):
             os.dup2(log, stream)

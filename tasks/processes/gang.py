@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,15 +22,20 @@ ATTRIBUTION_SECONDS = 10.0
 MOST_REPLACED = 3
 """How often processes are replaced before the chief has reported progress."""
 
+SLOWEST_DISK = 20e6
+"""Bytes a second at which a state is written at least; so long it is waited for beyond the grace."""
+
 OnReport = Callable[..., None]
-"""Called with reports: `("progress", ...)`, `("measure", ...)`, `("log", rank, line)`, and when a process starts or is
-lost `("process", rank, host, event)`."""
+"""Called with reports: `("progress", ...)`, `("saving", bytes)`, `("saved", step)`, `("measure", ...)`,
+`("log", rank, line)`, when a process starts or is lost `("process", rank, host, event)`, and after a signal, each time
+that it changes, with the seconds that are left: `("stopping", seconds)`."""
 
 
 class Gang:
     """Processes that run a call together: all end when one fails, and only the chief (rank 0) writes.
 
-    Those whose role serves end when the others have ended; one whose role is replaced is started again alone.
+    After a signal the call ends when the chief has saved: the others have nothing to save, and are ready sooner. Those
+    whose role serves end when the others have ended; one whose role is replaced is started again alone.
     """
 
     def __init__(self, start: Callable[[int], ComputeProcess], roles: Sequence[Role]) -> None:
@@ -38,9 +44,13 @@ class Gang:
         self.roles = tuple(roles)
         self._start = start
         self._reason: BaseException | None = None
-        self._deadline = float("inf")
+        self._asked, self._deadline = 0.0, float("inf")
         self._lost: tuple[Lost, float] | None = None
         """What a process reported of another that does not answer, and when."""
+        self._saved: str | None = None
+        """The newest state that the chief has reported to be on the disk, such as "step 120"."""
+        self._writing = 0
+        """Bytes of the state that the chief is writing."""
         self._limits = Limits()
         self._replaced = 0
         """Number of processes that were replaced since the chief has reported progress."""
@@ -72,7 +82,7 @@ class Gang:
         Raises:
             Lost: a process was killed.
             Failed: a process crashed, or the time-out has passed.
-            Stopped: after a signal, when the processes have saved and exited or `limits.grace` has passed.
+            Stopped: after a signal, when the chief has saved or `limits.grace` has passed; it names what is saved.
 
         An error raised by the work is raised again.
         """
@@ -91,6 +101,7 @@ class Gang:
                 tuple(role.name for role in self.roles),
                 tuple(one.address for one in self.processes),
                 tuple(one.host for one in self.processes),
+                key,
                 secrets_of(arguments) if chief else {},
             )
 
@@ -106,7 +117,7 @@ class Gang:
             start(new)
             working[new.connection] = new
 
-        self._limits = limits
+        self._limits, key = limits, secrets.token_hex(32)
         for process in self.processes:
             start(process)
         started, reminded, outcome = time.monotonic(), 0.0, None
@@ -125,7 +136,6 @@ class Gang:
                     replace(process, process.death(work, self._name(process)))
                     continue
                 process.seen = time.monotonic()
-                serves = self.roles[process.rank].serves
                 if kind == "done":
                     del working[process.connection]
                     awaited.discard(process.rank)
@@ -133,31 +143,33 @@ class Gang:
                 elif kind == "error" and isinstance(values[0], Lost) and len(self.processes) > 1:
                     del working[process.connection]
                     self._lost = self._lost or (values[0], time.monotonic())
-                elif kind == "stopped" and serves:
+                elif kind in ("stopped", "interrupted") and not self._is_over(process, kind):
                     del working[process.connection]
+                    awaited.discard(process.rank)
                     if self._reason is None:  # a time-out keeps its reason and its deadline
-                        self._request_stop(values[0].signal_number, Stopped(values[0].signal_number), limits)
+                        self._request_stop(values[0].signal_number, values[0], on_report)
                 elif kind != "alive":
                     self._handle(process, work, kind, values, on_report)
             now = time.monotonic()
             for process in self._frozen(working.values()):
                 replace(process, self._silence(process, work))
             if self._reason is None and (number := stop()):
-                self._request_stop(number, Stopped(number), limits)
+                self._request_stop(number, Stopped(number), on_report)
                 reminded = now
             if self._reason is None and now - started > limits.seconds:
-                self._request_stop(signal.SIGTERM, _late(work, limits), limits)
+                self._request_stop(signal.SIGTERM, _late(work, limits), on_report)
             if isinstance(self._reason, Stopped) and now - reminded > limits.reminders:
-                left = self._deadline - now
-                say(f"waiting for the step under way, {max(left, 0):.0f} s more (resources.grace)")
+                what = f"a checkpoint of {self._writing:,} bytes" if self._writing else "the step under way"
+                say(f"waiting for {what}, {max(self._deadline - now, 0):.0f} s more (resources.grace)")
                 self._signal(self._reason.signal_number)  # the first is lost while TensorFlow has a handler of its own
                 reminded = now
             if now > self._deadline:
                 assert self._reason is not None
-                raise self._reason
+                say(f"killed: not ready within {now - self._asked:.0f} s (resources.grace)")
+                raise self._ended_by(self._reason)
         if awaited:  # all have reported one another
             assert self._lost is not None
-            raise self._reason or self._lost[0]
+            raise self._ended_by(self._reason or self._lost[0])
         return outcome
 
     def kill(self) -> None:
@@ -182,7 +194,7 @@ class Gang:
         self._replaced += 1
         ending = self._reason is not None or self._lost is not None
         if not self.roles[process.rank].replaced or ending or self._replaced > MOST_REPLACED:
-            raise self._reason or error
+            raise self._ended_by(self._reason or error)
         say(f"{str(error.saw).partition(';')[0]}; starting another, the training goes on")
         process.kill()
         self.processes[process.rank] = self._start(process.rank)
@@ -194,7 +206,7 @@ class Gang:
         The one that does not answer is waited for a moment, to name it by what happened to it.
         """
         if self._lost is not None and time.monotonic() - self._lost[1] > ATTRIBUTION_SECONDS:
-            raise self._reason or self._lost[0]
+            raise self._ended_by(self._reason or self._lost[0])
         if len(self.processes) == 1:
             return []
         since = time.monotonic() - self._patience
@@ -209,10 +221,31 @@ class Gang:
         saw = f"{self._name(process)} has not answered for {self._patience:.0f} s"
         return Lost(work, saw, "a compute process must answer", f"see {process.log}")
 
-    def _request_stop(self, number: int, reason: BaseException, limits: Limits) -> None:
+    def _is_over(self, process: ComputeProcess, kind: str) -> bool:
+        """Return whether the call is over when a process has stopped: the chief, or one without which no step ends.
+
+        That is one that was interrupted before the work has asked whether to stop, while it was being set up.
+        """
+        return process.rank == 0 or (kind == "interrupted" and not self.roles[process.rank].serves)
+
+    def _ended_by(self, reason: BaseException) -> BaseException:
+        """Return why the call ends; a stop, or a time-out, says what is on the disk."""
+        if isinstance(reason, Stopped):
+            return Stopped(reason.signal_number, self._saved)
+        if reason is self._reason and isinstance(reason, Failed) and self._saved is not None:
+            return Failed(reason.field, f"{reason.saw}; {self._saved} is saved", reason.rule, reason.remedy)
+        return reason
+
+    def _request_stop(self, number: int, reason: BaseException, on_report: OnReport) -> None:
         """Send a signal to all processes but those that serve, and set the deadline."""
-        self._reason, self._deadline = reason, time.monotonic() + limits.grace
+        self._reason, self._asked = reason, time.monotonic()
+        self._set_deadline(on_report)
         self._signal(number)
+
+    def _set_deadline(self, on_report: OnReport) -> None:
+        """Give the step under way the grace, and a state that is being written the time that it may take besides."""
+        self._deadline = self._asked + self._limits.grace + self._writing / SLOWEST_DISK
+        on_report("stopping", self._deadline - time.monotonic())
 
     def _signal(self, number: int) -> None:
         """Send a signal to all processes but those that serve; they ignore SIGHUP, which a terminal sends to all."""
@@ -223,11 +256,14 @@ class Gang:
     def _handle(self, process: ComputeProcess, work: str, kind: str, values: list[Any], on_report: OnReport) -> None:
         if kind == "progress":
             self._replaced = 0
-        if kind == "stopped":
-            stopped: Stopped = values[0]
-            if isinstance(self._reason, Stopped):
-                raise Stopped(self._reason.signal_number, stopped.saved)
-            raise self._reason or stopped
+        if kind == "saving":
+            self._writing = values[0]
+            if self._reason is not None:
+                self._set_deadline(on_report)
+        if kind == "saved":
+            self._writing, self._saved = 0, f"step {values[0]}"
+        if kind in ("stopped", "interrupted"):
+            raise self._ended_by(self._reason or values[0])
         if kind == "error":
             raise values[0]
         if kind == "crash":

@@ -6,7 +6,6 @@ import contextlib
 import re
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -16,7 +15,9 @@ import psutil
 
 from tasks.errors import Failed, Lost
 from tasks.processes.fork_server import fork_server
+from tasks.processes.private_network import PrivateNetwork
 from tasks.processes.request import Request
+from tasks.processes.temporary import Temporary
 
 CLOSE_SECONDS = 10.0
 """Seconds that an idle process may take to exit after its connection is closed."""
@@ -28,7 +29,16 @@ TENSORFLOW_LOG = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl"
 class Process:
     """A compute process and the connection to it."""
 
-    def __init__(self, stage: str, log: Path, threads: int, rank: int = 0, address: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self,
+        stage: str,
+        log: Path,
+        threads: int,
+        rank: int = 0,
+        address: str = "127.0.0.1:0",
+        network: PrivateNetwork | None = None,
+    ) -> None:
+        """Start it; in a network of its own, where one is given."""
         parent_end, child_end = Pipe()
         self.connection: Connection = parent_end
         self.log, self.threads, self.rank, self.address = log, threads, rank, address
@@ -36,11 +46,12 @@ class Process:
         self.seen: float | None = None
         log.parent.mkdir(parents=True, exist_ok=True)
         # TensorFlow leaves files in the folder for temporary files, and a process may be killed
-        self._temporary = tempfile.TemporaryDirectory(prefix=f"millrace-{stage}-", ignore_cleanup_errors=True)
+        self._temporary = Temporary(stage)
+        namespaces = () if network is None else network.descriptors
         server = fork_server(threads, log.with_name("fork-server.log"))
         with open(log, "ab") as output:
             self._read_to = output.tell()
-            self.process = server.fork(stage, child_end.fileno(), output.fileno(), self._temporary.name)
+            self.process = server.fork(stage, child_end.fileno(), output.fileno(), self._temporary.name, namespaces)
         child_end.close()
 
     def call(self, request: Request) -> None:

@@ -21,6 +21,9 @@ from tasks.processes.request import Request
 from tasks.processes.wire import Channel, error_from_json, error_to_json, request_to_json
 from tasks.processes.workbench import BEAT
 
+ACCEPT_AGAIN = 0.1
+"""Seconds after an error until the next host is taken in."""
+
 
 @dataclass(frozen=True)
 class Joined:
@@ -31,6 +34,8 @@ class Joined:
     address: str
     """`host:port` on which its process may listen to the others."""
     channel: Channel
+    threads: int
+    processor: str
 
 
 class RemoteProcess:
@@ -58,7 +63,7 @@ class RemoteProcess:
         if kind == "died":
             self._died = str(values[0])
             raise EOFError
-        if kind in ("error", "stopped"):
+        if kind in ("error", "stopped", "interrupted"):
             return kind, error_from_json(values[0], self.host)
         return kind, *values
 
@@ -151,6 +156,10 @@ class Meeting:
             raise Lost("train.cluster", f"rank {rank} on {host} has left", "all hosts must stay", "start it again")
         return RemoteProcess(joined, stage, threads)
 
+    def machines(self) -> list[tuple[int, str]]:
+        """Return threads and processor of the hosts that have joined, by rank."""
+        return [(joined.threads, joined.processor) for joined in sorted(self._all(), key=lambda each: each.rank)]
+
     def close(self, exit_code: int, error: dict[str, str] | None) -> None:
         """Tell all how the run has ended, and stop listening."""
         self._over.set()
@@ -166,8 +175,9 @@ class Meeting:
         while not self._over.is_set():
             try:
                 connection, address = self._listener.accept()
-            except OSError:
-                return
+            except OSError:  # a host that gave up, too many open files; or the end, which closes the listener
+                self._over.wait(ACCEPT_AGAIN)
+                continue
             threading.Thread(target=self._join, args=(connection, address[0]), daemon=True).start()
 
     def _join(self, connection: socket.socket, address: str) -> None:
@@ -175,9 +185,13 @@ class Meeting:
         channel, rank = Channel(connection), -1
         try:
             kind, values = channel.recv()
-            assert kind == "join"
+            if kind != "join":
+                raise ValueError(kind)
             rank, host = int(values["rank"]), str(values["host"])
             self._check(rank, host, values)
+            joined = Joined(
+                rank, host, str(values["address"]), channel, int(values["threads"]), str(values["processor"])
+            )
             channel.send("joined", BEAT)
         except UserError as error:
             self._refused[rank] = str(error)
@@ -185,10 +199,9 @@ class Meeting:
                 channel.send("refused", error_to_json(error))
             channel.close()
             return
-        except (EOFError, OSError, ValueError, KeyError, TypeError, AssertionError):  # not one of ours
+        except (EOFError, OSError, ValueError, KeyError, TypeError, AttributeError):  # not one of ours
             channel.close()
             return
-        joined = Joined(rank, host, str(values["address"]), channel)
         with self._mutex:
             if (before := self._joined.get(rank)) is not None:
                 before.channel.close()

@@ -17,6 +17,7 @@ from tasks.config.cluster import ClusterConfig
 from tasks.errors import Failed, Stopped
 from tasks.processes.held_port import HeldPort
 from tasks.processes.local import Process
+from tasks.processes.threads import processor
 from tasks.processes.wire import Channel, Find, error_from_json, error_to_json, request_from_json
 from tasks.processes.workbench import BEAT
 
@@ -93,6 +94,7 @@ class Member:
         """Say who this is; raise the chief's refusal."""
         self._port = HeldPort(channel.own_host, self.cluster.port_of(self.rank))
         who = {"rank": self.rank, "host": socket.gethostname(), "address": self._port.address, "expects": self.expects}
+        who |= {"threads": self.threads, "processor": processor()}
         try:
             channel.send("join", who)
             answer, *values = channel.recv()
@@ -184,6 +186,6 @@ def encoded(message: tuple[Any, ...]) -> tuple[Any, ...]:
     kind, *values = message
     if kind == "done":
         return kind, None
-    if kind in ("error", "stopped"):
+    if kind in ("error", "stopped", "interrupted"):
         return kind, error_to_json(values[0])
     return message

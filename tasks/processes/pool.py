@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
@@ -17,6 +18,9 @@ Result = TypeVar("Result")
 
 PR_SET_PDEATHSIG = 1
 
+AHEAD = 8
+"""Items for each process that have begun, or wait to, at most."""
+
 _work: Callable[[Any], Any] | None = None
 """The function of the forked processes, inherited so that it need not be picklable."""
 
@@ -24,8 +28,8 @@ _work: Callable[[Any], Any] | None = None
 def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
     """Yield `work(item)` of each item in their order, computed by up to `processes` forked processes.
 
-    With one process or one item it is computed here. An error of an item is raised in its turn; items that have begun
-    are finished before.
+    With one process or one item it is computed here. Few results are held until their turn, so that millions of items
+    take no more memory than some. An error of an item is raised in its turn; items that have begun are finished before.
 
     Raises:
         Lost: a process was killed.
@@ -37,8 +41,13 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], processe
     _work = work
     pool = ProcessPoolExecutor(min(processes, len(items)), multiprocessing.get_context("fork"), _begin)
     try:
-        for future in [pool.submit(_call, item) for item in items]:
-            yield future.result()
+        ahead: deque[Future[Result]] = deque()
+        for item in items:
+            ahead.append(pool.submit(_call, item))
+            if len(ahead) == AHEAD * processes:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
     except BrokenProcessPool:
         rule = "all of them must live until their work is done"
         raise Lost("process", "one of the processes was killed", rule, "see the memory of the machine; rerun") from None

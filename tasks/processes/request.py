@@ -19,7 +19,7 @@ class Limits:
 
     field: str = "resources.timeout"
     """The config field that limits it."""
-    seconds: float = 86_400.0
+    seconds: float = float("inf")
     grace: float = 120.0
     """Seconds from a signal or the time-out until a process that has not exited is killed."""
     reminders: float = 10.0
@@ -46,6 +46,8 @@ class Request:
     """`host:port` on which each process of the gang may listen, by rank."""
     hosts: tuple[str, ...] = ("localhost",)
     """The name of each one's host, by rank."""
+    key: str = field(default="", repr=False)
+    """Random, the same for all processes of the call: by it they know one another."""
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     """The variables behind references among the arguments, which a compute process has not otherwise."""
 
@@ -79,8 +81,9 @@ class ComputeProcess(Protocol):
 
     @property
     def connection(self) -> Sender:
-        """Its messages: `("done", result)`, `("error", error)`, `("stopped", stopped)`, `("crash", text)`,
-        `("alive",)`, and reports for `OnReport`."""
+        """Its messages: `("done", result)`, `("error", error)`, `("crash", text)`, `("alive",)`, and reports for
+        `OnReport`; after a signal `("stopped", stopped)` where the work has ended at a step, else
+        `("interrupted", stopped)`."""
         ...
 
     def call(self, request: Request) -> None:

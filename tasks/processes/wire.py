@@ -15,7 +15,7 @@ from typing import Any
 from tasks import errors
 from tasks.artifacts import Artifact
 from tasks.config.base import Section
-from tasks.errors import Stopped, UserError
+from tasks.errors import Failed, Stopped, UserError
 from tasks.processes.request import Request
 
 LENGTH = struct.Struct("!I")
@@ -24,8 +24,21 @@ MOST_BYTES = 16 << 20
 SECONDS = 30.0
 """Seconds for a message to be sent, or to arrive once it has begun."""
 
-Find = Callable[[dict[str, Any]], Artifact | None]
-"""Returns the artifact of `{"artifact": kind, "digest", "path", "name"}` on this host; None for one of the chief's."""
+TOGETHER = frozenset(
+    {
+        "tasks.training.fit:fit",
+        "tasks.training.fit:fit_named",
+        "tasks.training.engines.tensorflow.self_test:run",
+        "tasks.compression.changed:train",
+    }
+)
+"""The work of several hosts together: nothing else is imported by a name that another host has sent."""
+
+SECTIONS = "tasks.config."
+"""Beginning of the modules whose sections another host may send."""
+
+Find = Callable[[dict[str, Any]], Artifact]
+"""Returns the artifact of `{"artifact": kind, "digest", "path", "name"}` on this host."""
 
 
 class Channel:
@@ -67,7 +80,7 @@ class Channel:
         try:
             [size] = LENGTH.unpack(self._exactly(LENGTH.size))
             message = json.loads(self._exactly(size)) if size <= MOST_BYTES else None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:  # the last for JSON that is nested too deeply
             raise EOFError from error
         if not isinstance(message, list) or not message:
             raise EOFError
@@ -99,13 +112,19 @@ def request_to_json(request: Request) -> dict[str, Any]:
         "peers": list(request.peers),
         "addresses": list(request.addresses),
         "hosts": list(request.hosts),
+        "key": request.key,
     }
 
 
 def request_from_json(values: dict[str, Any], threads: int, find: Find) -> Request:
-    """Return a request of another host; raises `Failed` where an artifact is not on this one."""
+    """Return a request of another host.
+
+    Raises:
+        Failed: it is no training, or an artifact is not on this host.
+    """
     work = str(values["work"])
-    assert work.startswith("tasks.training."), work  # trainings are all that several hosts do together
+    if work not in TOGETHER:
+        raise refused(work, "trainings are all that several hosts do together")
     return Request(
         work=work,
         staging=None,
@@ -118,7 +137,13 @@ def request_from_json(values: dict[str, Any], threads: int, find: Find) -> Reque
         peers=tuple(values["peers"]),
         addresses=tuple(values["addresses"]),
         hosts=tuple(values["hosts"]),
+        key=str(values["key"]),
     )
+
+
+def refused(saw: str, rule: str) -> Failed:
+    """Return the error for something that another host has sent and that is not done."""
+    return Failed("train.cluster", saw, rule, "use the same version of Millrace on all hosts")
 
 
 def to_json(value: Any) -> Any:
@@ -133,12 +158,16 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any, find: Find) -> Any:
-    """Return an argument from its JSON: a section of the config, an artifact, or a plain value."""
+    """Return an argument from its JSON: a section of the config, an artifact, or a plain value.
+
+    Raises:
+        Failed: it is none of them, or the artifact is not on this host.
+    """
     if isinstance(value, dict) and "section" in value:
-        module, _, name = value["section"].partition(":")
-        assert module.startswith("tasks.config."), module
-        kind = getattr(importlib.import_module(module), name)
-        assert issubclass(kind, Section), name
+        module, _, name = str(value["section"]).partition(":")
+        kind = getattr(importlib.import_module(module), name, None) if module.startswith(SECTIONS) else None
+        if not (isinstance(kind, type) and issubclass(kind, Section)):
+            raise refused(f"{module}:{name}", "an argument is a section of the config")
         return kind.model_validate(value["values"])
     if isinstance(value, dict):
         return find(value)
@@ -150,7 +179,7 @@ def error_to_json(error: BaseException) -> dict[str, Any]:
     if isinstance(error, UserError):
         return {"kind": type(error).__name__, **error.as_json()}
     if isinstance(error, Stopped):
-        return {"kind": "Stopped", "signal": error.signal_number, "saved": error.saved}
+        return {"kind": "Stopped", "signal": error.signal_number}
     assert isinstance(error, OSError)
     return {"kind": "OSError", "errno": error.errno, "text": error.strerror, "file": error.filename}
 
@@ -158,10 +187,8 @@ def error_to_json(error: BaseException) -> dict[str, Any]:
 def error_from_json(values: dict[str, Any], host: str) -> BaseException:
     """Return the error of a compute process of another host."""
     if values["kind"] == "Stopped":
-        return Stopped(int(values["signal"]), values["saved"])
+        return Stopped(int(values["signal"]))
     if values["kind"] == "OSError":
         return OSError(values["errno"], values["text"], f"{host}:{values['file'] or ''}")
-    kind = getattr(errors, values["kind"])
-    assert issubclass(kind, UserError)
-    error: UserError = kind(values["field"], values["saw"], values["rule"], values["remedy"])
-    return error
+    kind = next((kind for kind in errors.of_users() if kind.__name__ == values["kind"]), Failed)
+    return kind(values["field"], values["saw"], values["rule"], values["remedy"])

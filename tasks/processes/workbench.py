@@ -37,6 +37,10 @@ class Journal(Protocol):
 
     def append(self, step: int, metrics: dict[str, float]) -> None: ...
 
+    def sync(self) -> None:
+        """Bring what is written to the disk."""
+        ...
+
 
 class Silence:
     """The journal of a process that is not the chief; writes nothing."""
@@ -50,6 +54,9 @@ class Silence:
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
         """Write nothing."""
+
+    def sync(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,12 @@ class Workbench:
     threads: int
     """CPU threads of this process."""
 
+    saving: Callable[[int], None] = lambda size: None
+    """`saving(size)` reports that a state of so many bytes is being written, which is waited for after a signal."""
+
+    saved: Callable[[int], None] = lambda step: None
+    """`saved(step)` reports that the state after a step is on the disk: the next attempt goes on from it."""
+
     layout: dict[str, Any] = field(default_factory=dict)
     """Layout of the computation: `threads`, `strategy`, `devices`, `micro_batches`, `processor`."""
 
@@ -91,6 +104,9 @@ class Workbench:
 
     hosts: tuple[str, ...] = ("localhost",)
     """The name of each one's host, by rank."""
+
+    key: str = ""
+    """Random, the same for all processes of the call: by it they know one another."""
 
     def share(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield `work(item)` of each item in order, computed by as many forked processes as there are threads."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,11 @@ from tasks.pages import run_page
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import fork_server
 from tasks.processes.meeting import Meeting
+from tasks.processes.temporary import remove_left
 from tasks.processes.threads import processor, threads_of
 from tasks.runs.audit import Decision
 from tasks.runs.home import Home, find_home
+from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.provenance import produced_by
 from tasks.runs.runs import Run, finished_before, opened
 from tasks.stage.hosts import meeting_of
@@ -71,7 +72,7 @@ class Attempt:
     @property
     def journal(self) -> Path:
         """Metrics by step, before they are shipped."""
-        return self.run.folder / "metrics.jsonl"
+        return self.run.folder / JOURNAL
 
     def raise_if_stopped(self) -> None:
         """Raise `Stopped` after a signal that came during a compute process' work or that a library ignored."""
@@ -109,17 +110,22 @@ class Attempt:
     ) -> Any:
         """Call `module:function` in compute processes; measurements go to the run, progress to `on_progress`.
 
-        Lost processes are started again up to `restarts` times without progress; `Failed` is raised then, or with None
-        the `Lost` of the first time.
+        Lost processes are started again up to `restarts` times without a new checkpoint; `Failed` is raised then, or
+        with None the `Lost` of the first time.
         """
-        done, allowed = 0, None if restarts is None else Restarts(restarts)
+        saved, allowed = 0, None if restarts is None else Restarts(restarts)
         presence = Presence(stage, roles, self.run)
 
         def on_report(kind: str, *values: Any) -> None:
-            nonlocal done
-            if kind == "progress":
-                done = values[0]
-            if kind == "measure":
+            nonlocal saved
+            if kind == "saving":
+                return
+            if kind == "saved":
+                saved = values[0]
+            elif kind == "stopping":
+                with suppress(OSError):  # `millrace down` then waits as long as it does without a training
+                    self.run.note(stops_by=time.time() + values[0])
+            elif kind == "measure":
                 self.run.measure(*values)
             elif kind == "log":
                 log.info("[%s %d] %s", stage, *values)
@@ -157,8 +163,8 @@ class Attempt:
                 except Lost as lost:
                     if allowed is None:
                         raise
-                    pause = allowed.pause(lost, done)
-                    again = f"starting again in {pause:.0f} s ({allowed.number} of {restarts} without progress)"
+                    pause = allowed.pause(lost, saved)
+                    again = f"starting again in {pause:.0f} s ({allowed.number} of {restarts} without a new checkpoint)"
                     say(f"{lost.saw}; {again}")
                 self._pause(pause)
 
@@ -180,16 +186,24 @@ class Attempt:
         while time.monotonic() < until and not self.signals.number:
             time.sleep(0.1)
 
-    @cached_property
+    @property
     def layout(self) -> dict[str, Any]:
-        """The layout of computations here, which decides the last bits of a training and is not part of its digest."""
+        """The layout of computations now, which decides the last bits of a training and is not part of its digest.
+
+        Of several hosts that differ, threads and processor are those of each, by rank.
+        """
         strategy = self.config.train.strategy
         layout = {"strategy": strategy.kind, "devices": strategy.devices_of_each, "processor": processor()}
         if strategy.micro_batches_of_each > 1:
             layout["micro_batches"] = strategy.micro_batches_of_each
         if strategy.processes == 1:
             return {"threads": self.threads, **layout}
-        return {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}
+        layout = {"threads": self.threads_of_each(strategy.processes), **layout, "workers": strategy.processes}
+        others = [] if self.meeting is None else self.meeting.machines()
+        for name, values in zip(("threads", "processor"), zip(*others, strict=True), strict=False):
+            if set(values) != {layout[name]}:
+                layout[name] = ", ".join(map(str, (layout[name], *values)))
+        return layout
 
     def threads_of_each(self, processes: int) -> int:
         """Return the threads of each of several processes, which share those of a host, or have one each."""
@@ -243,6 +257,7 @@ def attempt_run(flow: str, config: Config, body: Callable[[], Any], request: Run
     home = find_home()
     start_fork_server(home, flow, config)
     notifications.check(config.notify)
+    remove_left()
     signals = Signals()
     opened_run = opened(home, flow, config, new=request.new, prefect_id=prefect_id, waiting=terminal.say)
     with machine_errors("the run", home.root), signals.handled(), opened_run as run:

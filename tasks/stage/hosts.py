@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import KINDS, Artifact
+from tasks.artifacts import KINDS, Artifact, Model
 from tasks.config import Config, identity
 from tasks.errors import Damaged, Failed
+from tasks.models.brought import source_files
 from tasks.processes.meeting import Meeting
 from tasks.processes.member import End, Member
 from tasks.processes.places import Place
@@ -19,6 +20,7 @@ from tasks.stage.identities import installed
 from tasks.store import checks
 from tasks.store.store import Store
 from tasks.training import MODEL_VERSION, libraries_of
+from tasks.training.own_files import loss_files
 
 
 def meeting_of(config: Config) -> Meeting | None:
@@ -42,41 +44,43 @@ def serve(place: Place, config: Config, home: Home, stop: Callable[[], int], say
 
 
 def expectations(config: Config) -> dict[str, Any]:
-    """Return what decides a training's result, by name: settings, and versions of code and packages."""
+    """Return what decides a training's result, by name: settings, the user's files, versions of code and packages."""
     sections = {"model": identity(config.model), "train": identity(config.train), "seed": config.seed}
     versions = {name: installed(name) for name in libraries_of(config.train)}
-    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions}
+    own = [*source_files(config.model), *loss_files(config.train)]
+    values = {**dict(_flat("", sections)), "code of training": MODEL_VERSION, **versions, **dict(own)}
     strategy = config.train.strategy.model_dump(mode="json")
     values |= {f"train.strategy.{name}": value for name, value in strategy.items()}
     kept: dict[str, Any] = json.loads(json.dumps(values))
     return kept
 
 
-def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact | None:
-    """Return a snapshot by its digest: of this home's store, or at the path that it has on the chief's host.
+def find(reference: dict[str, Any], home: Home, place: Place) -> Artifact:
+    """Return an artifact by its digest: of this home's store, or at the path that it has on the chief's host.
 
-    Other artifacts are the chief's alone; for them None is returned.
+    A model that is at neither place is returned all the same: often the chief alone reads it.
 
     Raises:
-        Failed: it is at neither place.
+        Failed: it is damaged, or a snapshot that is at neither place.
     """
     kind, digest, path = KINDS[reference["artifact"]], str(reference["digest"]), Path(reference["path"])
-    if kind.kind != "snapshot":
-        return None
+    name = str(reference["name"])
     saw = f"neither in {home.store} nor at {path}"
     try:
-        if (own := Store(home.store).find(kind, digest, str(reference["name"]))) is not None:
+        if (own := Store(home.store).find(kind, digest, name)) is not None:
             return own
     except Damaged as damage:
         saw = f"the copy here is damaged ({damage.field}: {damage.saw}), and there is none at {path}"
     if (path / "manifest.json").exists():
         fault = checks.fault(home.store, kind.kind, digest, path)  # its verdict is kept here: that store is the chief's
         if fault is None:
-            return kind(digest, path, str(reference["name"]))
+            return kind(digest, path, name)
         saw = f"{path / fault[0]} {fault[1]}"
+    elif kind is Model:
+        return kind(digest, path, name)
     rule = f"rank {place.rank} reads it from its own store, or from a path shared with {place.cluster.chief}"
     remedy = f"copy {path} of {place.cluster.chief} to {home.store / kind.kind}, or share MILLRACE_HOME"
-    raise Failed(f"snapshot/{digest[:12]}", saw, rule, remedy)
+    raise Failed(f"{kind.kind}/{digest[:12]}", saw, rule, remedy)
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Restarts of lost compute processes: after growing pauses, and not for ever without progress."""
+"""Restarts of lost compute processes: after growing pauses, and not for ever without a new checkpoint."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ MOST_PAUSE = 60.0
 
 
 class Restarts:
-    """Counts the restarts since the work has last advanced."""
+    """Counts the restarts since a new state was last saved."""
 
     def __init__(self, most: int) -> None:
-        """At most `most` restarts without progress, from `train.restarts`."""
+        """At most `most` restarts without a new checkpoint, from `train.restarts`."""
         self.most, self.number, self._furthest = most, 0, 0
 
-    def pause(self, lost: Lost, done: int) -> float:
-        """Return the seconds to wait before the next restart, after processes were lost when `done` steps were taken.
+    def pause(self, lost: Lost, saved: int) -> float:
+        """Return the seconds to wait before the next restart, after processes were lost when step `saved` was saved.
 
         Raises:
-            Failed: there were too many without a new step.
+            Failed: there were too many without a new checkpoint.
         """
-        self.number = 1 if done > self._furthest else self.number + 1
-        self._furthest = max(self._furthest, done)
+        self.number = 1 if saved > self._furthest else self.number + 1
+        self._furthest = max(self._furthest, saved)
         if self.number > self.most:
-            saw = f"{lost.saw}, {self.number} times without a new step"
+            saw = f"{lost.saw}, {self.number} times without a new checkpoint"
             raise Failed(lost.field, saw, f"train.restarts allows {self.most} restarts", lost.remedy)
         return min(2.0**self.number, MOST_PAUSE)

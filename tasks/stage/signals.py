@@ -30,7 +30,10 @@ class Signals:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Compute within the block, also in several threads: processes are signalled, and may save first."""
+        """Do within the block what a signal waits for, also in several threads: computing, or a publication.
+
+        Compute processes are signalled, and may save first.
+        """
         with self._mutex:
             self._working += 1
         try:

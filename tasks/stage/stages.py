@@ -100,7 +100,7 @@ def run_stage(
         keep: file of the artifact that is copied to the run's folder, and its name there.
         threads: number of threads where it decides the bytes; None for that of the run.
         roles: those of the processes that do the work together.
-        restarts: how often lost processes are started again without progress; None: the task is retried instead.
+        restarts: how often lost processes are started again without a new checkpoint; None: the task is retried.
 
     Raises:
         Failed: an error of the machine; errors raised by the work are raised again.
@@ -131,7 +131,8 @@ def run_stage(
                     restarts=restarts,
                 )
                 identity.check_sources(inputs)
-                published = claim.publish(inputs, outcome, attempt.produced_by())
+                with attempt.signals.working():  # a signal waits for the publication
+                    published = claim.publish(inputs, outcome, attempt.produced_by())
                 if outcome.layouts:
                     line.say(f"another layout from step {outcome.layouts[-1]['from']} on: equal, not bit-identical")
         seconds = time.monotonic() - started
@@ -175,9 +176,9 @@ def chosen_model(config: ReleaseConfig) -> Model:
             "release.model", "nothing", "the flow release works on a model in the store", "give it by --release.model"
         )
     model = model_of_store(config.model, "release.model")
-    task, configured = model.manifest["inputs"]["config"]["model"]["task"], _config_of_run().model.task
-    if task != configured:
-        rule = f"the model {model.digest[:12]} was trained for {task}"
+    configured = _config_of_run().model.task
+    if model.task != configured:
+        rule = f"the model {model.digest[:12]} was trained for {model.task}"
         raise Refused("model.task", configured, rule, "release it with the preset that it was trained by")
     return model
 

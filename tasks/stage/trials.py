@@ -156,7 +156,7 @@ def _judge_to_the_end(attempt: TrialAttempt, judge: Judge, config: Config, made:
     """Take the evaluations that were not taken; of a model of the store those of the run that made it, if it is there,
     or else one evaluation."""
     steps = made.manifest["steps"]
-    journals = (attempt.journal, attempt.run.home.runs / made.manifest["produced_by"]["run"] / "metrics.jsonl")
+    journals = (attempt.journal, attempt.run.home.runs / made.manifest["produced_by"]["run"] / attempt.journal.name)
     for journal in journals:
         if judge.step < steps and not judge.pruned:
             judge.take(journal)

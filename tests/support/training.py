@@ -28,6 +28,17 @@ TWO = MultiWorker(workers=2)
 class Training:
     """A training by a gang; `at` is called with each step that is reported, and with the processes' ids."""
 
+    @property
+    def on_disk(self) -> str:
+        """The newest state that the next attempt goes on from, in the words of a stop."""
+        return f"step {int(max(self.bench.staging.pieces('checkpoints/'))[-len('000000000000.npz') : -len('.npz')])}"
+
+    @property
+    def went_on_from(self) -> str:
+        """The state that the last attempt went on from."""
+        lines = [line for _, line in self.logged if line.endswith("going on from its checkpoint")]
+        return lines[-1].partition(":")[0]
+
     def __init__(self, snapshot: Snapshot, bench: Workbench, logs: Path) -> None:
         self.snapshot, self.bench, self.crew = snapshot, bench, Crew(logs, 1)
         self.said: list[str] = []
@@ -65,6 +76,24 @@ class Training:
                 say=self.said.append,
             )
             return outcome
+
+
+def listening(process: int) -> list[str]:
+    """The addresses on which a process' network is listened to, as the kernel writes them: `0100007F:1F90`."""
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/{process}/net/{name}").read_text().splitlines()
+    ]
+    return [row[1] for row in rows if row[3] == "0A"]
+
+
+def reached_from_elsewhere(process: int) -> list[str]:
+    """The addresses on which a process listens in the network of this machine, and not on its loopback."""
+    if Path(f"/proc/{process}/ns/net").readlink() != Path("/proc/self/ns/net").readlink():
+        return []
+    sockets = psutil.Process(process).net_connections()
+    return [each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN and each.laddr.ip != "127.0.0.1"]
 
 
 def variables(bench: Workbench) -> list[np.ndarray]:
