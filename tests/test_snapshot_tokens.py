@@ -289,7 +289,7 @@ def test_a_killed_snapshot_goes_on_with_what_was_whole(parent: Records, bench: W
     assert contents(root) == before
     kept = {name for name in before if name.endswith(".npy") and not name.startswith("checkpoints/")} - lost - {damaged}
     assert all((root / name).stat().st_ino == born[name] for name in kept)
-    assert not any("checkpoints" in row["path"] for row in bench.staging.seal())
+    assert not any("checkpoints" in row["path"] for row in bench.staging.rows())
 
 
 def test_bytes_repeat_in_another_process_with_one_thread(parent: Records, bench: Workbench, tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +38,7 @@ from tasks.data.reader.quantile import TAIL, normal
 from tasks.data.transforms import Fitted, fit, own_array
 from tasks.data.transforms.layout import lay_out
 from tasks.data.transforms.samples import ROWS, NumberSample, TextSample
+from tasks.data.transforms.tokens import fit_wordpiece
 from tasks.errors import Failed, Refused
 from tests.support.tables import applied, column_of, feature, table_of
 
@@ -277,6 +282,30 @@ def test_words_of_a_vocabulary_are_frequent_and_as_many_as_there_is_room_for() -
     assert applied(few, rows).tolist() == [[2, 3, 1], [1, 2, 0], [0, 0, 0], [3, 2, 1]]
     exact = fitted("words", rows, Words(length=2, min_count=2), shape=(-1,))
     assert exact.state["values"] == ["or"] and exact.summary["rare"] == 7 / 9
+
+
+def test_what_is_learned_is_the_same_in_every_process() -> None:
+    """Whatever the seeds of its hash tables: Python's and those of libraries."""
+    command = [sys.executable, "-m", "tests.support.fitting"]
+    started = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True)
+        for seed in ("1", "2", "random")
+    ]
+    first, *others = [json.loads(process.communicate()[0]) for process in started]
+    assert len(first) == 10 and others == [first, first]
+
+
+@pytest.mark.parametrize("vocabulary", [260, 300, 1000])
+def test_a_wordpiece_keeps_the_frequent_characters_and_has_room_for_words(vocabulary: int) -> None:
+    rare = [chr(0x1000 + number) * 2 for number in range(400)]
+    texts = ["aab bba abba " * 9, *rare, "the the the"]
+    pieces = json.loads(fit_wordpiece(texts, vocabulary))["model"]["vocab"]
+    assert len(pieces) < vocabulary and {"[UNK]", "a", "##a", "b", "##b", "the", "abba"} <= pieces.keys()
+    single = [piece for piece in pieces if len(piece.removeprefix("##")) == 1]
+    assert len(single) <= (vocabulary - 1) // 2
+    if vocabulary < 800:
+        kept = sorted(piece for piece in single if piece >= "\u1000")
+        assert kept == [chr(0x1000 + number) for number in range(len(kept))], "of equally frequent ones the first"
 
 
 def test_tokens_are_padded_and_cut() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tasks.data.order import Rows, permutation
+from tasks.data.order import Rows, permutation, position
 
 BLOCK_BYTES = 1 << 20
 WINDOW = 64
@@ -36,7 +36,7 @@ def permutation_in_blocks(
     blocks = -(-n // block)
     lacking = blocks * block - n  # rows that the last block has less
     order_of_blocks = f"{split}/blocks"
-    short = _place_of_last(blocks, seed, epoch, order_of_blocks)
+    short = position(blocks - 1, blocks, seed, epoch, order_of_blocks)
     size = blocks_of_window * block
 
     def start(window: Rows) -> Rows:
@@ -56,13 +56,3 @@ def permutation_in_blocks(
     full = np.where(mixed >= (short + 1) * block - lacking, mixed + lacking, mixed)
     at, offset = np.divmod(full, block)
     return permutation(at, blocks, seed, epoch, order_of_blocks) * block + offset
-
-
-def _place_of_last(blocks: int, seed: int, epoch: int, split: str) -> int:
-    """Return where in the order of blocks the last one is."""
-    for begin in range(0, blocks, 1 << 16):
-        some = np.arange(begin, min(begin + (1 << 16), blocks), dtype=np.int64)
-        found = np.flatnonzero(permutation(some, blocks, seed, epoch, split) == blocks - 1)
-        if len(found):
-            return int(some[found[0]])
-    raise AssertionError("a permutation has every block")

@@ -45,6 +45,22 @@ def permutation(positions: Rows, n: int, seed: int, epoch: int, split: str = "tr
     return _permuted(places, n, round_keys(seed, epoch, split)[:, None])
 
 
+def position(row: int, n: int, seed: int, epoch: int, split: str = "train") -> int:
+    """Return the position of a row in an epoch: the inverse of `permutation`, with its arguments."""
+    _check(n, seed, epoch)
+    if not 0 <= row < n:
+        raise ValueError(f"row {row}: must be in [0, {n})")
+    half = (max(2, (n - 1).bit_length()) + 1) // 2
+    mask, keys = (1 << half) - 1, [int(key) for key in reversed(round_keys(seed, epoch, split))]
+    while True:
+        left, right = row >> half, row & mask
+        for key in keys:
+            left, right = right ^ (scramble(left + key) & mask), left
+        row = (left << half) | right
+        if row < n:
+            return row
+
+
 def stored(positions: Rows, n: int, seed: int, epoch: int, split: str) -> Rows:
     """Return the positions: 0, 1, 2, ... in every epoch."""
     return positions

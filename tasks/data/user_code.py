@@ -8,13 +8,11 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from tasks.errors import Refused
-
-IN_EVERY_DIGEST = {"keras", "numpy", "tensorflow"}
-"""Packages whose versions are in the digest of a model without user code, too."""
 
 
 def files_of(field: str, function: str, folder: Path) -> dict[str, bytes]:
@@ -73,11 +71,17 @@ def closure(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
     return dict(sorted(files.items()))
 
 
+def deciding(files: Mapping[str, bytes], folder: Path) -> list[tuple[str, str]]:
+    """Return what files of a folder put into a digest: path and SHA-256 of each, and `package/NAME` and version of each
+    package that they import."""
+    hashes = [(path, sha256(content).hexdigest()) for path, content in files.items()]
+    return hashes + [(f"package/{name}", number) for name, number in packages_of(files, folder)]
+
+
 def packages_of(files: Mapping[str, bytes], folder: Path) -> list[tuple[str, str]]:
     """Return name and version of the installed packages that files of a folder import, sorted; nothing is imported.
 
-    Modules of the folder and of Python are none, and those of `IN_EVERY_DIGEST` are left out; a package that is not
-    installed has no version, and ends the import.
+    Modules of the folder and of Python are none; a package that is not installed has no version, and ends the import.
     """
     names: set[str] = set()
     for path, content in files.items():
@@ -86,7 +90,7 @@ def packages_of(files: Mapping[str, bytes], folder: Path) -> list[tuple[str, str
         names |= {name.partition(".")[0] for name in _imports(content, path, module, is_package)}
     foreign = {name for name in names - sys.stdlib_module_names if not _is_own(folder, name)}
     found = {distribution for name in foreign for distribution in distributions().get(name, ())}
-    return sorted((name, version(name)) for name in found - IN_EVERY_DIGEST)
+    return sorted((name, version(name)) for name in found)
 
 
 distributions = cache(packages_distributions)

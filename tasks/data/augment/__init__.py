@@ -37,8 +37,8 @@ KINDS = {
 }
 """The module of each augmentation, which has a function `create`; imported on use."""
 
-OTHER_LABEL, MIXED = "label.other", "mixed"
-"""Arrays of a batch of mixed examples: the label of the other one, and its share."""
+OTHER_LABEL, OTHER_WEIGHT, MIXED = "label.other", "weight.other", "mixed"
+"""Arrays of a batch of mixed examples: the label of the other one, its weight where examples have one, its share."""
 
 PARTNERS = "train/partners"
 """Names the permutation by which each row has another one to be mixed with."""
@@ -90,6 +90,8 @@ class Augmenter:
             return after
         if LABEL in after:
             after |= {OTHER_LABEL: after[LABEL], MIXED: ((), np.dtype(np.float32))}
+            if WEIGHT in after:
+                after[OTHER_WEIGHT] = after[WEIGHT]
         if TARGET in after:
             after[TARGET] = (after[TARGET][0], np.dtype(np.float32))
         return after
@@ -117,22 +119,31 @@ class Augmenter:
         for epoch in np.unique(epochs):
             now = epochs == epoch
             partners[now] = permutation(rows[now], count, self._seed, int(epoch), PARTNERS)
-        read = [name for name in (step.input, LABEL, TARGET) if name in self._arrays]
+        read = [name for name in (step.input, LABEL, TARGET, WEIGHT) if name in self._arrays]
         others = {name: np.asarray(self._arrays[name][partners]) for name in read}
         others = self._changed(others, partners, epochs)
         values, shares = step.apply(examples[step.input], others[step.input], self._draws(step, rows, epochs))
         mixed = {**examples, step.input: values}
+        if WEIGHT in others:  # weights are above 0, but after the last epoch
+            others[WEIGHT] = others[WEIGHT] * (examples[WEIGHT] > 0)
         if LABEL in others:
             mixed |= {OTHER_LABEL: others[LABEL], MIXED: shares}
+            if WEIGHT in others:
+                mixed[OTHER_WEIGHT] = others[WEIGHT]
         if TARGET in others:
-            own = examples[TARGET].astype(np.float32)
-            mixed[TARGET] = own + (others[TARGET].astype(np.float32) - own) * shares.reshape(-1, *[1] * (own.ndim - 1))
+            for name in (TARGET, *([WEIGHT] if WEIGHT in others else [])):
+                mixed[name] = _mean(examples[name], others[name], shares)
         return mixed
 
     def _draws(self, step: Step, rows: Rows, epochs: NDArray[np.uint64]) -> Draws:
         from tasks.data.augment.draws import Draws
 
         return Draws(self._seed, step.place, epochs, rows)
+
+
+def _mean(own: Values, others: Values, shares: Numbers) -> Values:
+    own = own.astype(np.float32)
+    return own + (others.astype(np.float32) - own) * shares.reshape(-1, *[1] * (own.ndim - 1))
 
 
 def kinds_of(features: Mapping[str, Any]) -> dict[str, str]:

@@ -122,6 +122,8 @@ class Hashes:
         self.root = root
         name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:32]
         self._file = None if memory is None else memory / "sources" / f"{name}.json"
+        self._known: dict[str, list] | None = None
+        """Stat key and hash of settled files, as of the last call of `of`."""
 
     def find(self, glob: str, exclude: Iterable[str], accept: Callable[[str], bool] = lambda name: True) -> list[str]:
         """Return the files below the folder that match (see `find`)."""
@@ -151,6 +153,7 @@ class Hashes:
                     saved = time.monotonic()
         if updated != cached:
             self._save(updated)
+        self._known = updated
         return hashes
 
     def size(self, paths: list[str]) -> int:
@@ -182,7 +185,9 @@ class Hashes:
         """Open a file to be read in order; raises `Failed` at the end where it is not the one with this hash."""
         with _read_or_fail(path, lambda: open(self.root / path, "rb")) as file:
             yield file
-        if self.of([path]) != [sha256]:
+        if self._known is None:
+            self._known = self._load()
+        if self._hash(path, self._known.get(path), Event())[1] != sha256:
             raise Failed(path, "other content than was listed", "a source must not change while it is read", "rerun")
 
     def _hash(self, path: str, row: list | None, cancelled: Event) -> tuple[StatKey, str]:

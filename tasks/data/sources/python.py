@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tasks.data.sources.columns import features_of, read_columns
 from tasks.data.sources.payloads import columns_of_files
 from tasks.data.sources.rows import Numbered
 from tasks.data.sources.values import LISTS, NOT_NUMBERS, columns_of
-from tasks.data.user_code import files_of, importable, raised_at
+from tasks.data.user_code import deciding, files_of, importable, raised_at
 from tasks.errors import Failed
 
 BATCH_BYTES, BATCH_ROWS = 4 << 20, 20_000
@@ -51,7 +50,8 @@ class Python(Source):
         return features_of(self._config)
 
     def fingerprint(self) -> list[tuple[str, str]]:
-        """Return path and hash of the function's module and of what it imports from its folder."""
+        """Return path and hash of the function's module and of what it imports from its folder, and name and version
+        of the packages that these import."""
         self._listed = self._hashes()
         return self._listed
 
@@ -73,8 +73,7 @@ class Python(Source):
         yield self._rows(batch, first)
 
     def _hashes(self) -> list[tuple[str, str]]:
-        files = files_of("source.function", self._config.function, self._folder)
-        return [(path, hashlib.sha256(content).hexdigest()) for path, content in files.items()]
+        return deciding(files_of("source.function", self._config.function, self._folder), self._folder)
 
     def _values(self) -> Iterator[Any]:
         """Yield what the function yields; raises `Failed` where it raises, with file and line."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tasks.config.transform import Function, TransformConfig
 from tasks.data import reader
 from tasks.data.reader.function import FOLDER
-from tasks.data.user_code import closure, files_of
+from tasks.data.user_code import closure, deciding, files_of
 
 
 def reader_files(kinds: Iterable[str]) -> dict[str, bytes]:
@@ -24,10 +24,24 @@ def own_code(transforms: Mapping[str, TransformConfig]) -> dict[str, bytes]:
     Raises:
         Refused: there is no such module, or it is not Python.
     """
-    files: dict[str, bytes] = {}
+    found = [files for _, files in _functions(transforms)]
+    return dict(sorted((f"{FOLDER}/{path}", content) for files in found for path, content in files.items()))
+
+
+def own_sources(transforms: Mapping[str, TransformConfig]) -> list[tuple[str, str]]:
+    """Return what the user's functions put into a digest: path and SHA-256 of their files, and name and version of the
+    packages that these import.
+
+    Raises:
+        Refused: there is no such module, or it is not Python.
+    """
+    found = {pair for folder, files in _functions(transforms) for pair in deciding(files, folder)}
+    return sorted((f"{FOLDER}/{name}", value) for name, value in found)
+
+
+def _functions(transforms: Mapping[str, TransformConfig]) -> Iterator[tuple[Path, dict[str, bytes]]]:
+    """Yield the folder and the files of each function of the user's."""
     for name, transform in transforms.items():
-        if not isinstance(transform, Function):
-            continue
-        found = files_of(f"snapshot.transforms.{name}.function", transform.function, Path(transform.folder))
-        files |= {f"{FOLDER}/{path}": content for path, content in found.items()}
-    return dict(sorted(files.items()))
+        if isinstance(transform, Function):
+            folder = Path(transform.folder)
+            yield folder, files_of(f"snapshot.transforms.{name}.function", transform.function, folder)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,21 +56,53 @@ def fitter(name: str, feature: Feature, config: Tokens, folder: Path) -> TokensF
     return TokensFitter(name, config)
 
 
-def fit_wordpiece(texts: Iterable[str], vocabulary: int) -> str:
+def fit_wordpiece(texts: Sequence[str], vocabulary: int) -> str:
     """Fit a WordPiece (Schuster and Nakajima, ICASSP 2012) of at most `vocabulary` - 1 tokens; return its JSON.
 
-    Words are split at spaces and punctuation, as in BERT (Devlin et al., NAACL 2019).
+    Words are split at spaces and punctuation, as in BERT (Devlin et al., NAACL 2019). Up to half of the tokens are
+    characters, the most frequent ones.
+
+    The trainer of the library numbers the characters within words in the order of a table with a random seed, chooses
+    among equally frequent characters by it, and breaks ties between pairs by these numbers: it is given all of them.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+    words = pre_tokenizers.BertPreTokenizer()
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.pre_tokenizer = words
+    first, within = _characters(texts, words, (vocabulary - 1) // 2)
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary - 1, special_tokens=[UNKNOWN], show_progress=False, limit_alphabet=vocabulary // 2
+        vocab_size=vocabulary - 1,
+        special_tokens=[UNKNOWN, *within],
+        initial_alphabet=first,
+        limit_alphabet=len(first),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    fitted: str = tokenizer.to_str(pretty=True)
+    learned = Tokenizer(models.WordPiece(tokenizer.get_vocab(), unk_token=UNKNOWN))  # where no character is special
+    learned.pre_tokenizer = words
+    learned.add_special_tokens([UNKNOWN])
+    fitted: str = learned.to_str(pretty=True)
     return fitted
+
+
+def _characters(texts: Sequence[str], words: Any, most: int) -> tuple[list[str], list[str]]:
+    """Return the most frequent characters, and as tokens within words those of them that occur there, in order.
+
+    There are `most` in all, or fewer. Equally frequent characters count in the order of their code points.
+    """
+    counts, within = Counter[str](), set[str]()
+    for word, number in Counter(word for each in texts for word, _ in words.pre_tokenize_str(each)).items():
+        within.update(word[1:])
+        for character in word:
+            counts[character] += number
+    taken: list[str] = []
+    for character in sorted(counts, key=lambda each: (-counts[each], each)):
+        most -= 2 if character in within else 1
+        if most < 0:
+            break
+        taken.append(character)
+    return sorted(taken), [f"##{character}" for character in sorted(within.intersection(taken))]
 
 
 def _fitted(
