@@ -73,6 +73,11 @@ def train(
     def measure(figure: str, value: Any) -> None:
         bench.measure(f"{name}/{figure}", value)
 
+    for model in (prepared, *([] if teacher is None else [teacher])):
+        if not (model.path / "manifest.json").exists():  # on another host than the chief's
+            saw = f"not at {model.path} on {bench.hosts[bench.rank]}, nor in the store there"
+            rule, remedy = "all hosts read the models that a method trains and learns from", "share MILLRACE_HOME"
+            raise Failed(str(model), saw, rule, f"{remedy}, or copy its folder there, and run again")
     described = config_of(prepared)
     if teacher is not None:
         task = architecture(teacher.path)["model"]["task"]

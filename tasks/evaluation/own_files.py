@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 from tasks.config import EvaluateConfig
-from tasks.data.user_code import files_of
+from tasks.data.user_code import deciding, files_of
 
 FIELD = "evaluate.own_metrics"
 
 
 def source_files(config: EvaluateConfig) -> list[tuple[str, str]]:
-    """Return path and SHA-256 of the modules of own metrics, and of what they import from their folder.
+    """Return path and SHA-256 of the modules of own metrics, and of what they import from their folder; and name and
+    version of the packages that these import.
 
     Raises:
         Refused: there is no such module, or it is not Python.
@@ -20,4 +20,4 @@ def source_files(config: EvaluateConfig) -> list[tuple[str, str]]:
     folder, files = Path(config.folder or "."), dict[str, bytes]()
     for function in config.own_metrics.values():
         files |= files_of(FIELD, function, folder)
-    return [(f"metrics/{path}", sha256(content).hexdigest()) for path, content in sorted(files.items())]
+    return [(f"metrics/{name}", value) for name, value in deciding(dict(sorted(files.items())), folder)]

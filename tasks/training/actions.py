@@ -106,7 +106,7 @@ class Evaluate:
         self.journal.append(step, {f"validation/{name}": value for name, value in scores.items()})
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores.items())
         log.info("step %d: validation %s", step, shown)
-        meter.evaluated = step, scores["loss"]
+        meter.validation_losses[step] = scores["loss"]
         meter.ended = self.best.update(scores, weights, engine.watched)
 
 

@@ -61,9 +61,10 @@ class BestWeights:
         return {**self.state(), "losses": [*self.losses], "watched": [*self.watched]}, dict(self.weights)
 
     def load(self, state: dict[str, Any], weights: Arrays) -> None:
-        """Restore the state of a checkpoint."""
-        self.losses, self.watched, self.waited = state["losses"], state["watched"], state["waited"]
-        self.weights = weights
+        """Restore the state of a checkpoint, as far as this config selects or ends by it: a base may have others."""
+        selects, ends = self.config.select == "best", self.config.early_stopping is not None
+        self.losses, self.weights = (state["losses"], weights) if selects else ([], {})
+        self.watched, self.waited = (state["watched"], state["waited"]) if ends else ([], 0)
 
 
 def _better(value: float, best: list[float], delta: float = 0.0) -> bool:

@@ -87,6 +87,10 @@ class Copied:
         self.journal.append(step, metrics)
         self.board.scalars(step, metrics)
 
+    def sync(self) -> None:
+        """Bring the journal to the disk."""
+        self.journal.sync()
+
 
 @dataclass
 class Histograms:

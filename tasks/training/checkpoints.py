@@ -30,6 +30,8 @@ from tasks.training.spikes import CALMER, FIELD, Spike
 
 log = logging.getLogger(__name__)
 
+FORMAT = 1
+"""Of checkpoints, and of the state of a finished model."""
 STATE = "state/state.npz"
 CHECKPOINT = f"{TEMPORARY}step-"
 
@@ -43,9 +45,12 @@ class StagedCheckpoints:
         config: CheckpointConfig,
         best: BestWeights,
         measure: Callable[[str, Any], None] = lambda *measured: None,
+        saving: Callable[[int], None] = lambda size: None,
+        report: Callable[[int], None] = lambda step: None,
         base: Path | None = None,
         layout: dict[str, Any] | None = None,
-        settle: Callable[[], None] | None = None,
+        settle: Callable[[int], None] | None = None,
+        sync: Callable[[], None] = lambda: None,
     ) -> None:
         """Create checkpoints in a staging; without one, as of a process that is not the chief, nothing is saved.
 
@@ -54,13 +59,17 @@ class StagedCheckpoints:
             best: the selection of weights, part of every checkpoint.
             measure: called with `train/checkpoint_seconds` (of the training, that is of the copies and of waiting for
                 the thread) and `train/checkpoint_write_seconds` (of the thread).
+            saving: called with the bytes of a checkpoint when it begins to be written.
+            report: called with the step of a checkpoint when it is on the disk.
             base: state of the finished training to start from where there is no checkpoint.
             layout: threads, strategy, devices, micro-batches of a pipeline, and processor of this process.
-            settle: waits for the scores of evaluations by another process, which must be in a checkpoint.
+            settle: waits for the scores of the evaluations up to a step by another process, which its checkpoint has.
+            sync: brings to the disk what a training that goes on from the checkpoint does not write again.
         """
         self.staging, self.config, self.best, self.measure, self.base = staging, config, best, measure, base
+        self._saving, self._report = saving, report
         self.spent = self.written = 0.0
-        self._settle = settle
+        self._settle, self._sync = settle, sync
         self._writing = Writing()
         self.saved: int | None = None
         self.layout = layout or {}
@@ -79,6 +88,7 @@ class StagedCheckpoints:
         step, metadata = self._load(engine.group.share(content), engine, meter)
         if is_own:
             self.saved = step
+            self._report(step)
             log.info("step %d: going on from its checkpoint", step)
             self._note_layout(step, metadata["layouts"])
         else:
@@ -179,17 +189,19 @@ class StagedCheckpoints:
         self.layouts[-1]["to"] = step
         state, layouts = engine.state(), [dict(layout) for layout in self.layouts]
         metadata = {**meter.state(), "layouts": layouts}
-        evaluated = self.best.copy(), meter.evaluated
+        best, weights = self.best.copy()
 
         def write() -> None:
-            (best, weights), last = evaluated
+            nonlocal best, weights
             if self._settle is not None:  # an evaluation at a later step may be in it as well, and changes nothing
-                self._settle()
-                (best, weights), last = self.best.copy(), meter.evaluated
+                self._settle(step)
+                best, weights = self.best.copy()
             entries = {**head(step, {**metadata, "best": best}), **state, **weights}
-            loss = last[1] if last and last[0] == step and math.isfinite(last[1]) else None
-            self._write(entries, step=step, loss=loss, anchor=anchor)
+            self._sync()
+            loss = meter.validation_losses.get(step, math.nan)
+            self._write(entries, step=step, loss=loss if math.isfinite(loss) else None, anchor=anchor)
 
+        self._saving(sum(array.nbytes for array in (*state.values(), *weights.values())))
         self._writing.start(write)
         self.saved = step
         self.spent += time.monotonic() - started
@@ -206,6 +218,7 @@ class StagedCheckpoints:
             with open(piece.path, "wb") as file:
                 np.savez(file, allow_pickle=False, **entries)
             size = piece.path.stat().st_size
+        self._report(note["step"])
         log.info("step %d: checkpoint, %s bytes", note["step"], f"{size:,}")
         notes = {name: sidecar["note"] for name, sidecar in self.staging.pieces(CHECKPOINT).items()}
         for name in notes.keys() - kept(notes, self.config):
@@ -256,7 +269,7 @@ class Writing:
 
 def head(step: int, metadata: dict[str, Any]) -> Arrays:
     """Return the entry of a checkpoint that is not the engine's: step and metadata, as bytes of JSON."""
-    return {"head": np.frombuffer(canonical({"step": step, "meter": metadata}), np.uint8)}
+    return {"head": np.frombuffer(canonical({"format": FORMAT, "step": step, "meter": metadata}), np.uint8)}
 
 
 def pack(step: int, metadata: dict[str, Any], state: Arrays) -> bytes:
@@ -267,8 +280,15 @@ def pack(step: int, metadata: dict[str, Any], state: Arrays) -> bytes:
 
 
 def unpack(content: bytes) -> tuple[int, dict[str, Any], Arrays]:
-    """Return step, metadata (of the meter and the best weights) and the engine's state from a checkpoint's bytes."""
+    """Return step, metadata (of the meter and the best weights) and the engine's state from a checkpoint's bytes.
+
+    Raises:
+        Failed: it is of another format.
+    """
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         first = json.loads(archive["head"].tobytes())
+        if first.get("format") != FORMAT:
+            saw, rule = f"format {first.get('format')}", f"this version of Millrace goes on from format {FORMAT}"
+            raise Failed("checkpoint", saw, rule, "end the training with the version that it began with, or train anew")
         state = {name: archive[name] for name in archive.files if name != "head"}
     return first["step"], first["meter"], state

@@ -34,6 +34,9 @@ def check_base(base: Model, examples: Snapshot, sections: dict[str, Any], inputs
     if choice_of(base) is not None:
         rule = "a choice among models of several seeds has no state of a training"
         raise Refused(FIELD, base.digest[:12], rule, f"name the model of one seed; `millrace show {base.digest[:12]}`")
+    if base.trained_by is None or "model" not in base.trained_by:
+        rule = "a model that a method of compression has made is no training with a config of its own"
+        raise Refused(FIELD, base.digest[:12], rule, "begin with its weights: train.init {kind: model, model: DIGEST}")
     config: TrainConfig = sections["train"]
     base_config, done_steps, count = (
         base.manifest["inputs"]["config"],

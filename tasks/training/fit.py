@@ -63,7 +63,7 @@ def fit(
     Writes `model.keras`, `model.weights.h5`, `architecture.json`, `state/state.npz` and `state/ledger.jsonl`.
 
     Raises:
-        Stopped: a signal came; the state is saved.
+        Stopped: a signal came; the chief has saved the state, and reported it.
         Failed: a loss or gradient is not finite.
     """
     from tasks.models import keras_file
@@ -96,7 +96,14 @@ def fit(
     sidecar = make_sidecar(bench, config, evaluate, meter, engine)
     chief = cluster.rank == 0
     staging = bench.staging if chief else None
-    checkpoints = make_checkpoints(bench, staging, engine, config, plan, best, base, sidecar)
+    samples = None if folder is None else Samples(config.evaluate_every, folder / SAMPLES, model_config.task)
+
+    def sync() -> None:
+        bench.journal.sync()
+        if samples is not None:
+            samples.sync()
+
+    checkpoints = make_checkpoints(bench, staging, engine, config, plan, best, base, sidecar, sync)
     speed = Speed(config.batch_size, positions(snapshot.features))
     ranks = Ranks(config.log_every, bench.hosts, bench.measure)
     evaluations: list[Action] = [evaluate] if sidecar is None else [sidecar] if chief else []
@@ -108,7 +115,7 @@ def fit(
         Log(config.log_every, journal, speed, goodput),
         *(goodput.timed("evaluating", evaluation) for evaluation in evaluations),
         *([] if board is None else board.actions),
-        *([] if folder is None else [Samples(config.evaluate_every, folder / SAMPLES, model_config.task)]),
+        *([] if samples is None else [samples]),
         goodput.timed("saving", Save(config.checkpoint.every, checkpoints)),
     ]
     with explained(engine, config, bench):
@@ -117,7 +124,7 @@ def fit(
     if board is not None:
         board.close()
     if step < plan.steps and not meter.ended:
-        raise Stopped(bench.stopping() or signal.SIGTERM, saved=f"step {step}")  # or another process got one
+        raise Stopped(bench.stopping() or signal.SIGTERM)  # or another process got one
     progress.end()
     ranks.end()
     if staging is None:
@@ -133,6 +140,7 @@ def fit(
         counts={"steps": step, "parameters": count_weights(finished), "examples": plan.examples},
         features=snapshot.features,
         also={**saved, "steps": step},
+        layout=engine.layout,
         layouts=checkpoints.layouts if len(checkpoints.layouts) > 1 else [],
     )
 
@@ -147,7 +155,7 @@ def make_sidecar(
     def take(step: int, scores: dict[str, float], weights: Callable[[], Arrays]) -> None:
         evaluate.take(step, scores, weights, meter, engine)
 
-    return Sidecar(bench.addresses[-1], config.evaluate_every, take)
+    return Sidecar(bench.addresses[-1], bench.key, config.evaluate_every, take)
 
 
 def make_checkpoints(
@@ -159,17 +167,20 @@ def make_checkpoints(
     best: BestWeights,
     base: Model | None,
     sidecar: Sidecar | None,
+    sync: Callable[[], None],
 ) -> StagedCheckpoints:
     """Return the checkpoints of the training, which begin with the state of `base`; reserve their space on the disk."""
     number = micro_batches(engine, config, bench)
-    layout = bench.layout | ({"accumulate": number} if number > 1 else {})
+    layout = bench.layout | engine.layout | ({"accumulate": number} if number > 1 else {})
     if staging is not None:
         state_bytes = sum(array.nbytes for array in engine.state().values())
         # and one being written, the model, its weights
         staging.reserve((config.checkpoint.most(plan.steps) + 3) * state_bytes)
     base_state = base.path / STATE if base is not None else None
     settle = None if sidecar is None else sidecar.settle
-    return StagedCheckpoints(staging, config.checkpoint, best, bench.measure, base_state, layout, settle)
+    return StagedCheckpoints(
+        staging, config.checkpoint, best, bench.measure, bench.saving, bench.saved, base_state, layout, settle, sync
+    )
 
 
 def with_weights(trained: Arrays, model_config: ModelConfig, snapshot: SnapshotReader, seed: int) -> keras.Model:
@@ -207,4 +218,4 @@ def evaluate_beside(
         scorer.load(weights)
         return scorer(batches)
 
-    beside.serve(bench.addresses[bench.rank], score, bench.stopping)
+    beside.serve(bench.addresses[bench.rank], bench.key, score, bench.stopping)

@@ -67,8 +67,8 @@ class Meter:
     waited: float = 0.0
     steps: int = 0
     """Number of steps that `seconds` and `waited` measure."""
-    evaluated: tuple[int, float] | None = None
-    """Step and validation loss of the last evaluation of this process."""
+    validation_losses: dict[int, float] = field(default_factory=dict)
+    """Of the evaluations of this process, by step."""
     ended: bool = False
     """Whether an action ended the training before the last step."""
     skipped: int = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 
 from tasks.config import TrainConfig
 from tasks.config.fine_tune import InitConfig
-from tasks.data.user_code import files_of, packages_of
+from tasks.data.user_code import deciding, files_of
 from tasks.errors import Refused
 
 FIELD = "train.init"
@@ -45,8 +45,7 @@ def loss_files(config: TrainConfig) -> list[tuple[str, str]]:
         return []
     folder = Path(config.folder or ".")
     files = files_of("train.loss", config.own_loss, folder)
-    packages = [(f"loss/package/{name}", number) for name, number in packages_of(files, folder)]
-    return [(f"loss/{path}", sha256(content).hexdigest()) for path, content in files.items()] + packages
+    return [(f"loss/{name}", value) for name, value in deciding(files, folder)]
 
 
 def _sha256(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.store import lines
 from tasks.training.engines import Engine
 from tasks.training.meter import Meter
 
@@ -76,18 +76,19 @@ class Samples:
     def __post_init__(self) -> None:
         self._written = {step for step, _ in read(self.file)}
 
+    def sync(self) -> None:
+        """Bring what is written to the disk."""
+        lines.sync(self.file)
+
     def __call__(self, step: int, meter: Meter, engine: Engine) -> None:
         if engine.samples is None or step in self._written:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.file, "a") as file:
-            file.write(json.dumps({"step": step, "predictions": PREDICTED[self.task](engine.samples)}) + "\n")
+        lines.append(self.file, {"step": step, "predictions": PREDICTED[self.task](engine.samples)})
         self._written.add(step)
 
 
 def read(file: Path) -> list[tuple[int, list[Any]]]:
-    """Return steps and predictions in order of steps; an incomplete last line is left out."""
-    if not file.exists():
-        return []
-    lines = [json.loads(line) for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    return sorted({line["step"]: line["predictions"] for line in reversed(lines)}.items())
+    """Return steps and predictions in order of steps; the first of a step counts."""
+    rows = [row for row, _ in lines.read(file)]
+    return sorted({row["step"]: row["predictions"] for row in reversed(rows)}.items())

@@ -6,15 +6,20 @@ scores of all evaluations up to its step are in it, so that a training that is r
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+import os
 import queue
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 
 import numpy as np
 
@@ -27,6 +32,13 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
 """Seconds in which the process that evaluates must have built its model."""
 
+BACKLOG = 16
+"""Connections that may wait to be taken in."""
+GREETING_SECONDS = 10
+"""Seconds in which the other end of a connection must show that it has the key."""
+TIME = struct.Struct("@ll")
+"""A `timeval` of the system: seconds, microseconds."""
+
 OnScores = Callable[[int, dict[str, float], Callable[[], Arrays]], None]
 """Called with step, scores and a function that returns the weights, of each evaluation in order."""
 
@@ -36,9 +48,13 @@ class Sidecar:
     """The chief's end: sends weights, and hands on scores in the order of the steps."""
 
     address: str
+    key: str
+    """That of the call, by which the other process knows this one."""
     every: int
     on_scores: OnScores
     _waiting: queue.Queue[tuple[int, Arrays]] = field(default_factory=lambda: queue.Queue(maxsize=2))
+    _unscored: list[int] = field(default_factory=list)
+    """Steps of evaluations without scores."""
     _thread: threading.Thread | None = None
     _error: BaseException | None = None
 
@@ -47,6 +63,7 @@ class Sidecar:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sidecar", daemon=True)
             self._thread.start()
+        self._unscored.append(step)
         while self._error is None:
             try:
                 return self._waiting.put((step, engine.weights()), timeout=1.0)
@@ -54,36 +71,35 @@ class Sidecar:
                 continue
         raise self._error
 
-    def settle(self) -> None:
-        """Wait until all evaluations so far have their scores; raise an error of the other process."""
-        while self._waiting.unfinished_tasks and self._error is None:
+    def settle(self, step: int) -> None:
+        """Wait until all evaluations up to a step have their scores; raise an error of the other process."""
+        while any(unscored <= step for unscored in [*self._unscored]) and self._error is None:
             time.sleep(0.005)
         if self._error is not None:
             raise self._error
 
     def _run(self) -> None:
         try:
-            with connected(self.address) as connection:
+            with connected(self.address, self.key) as connection:
                 while True:
                     step, weights = self._waiting.get()
                     connection.send_bytes(packed(weights))
                     scores = json.loads(connection.recv_bytes())
                     self.on_scores(step, scores, lambda weights=weights: weights)  # type: ignore[misc]
-                    self._waiting.task_done()
+                    self._unscored.remove(step)
         except BaseException as error:
             rule = "the process that evaluates must answer"
             lost = Lost("train.evaluate", f"{type(error).__name__}: {error}", rule, "run again: it continues")
             self._error = lost if isinstance(error, EOFError | OSError) else error
 
 
-def serve(address: str, score: Callable[[Arrays], dict[str, float]], stopping: Callable[[], int]) -> None:
+def serve(address: str, key: str, score: Callable[[Arrays], dict[str, float]], stopping: Callable[[], int]) -> None:
     """Score the weights that the chief sends, until this process is killed; signals are the chief's affair.
 
     Raises:
         Lost: the chief's end of the connection is closed.
     """
-    host, _, port = address.partition(":")
-    with Listener((host, int(port))) as listener, listener.accept() as connection:
+    with taken_in(address, key, stopping) as connection:
         try:
             while True:
                 while not connection.poll(0.5):
@@ -95,13 +111,43 @@ def serve(address: str, score: Callable[[Arrays], dict[str, float]], stopping: C
             raise Lost("train.evaluate", saw, rule, "run again: it continues") from error
 
 
-def connected(address: str) -> Connection:
+def taken_in(address: str, key: str, stopping: Callable[[], int]) -> Connection:
+    """Return the first connection whose other end has the key; those of strangers are closed, and hold up nobody."""
+    host, _, port = address.partition(":")
+    known: queue.Queue[Connection] = queue.Queue()
+    with socket.create_server((host, int(port)), backlog=BACKLOG) as listener:
+        listener.settimeout(0.1)
+        while known.empty():
+            stopping()
+            with contextlib.suppress(OSError):  # the time is over, or the other end has given up
+                connection, _ = listener.accept()
+                threading.Thread(target=greet, args=(connection, key.encode(), known.put), daemon=True).start()
+        return known.get()
+
+
+def greet(stranger: socket.socket, key: bytes, known: Callable[[Connection], None]) -> None:
+    """Call `known` with a connection whose other end shows that it has the key, in time; else close it."""
+    with stranger:
+        stranger.setblocking(True)
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIME.pack(GREETING_SECONDS, 0))
+        connection = Connection(os.dup(stranger.fileno()))
+        try:
+            deliver_challenge(connection, key)
+            answer_challenge(connection, key)
+        except (AuthenticationError, EOFError, OSError, AssertionError):
+            connection.close()
+            return
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIME.pack(0, 0))
+    known(connection)
+
+
+def connected(address: str, key: str) -> Connection:
     """Connect to the process that evaluates, as soon as it listens."""
     host, _, port = address.partition(":")
     until = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            return Client((host, int(port)))
+            return Client((host, int(port)), authkey=key.encode())
         except ConnectionRefusedError:
             if time.monotonic() > until:
                 raise

@@ -45,11 +45,20 @@ class Spikes:
         losses = call.sums["loss"] / np.maximum(call.sums["weight"], 1e-9)
         for number, (loss, finite) in enumerate(zip(losses.tolist(), call.finite.tolist(), strict=True)):
             highest = max(self.recent) if len(self.recent) == self.config.window else None
-            if not finite or (highest is not None and loss > self.config.factor * highest):
+            if not finite or (highest is not None and loss > self._limit(highest)):
                 self.seconds += call.seconds
                 return Spike(step + number, loss, highest)
             self.recent = [*self.recent, loss][-self.config.window :]
         return None
+
+    def _limit(self, highest: float) -> float:
+        """Return the loss above which a step spikes: `factor` times the highest of the window, of losses above 0.
+
+        A loss may be negative (that of a density's logarithm): what counts is the distance from the highest, measured
+        by the largest magnitude in the window.
+        """
+        assert self.config is not None
+        return highest + (self.config.factor - 1) * max(map(abs, self.recent))
 
     def check(self, spike: Spike) -> None:
         """Raise `Failed` where there were as many rollbacks as there may be."""

@@ -14,12 +14,12 @@ from tests.support.homes import DIGITS, ROOT
 GOLDEN = {
     "convert/records": "0d34d924e70dda1d",
     "snapshot/snapshot": "6d644aab3292d524",
-    "train/model": "bbfc79b416bef76c",
-    "evaluate/report": "0cd13df5fa19b8e5",
-    "compress/saved_model": "b6ad94cc2f3df974",
-    "compress/litert": "de83b65a42708b27",
-    "compress/int8_dynamic": "7fc2461cf383a67a",
-    "export/export": "890b7566c9c96219",
+    "train/model": "2c07d132dc90c5d3",
+    "evaluate/report": "f958098d00bf1007",
+    "compress/saved_model": "5ed11b1b76eed0b2",
+    "compress/litert": "93a99b826f653945",
+    "compress/int8_dynamic": "ff80ca3c6e970be7",
+    "export/export": "224d7dfa37cc5cbd",
 }
 
 

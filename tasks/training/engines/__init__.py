@@ -67,6 +67,11 @@ class Engine(Protocol):
     """An estimate of the bytes of an example's activations in a host's memory; 0 where no host computes."""
 
     @property
+    def layout(self) -> dict[str, Any]:
+        """What it adds to the layout of the computation: the types of accelerators, and how they round."""
+        ...
+
+    @property
     def divisible(self) -> bool:
         """Whether a step may be computed in more micro-batches than `train.accumulate`, with the same result."""
         ...

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tasks.config import ModelConfig, TrainConfig
 from tasks.config.strategy import ParameterServer
 from tasks.data.pipeline import SnapshotReader
+from tasks.environment import accelerators
 from tasks.models import build as build_model
 from tasks.training.engines import Arrays, Batches, Compute
 from tasks.training.engines.parameter_server.serving import connect
@@ -81,6 +82,7 @@ class ParameterServerEngine:
         assert step.shards is not None
         self.group: Group = Alone()
         self.activations, self.divisible = 0, False
+        self.layout: dict[str, Any] = accelerators.layout()  # its result is not repeatable in any case
         self.paths = {name: each.path for name, each in numbered("model", step.model.variables).items()}
         self.feed, self.position = feed, 0
         self.loss, self.watched, self.scales_loss = step.objective.loss, step.objective.watched, step.scales_loss

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tasks.config import ModelConfig, TrainConfig
 from tasks.data.pipeline import SnapshotReader
+from tasks.environment import accelerators
 from tasks.models import added_loss
 from tasks.models import build as build_model
 from tasks.models.segments import segments
@@ -58,6 +59,11 @@ class TensorFlowEngine:
         self._step, self._run = step, strategy.prepare(step, self._specs)
         self._scoring = Scoring(step.model, step.objective, strategy.group)
         split_seeds(self.model, self._first_replica)
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The types of GPUs, and how they round."""
+        return accelerators.layout()
 
     def seek(self, step: int) -> None:
         """Continue with the examples of global step `step`."""
@@ -197,6 +203,7 @@ def build(
     config: TrainConfig, model_config: ModelConfig, snapshot: SnapshotReader, plan: Plan, seed: int, cluster: Cluster
 ) -> TensorFlowEngine:
     """Create the engine of a config."""
+    accelerators.prepare()
     strategy = make_strategy(config.strategy, cluster)  # first: it configures devices, before TensorFlow is initialised
     objective = make_objective(model_config.task, config, snapshot)
     with strategy.scope():

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tasks.config import TrainConfig
 from tasks.config.task import UNTAGGED
-from tasks.data.augment import MIXED, OTHER_LABEL
+from tasks.data.augment import MIXED, OTHER_LABEL, OTHER_WEIGHT
 from tasks.data.pipeline import SnapshotReader
 from tasks.training.engines.tensorflow.objectives import Batch, Objective, Scored, correct, cross_entropy
 
@@ -27,14 +27,17 @@ class Classification(Objective):
         return replace(self, smoothing=0.0, class_weights=None)
 
     def __call__(self, batch: Batch, outputs: tf.Tensor) -> Scored:
-        """Score logits for the feature `label`; of mixed examples the loss counts both labels by their shares."""
+        """Score logits for the feature `label`.
+
+        Of mixed examples the loss counts both labels, by their shares and the weights of their examples.
+        """
         label, seen = batch["label"], batch["weight"]
         losses = self.losses(label, outputs)
         weights = seen * self._of_class(label)
         if MIXED in batch:
-            other, share = batch[OTHER_LABEL], batch[MIXED]
+            other, share, weight = batch[OTHER_LABEL], batch[MIXED], batch.get(OTHER_WEIGHT, seen)
             of_other = self.losses(other, outputs)
-            own, added = (1 - share) * weights, share * seen * self._of_class(other)
+            own, added = (1 - share) * weights, share * weight * self._of_class(other)
             total = own + added
             losses = tf.math.divide_no_nan(own * losses + added * of_other, total)
             weights = total
