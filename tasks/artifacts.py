@@ -21,6 +21,8 @@ class Outcome:
     statistics: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Any] = field(default_factory=dict)
     """Fields of the manifest that only this kind has (`weights_sha256` and `steps` of a model)."""
+    layout: dict[str, Any] = field(default_factory=dict)
+    """What the work adds to the layout in `produced_by`."""
     layouts: list[dict[str, Any]] = field(default_factory=list)
     """Layouts of a training that was continued under another one, with their steps `from` and `to`."""
 
@@ -73,6 +75,25 @@ class Model(Artifact):
     """A trained float Keras model with its final training state."""
 
     kind = "model"
+
+    @cached_property
+    def architecture(self) -> dict[str, Any]:
+        """The config of its architecture (`kind`, `task`, ...); that of a model which a method of compression has made
+        has the one before it under `model`."""
+        if self.planned is not None:
+            return self.planned["inputs"]["config"]["model"]
+        return json.loads((self.path / "architecture.json").read_bytes())["model"]
+
+    @property
+    def task(self) -> str:
+        """What it was trained for."""
+        return str(self.architecture["task"])
+
+    @property
+    def trained_by(self) -> dict[str, Any] | None:
+        """The config of its training: `train` and `seed`; None for a model that a method has made without one."""
+        config = self.manifest["inputs"]["config"]
+        return config if "train" in config else None
 
 
 class Report(Artifact):

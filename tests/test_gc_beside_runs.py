@@ -6,6 +6,7 @@ import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,37 @@ def test_what_a_run_has_just_recorded_stays(home: Home, just_before_the_lock: Ca
     assert dropped == {unwanted, "study/unwanted", "staging of model/unwanted"}
     assert (home.store / wanted / "part").exists() and not (home.store / unwanted).exists()
     assert (home.studies / "wanted.db").exists() and (home.store / ".staging/model/wanted").exists()
+
+
+@pytest.mark.parametrize("goes_on", ["a new run", "a finished one, in a flow run that is retried"])
+def test_what_a_run_has_recorded_that_began_after_the_others_were_read_stays(
+    goes_on: str, home: Home, just_before_the_lock: Callable
+) -> None:
+    """The second artifact is wanted when the first was looked at already, by a run that was marked as running since."""
+    first, second = sorted((records(home, 1), records(home, 2)))
+    old, newest = run_of(home, 1), run_of(home, 2)
+    old.note_attempt(prefect_flow_run_id="f")
+    happened: list[str] = []
+
+    def use() -> None:
+        happened.append("")
+        if len(happened) == 1:
+            new = goes_on == "a new run"
+            config = load(DIGITS, [("seed", "9" if new else "1")])
+            opening = opened(home, "pipeline", config, new=new, prefect_id=None if new else "f", waiting=print)
+            stays.append(opening)
+            running.append(opening.__enter__())
+        if len(happened) == 2:
+            running[0].use(*second.split("/"))
+
+    running: list[Run] = []
+    stays: list[Any] = []  # or the generator ends, and with it the run
+    just_before_the_lock(use)
+    assert [row.what for row in collect(home, keep=1, dry_run=False)] == [first]
+    assert (home.store / second / "part").exists()
+    assert running[0].run_id == (old.run_id if goes_on != "a new run" else running[0].run_id) != newest.run_id
+    running[0].end(0, "completed", None)
+    stays[0].__exit__(None, None, None)
 
 
 def test_what_another_process_works_on_stays(home: Home) -> None:

@@ -26,10 +26,10 @@ GAP = 4
 
 def augmented(facts: Facts) -> list[dict[str, str]]:
     """Return for each input that `train.augment` changes a title and a picture, as the address of a PNG."""
-    model, snapshot = facts.one("model"), facts.one("snapshot")
-    if model is None or snapshot is None:
+    model, snapshot = facts.model, facts.one("snapshot")
+    made_by = None if model is None else model.trained_by
+    if made_by is None or snapshot is None:
         return []
-    made_by = model.manifest["inputs"]["config"]
     configs = TypeAdapter(tuple[AugmentConfig, ...]).validate_json(json.dumps(made_by["train"].get("augment", [])))
     if not configs:
         return []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+
+from tasks.runs.journal import read as journal_points
 
 Points = list[tuple[int, float]]
 
@@ -51,17 +52,12 @@ CHARTS = (
 
 
 def read(journal: Path) -> dict[str, Points]:
-    """Return the finite points of each metric after step 0; an incomplete last line is ignored."""
+    """Return the finite points of each metric after step 0."""
     points_of: dict[str, Points] = {}
-    if not journal.exists():
-        return points_of
-    for line in journal.read_bytes().splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        entry = json.loads(line)
-        for name, value in entry["metrics"].items():
-            if entry["step"] > 0 and math.isfinite(float(value)):
-                points_of.setdefault(name, []).append((entry["step"], float(value)))
+    for point in journal_points(journal):
+        for name, value in point.metrics.items():
+            if point.step > 0 and math.isfinite(value):
+                points_of.setdefault(name, []).append((point.step, value))
     return {name: sorted(points) for name, points in points_of.items()}
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import KINDS, Artifact
+from tasks.artifacts import KINDS, Artifact, Model
 from tasks.config.models import MODELS
 from tasks.config.task import TASKS
 from tasks.display.numbers import kilobytes
@@ -75,6 +75,12 @@ class Facts:
                 return next((artifact for artifact in found if artifact.name == kind), found[0])
             digests = [digest for artifact in generation for digest in artifact.manifest["parents"].values()]
         return None
+
+    @property
+    def model(self) -> Model | None:
+        """The model that the run made, or began with."""
+        model = self.one(Model.kind)
+        return model if isinstance(model, Model) else None
 
     @property
     def variants(self) -> list[Artifact]:
@@ -214,14 +220,13 @@ class Facts:
     def summary(self) -> str:
         """The result of the run in one to three sentences."""
         sentences = []
-        source, model, records = self.config.source.name, self.one("model"), self.one("records")
+        source, model, records = self.config.source.name, self.model, self.one("records")
         snapshot, report = self.one("snapshot"), self.report
         if model is not None and snapshot is not None:
             counts = model.manifest["counts"]
-            kind = model.manifest["inputs"]["config"]["model"]["kind"]
             fed = "rows" if "tokens" in snapshot.manifest["features"] else self.counted
             rows = f"{snapshot.manifest['counts']['train']:,} {fed} of {source}"
-            noun = MODELS[kind].noun
+            noun = noun_of(model)
             line = f"{'An' if noun[0] in 'aeiou' else 'A'} {noun} of {counts['parameters']:,} weights, "
             line += f"trained for {counts['steps']:,} steps on {rows}"
             if self.trials is not None:
@@ -251,6 +256,14 @@ class Facts:
         if self.record["status"] == "stopped":
             sentences.append("It was stopped after saving; the same command goes on from there")
         return ". ".join(sentences) + "." if sentences else "Nothing was made."
+
+
+def noun_of(model: Model) -> str:
+    """Return what a model is; of one that a method has made, what it was before."""
+    architecture = model.architecture
+    while architecture["kind"] not in MODELS:
+        architecture = architecture["model"]
+    return MODELS[architecture["kind"]].noun
 
 
 def _name(artifact: Artifact) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tasks.artifacts import Artifact
+from tasks.artifacts import Artifact, Model
 from tasks.display.numbers import kilobytes, seconds
 from tasks.pages import seeds
 from tasks.pages.facts import Facts
@@ -84,12 +84,11 @@ def ledger(facts: Facts) -> str:
     return "; ".join(f"{name}, {text}" if len(proofs) > 1 else text for name, text in proofs.items())
 
 
-def _ledger_of(facts: Facts, model: Artifact) -> str:
+def _ledger_of(facts: Facts, model: Model) -> str:
     snapshot = facts.one("snapshot")
-    if snapshot is None:
+    if snapshot is None or model.trained_by is None:
         return ""
-    train = model.manifest["inputs"]["config"]["train"]
-    if model.manifest["counts"]["steps"] * train["batch_size"] > PROVABLE:
+    if model.manifest["counts"]["steps"] * model.trained_by["train"]["batch_size"] > PROVABLE:
         return f"not checked here, as the training was long: run `millrace show {facts.run.run_id}`"
     from tasks.training.ledger import prove
 
@@ -113,7 +112,7 @@ def lineage(facts: Facts) -> list[dict[str, Any]]:
     records = facts.one("records")
     if records is None:
         return roots
-    raw = len(records.manifest["inputs"]["sources"])
+    raw = sum(not path.startswith("package/") for path, _ in records.manifest["inputs"]["sources"])
     source = facts.config.source
     what = f"{raw:,} raw {source.listed} of {source.name}, each by key and SHA-256"
     return [{"kind": "source", "name": f"{source.kind} {source.name}", "what": what, "under": roots}]

@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import Artifact
+from tasks.artifacts import Artifact, Model
 from tasks.display.numbers import figure
 from tasks.display.seeds import table, words
 from tasks.display.words import span
 from tasks.pages import curves
 from tasks.pages.facts import Facts
+from tasks.runs.journal import FILE as JOURNAL
 from tasks.training.seeds import OVER_SEEDS
-
-JOURNAL = "metrics.jsonl"
 
 
 def seeds(facts: Facts) -> dict[str, Any]:
@@ -32,15 +31,15 @@ def seeds(facts: Facts) -> dict[str, Any]:
     }
 
 
-def trained(facts: Facts) -> dict[str, Artifact]:
+def trained(facts: Facts) -> dict[str, Model]:
     """Return the models of the trainings, by name, that are in the store; with one seed it is `model`."""
-    model = facts.one("model")
+    model = facts.model
     if model is None:
         return {}
     if facts.choice is None:
         return {model.kind: model}
-    digests = {name: model.manifest["parents"][name] for name in facts.choice.seeds}
-    return {name: facts.named[digest] for name, digest in digests.items() if digest in facts.named}
+    named = {name: facts.named.get(model.manifest["parents"][name]) for name in facts.choice.seeds}
+    return {name: one for name, one in named.items() if isinstance(one, Model)}
 
 
 def drawn(facts: Facts) -> list[tuple[str, str]]:
@@ -71,7 +70,7 @@ def name_in(folder: Path, model: Artifact) -> str:
 
 def own_folder(facts: Facts) -> Path | None:
     """Return the folder of the training whose model the run took; None where it was deleted, and of an average."""
-    model = facts.one("model") if facts.choice is None else trained(facts).get(facts.choice.chosen)
+    model = facts.model if facts.choice is None else trained(facts).get(facts.choice.chosen)
     folder = None if model is None else facts.maker(model)
     if model is None or folder is None:
         return None

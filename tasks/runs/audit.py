@@ -17,6 +17,7 @@ from typing import Any
 
 from tasks.errors import Failed
 from tasks.runs.home import Home
+from tasks.store import lines
 from tasks.store.files import canonical, pretty, sync, write
 
 START = "0" * 64
@@ -97,10 +98,11 @@ class Audit:
         """Write the line of the begun change, unless a killed process wrote it, and delete the stored change."""
         pending = self.begun()
         assert pending is not None
-        whole = self._whole()
-        last = whole[:-1].rpartition(b"\n")[2]
+        last = self._last()
         if _entry_of(last) != pending[0]:
-            self._append(whole, {**pending[0], "previous": hashlib.sha256(last).hexdigest() if last else START})
+            row = {**pending[0], "previous": hashlib.sha256(last).hexdigest() if last else START}
+            lines.append(self.path, {**row, "sum": _sum(row)})
+            lines.sync(self.path)
         self.drop()
 
     def drop(self) -> None:
@@ -142,9 +144,9 @@ class Audit:
         return next(self._faults(), None)
 
     def _faults(self) -> Iterator[tuple[int, str]]:
-        *lines, rest = self._read().split(b"\n")
+        *whole, rest = self._read().split(b"\n")
         previous = START
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(whole, 1):
             try:
                 row = json.loads(line)
                 checksum = row.pop("sum")
@@ -157,24 +159,12 @@ class Audit:
                 yield number, "does not follow the previous line: a line was deleted, inserted or replaced"
             previous = hashlib.sha256(line).hexdigest()
         if rest:
-            yield len(lines) + 1, "is cut off"
+            yield len(whole) + 1, "is cut off"
 
-    def _append(self, whole: bytes, row: dict[str, Any]) -> None:
-        """Append a line durably, after removing an incomplete last line."""
-        line = canonical({**row, "sum": _sum(row)}) + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.ftruncate(descriptor, len(whole))
-            while line:
-                line = line[os.write(descriptor, line) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        sync(self.path.parent)
-
-    def _whole(self) -> bytes:
+    def _last(self) -> bytes:
+        """Return the last whole line; nothing where there is none."""
         content = self._read()
-        return content[: content.rfind(b"\n") + 1]
+        return content[: content.rfind(b"\n") + 1][:-1].rpartition(b"\n")[2]
 
     def _read(self) -> bytes:
         return self.path.read_bytes() if self.path.exists() else b""

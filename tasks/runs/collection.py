@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tasks.artifacts import KINDS
 from tasks.runs.home import Home
-from tasks.runs.runs import FINISHED, Run, find_runs
+from tasks.runs.runs import FINISHED, LOCK, Run, find_runs
 from tasks.runs.trials import trials_of
 from tasks.store.store import Store, read_manifest
 
@@ -31,7 +32,7 @@ class Dropped:
 
 def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
     """Remove what no run of the last `keep`, no unfinished run and no release needs."""
-    store = Store(home.store)
+    store, needs = Store(home.store), Needs(home, keep)
     dropped = []
     for path in sorted((home.store / ".damaged").glob("*")):  # and what a collection that was killed left there
         dropped.append(Dropped(f"damaged {path.name[:40]}", path, size(path)))
@@ -39,10 +40,10 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
             shutil.rmtree(path)
     for artifact in store.artifacts():
         name = f"{artifact.kind}/{artifact.digest}"
-        if name in needed(home, keep):
+        if name in needs.names:
             continue
         with try_lock(home.store / ".locks" / artifact.kind / f"{artifact.digest}.lock") as locked:
-            if not locked or name in needed(home, keep):  # a run uses it by now
+            if not locked or needs.by_now(name):
                 continue
             dropped.append(Dropped(name, artifact.path, size(artifact.path)))
             if not dry_run:
@@ -51,28 +52,63 @@ def collect(home: Home, keep: int, dry_run: bool) -> list[Dropped]:
     for path in sorted(home.studies.glob("*.db")):
         name = f"study/{path.stem}"
         with try_lock(path.with_suffix(".lock")) as locked:
-            if locked and name not in needed(home, keep):
+            if locked and not needs.by_now(name):
                 dropped.append(Dropped(name, path, path.stat().st_size))
                 if not dry_run:
                     path.unlink()
     for path in sorted((home.store / ".staging").glob("*/*")):
         name = f"{path.parent.name}/{path.name}"
         with try_lock(home.store / ".locks" / path.parent.name / f"{path.name}.lock") as locked:
-            if locked and name not in needed(home, keep):
+            if locked and not needs.by_now(name):
                 dropped.append(Dropped(f"staging of {name[:40]}", path, size(path)))
                 if not dry_run:
                     remove(home, path)
     return dropped
 
 
-def needed(home: Home, keep: int) -> set[str]:
-    """Return `kind/digest` of all artifacts that must stay, with their ancestors, and `study/digest` of studies.
+class Needs:
+    """What must stay: read once, and then only what has been added.
 
-    The models of a tuning's trials stay with its run; a release alone needs the best one.
+    A run records what it uses before it uses it, and is unfinished then. One that begins, or goes on, takes the lock of
+    all runs as it is marked as running (`tasks.runs.runs.opened`), whose token grows by that. So what is added comes
+    from the runs that were unfinished when the others were read, or the token has grown since.
     """
-    runs = find_runs(home)
-    whole = [*runs[-keep:], *(run for run in runs[:-keep] if unfinished(run))]
-    return used(home, [*whole, *(trial for run in whole for trial in trials_of(run)), *filter(released, runs[:-keep])])
+
+    def __init__(self, home: Home, keep: int) -> None:
+        self.home, self.keep = home, keep
+        self._parents: dict[str, set[str]] = {}
+        self._look()
+
+    def by_now(self, name: str) -> bool:
+        """Return whether a name of an artifact or a study is needed by now; its lock is held."""
+        if _opened(self.home) != self._last_opened:
+            self._look()
+        else:
+            self.names |= used(self.home, with_trials(self._unfinished), self._parents)
+        return name in self.names
+
+    def _look(self) -> None:
+        self._last_opened = _opened(self.home)  # first: a run that is opened now is read again
+        runs = find_runs(self.home)
+        self._unfinished = [run for run in runs if unfinished(run)]
+        older = runs[: -self.keep]
+        whole = [*runs[-self.keep :], *filter(unfinished, older)]
+        self.names = used(self.home, [*with_trials(whole), *filter(released, older)], self._parents)
+        """`kind/digest` of the artifacts that must stay, with their ancestors, and `study/digest` of studies. The
+        run of a tuning keeps the models of its trials; a release alone needs the best one."""
+
+
+def with_trials(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield runs, each followed by its trials."""
+    for run in runs:
+        yield run
+        yield from trials_of(run)
+
+
+def _opened(home: Home) -> bytes:
+    """Return what changes whenever a run begins or goes on."""
+    lock = home.runs / LOCK
+    return lock.read_bytes() if lock.exists() else b""
 
 
 def needed_by_releases(home: Home) -> set[str]:
@@ -81,8 +117,12 @@ def needed_by_releases(home: Home) -> set[str]:
     return {name for name in names if (home.store / name / "manifest.json").exists()}
 
 
-def used(home: Home, runs: Iterable[Run]) -> set[str]:
-    """Return `kind/digest` of the artifacts that runs use, with their ancestors."""
+def used(home: Home, runs: Iterable[Run], parents: dict[str, set[str]] | None = None) -> set[str]:
+    """Return `kind/digest` of the artifacts that runs use, with their ancestors.
+
+    `parents` remembers those of artifacts that were read before, whose manifests never change.
+    """
+    known: dict[str, set[str]] = {} if parents is None else parents
     pending: set[str] = set()
     for run in runs:
         uses = run.folder / "uses"
@@ -91,10 +131,12 @@ def used(home: Home, runs: Iterable[Run]) -> set[str]:
     while pending:
         name = pending.pop()
         names.add(name)
-        path = home.store / name
-        if (path / "manifest.json").exists():
-            parents = set(read_manifest(path)["parents"].values())
-            pending |= {f"{p.parent.name}/{p.name}" for d in parents for p in home.store.glob(f"[!.]*/{d}")} - names
+        if name not in known and (home.store / name / "manifest.json").exists():
+            digests = read_manifest(home.store / name)["parents"].values()
+            known[name] = {
+                f"{kind}/{digest}" for digest in digests for kind in KINDS if (home.store / kind / digest).exists()
+            }
+        pending |= known.get(name, set()) - names
     return names
 
 

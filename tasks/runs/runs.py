@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import threading
 import time
@@ -15,15 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.artifacts import Artifact, Release
-from tasks.errors import Failed, Refused, Stopped
+from tasks.errors import Refused, Stopped
 from tasks.runs.home import Home
+from tasks.runs.index import Row, read, rows
 from tasks.runs.provenance import git_commit, packages
-from tasks.store.files import pretty, write
+from tasks.store.files import clear, pretty, write
 from tasks.store.lock import Lock, locked
 from tasks.store.store import Store, digest_of
 
 if TYPE_CHECKING:
     from tasks.config import Config
+
+LOCK = ".lock"
+"""In the folder of the runs: the lock under which a run is chosen and marked as running."""
+
+OLD = 600.0
+"""Seconds after which a file that is being written is taken to be that of a killed process."""
 
 FINISHED = {0, 3}
 """Exit codes of finished runs; after any other the same command continues the run."""
@@ -35,7 +41,7 @@ class Run:
     def __init__(self, home: Home, folder: Path) -> None:
         self.home, self.folder = home, folder
         self.store = Store(home.store)
-        self.record: dict[str, Any] = _read(folder / "run.json")
+        self.record: dict[str, Any] = read(folder / "run.json")
         self.lock: Lock | None = None
         self.parent: Run | None = None
         """The run of the tuning of which this is a trial."""
@@ -135,10 +141,11 @@ def opened(
     home.make()
     identity = identity_of(flow, config)
     while True:
-        with locked(home.runs / ".lock"):
+        with locked(home.runs / LOCK):
             folder = _of_flow_run(home, prefect_id) or (None if new else _unfinished(home, identity))
             folder = folder or _begin(home, flow, config, identity)
         with locked(folder / "lock", waiting) as lock:
+            clear(folder, OLD)
             run = Run(home, folder)
             if run.exit_code in FINISHED and not _is_of(run.record, prefect_id):
                 continue  # it ended meanwhile: begin a new one
@@ -153,7 +160,14 @@ def opened(
                 "prefect_flow_run_id": prefect_id,
             }
             try:
-                run.note(attempts=[*run.record["attempts"], attempt], stages={}, exit_code=None, status="running")
+                with locked(home.runs / LOCK):  # whose token tells gc that this run uses things from now on
+                    run.note(
+                        attempts=[*run.record["attempts"], attempt],
+                        stages={},
+                        exit_code=None,
+                        status="running",
+                        stops_by=None,
+                    )
                 yield run
             except Stopped as stop:
                 if run.exit_code is None:  # before the run recorded its end
@@ -169,10 +183,8 @@ def identity_of(flow: str, config: Config) -> str:
 
 def finished_before(home: Home, flow: str, config: Config) -> bool:
     """Return whether the last run of this flow and config has finished."""
-    identity = identity_of(flow, config)
-    records = (_read(path) for path in sorted(home.runs.glob("*/run.json"), reverse=True))
-    last = next((record for record in records if record["identity"] == identity), None)
-    return last is not None and last["exit_code"] in FINISHED
+    last = _last_of(home, identity_of(flow, config))
+    return last is not None and last.exit_code in FINISHED
 
 
 def find_runs(home: Home) -> list[Run]:
@@ -182,18 +194,19 @@ def find_runs(home: Home) -> list[Run]:
 
 def resolve_run(home: Home, reference: str) -> Run:
     """Return the run of an id or an unambiguous part of it."""
-    matches = [run for run in find_runs(home) if reference and reference in run.run_id]
-    exact = [run for run in matches if run.run_id == reference]
+    names = sorted(path.parent.name for path in home.runs.glob("*/run.json"))
+    matches = [name for name in names if reference and reference in name]
+    exact = [name for name in matches if name == reference]
     if len(exact or matches) != 1:
-        saw = "no such run" if not matches else ", ".join(run.run_id for run in matches)
+        saw = ", ".join(matches) or "no such run"
         raise Refused(reference, saw, "RUN is the id of a run or an unambiguous part of it", "see the folder runs")
-    return (exact or matches)[0]
+    return Run(home, home.runs / (exact or matches)[0])
 
 
 def _of_flow_run(home: Home, prefect_id: str | None) -> Path | None:
     """Return the run whose last attempt was a flow run."""
-    paths = sorted(home.runs.glob("*/run.json"), reverse=True)
-    return next((path.parent for path in paths if _is_of(_read(path), prefect_id)), None)
+    known = prefect_id is not None
+    return next((home.runs / row.run_id for row in rows(home) if known and row.prefect_id == prefect_id), None)
 
 
 def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:
@@ -202,24 +215,17 @@ def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:
 
 
 def _unfinished(home: Home, identity: str) -> Path | None:
-    for path in sorted(home.runs.glob("*/run.json"), reverse=True):
-        record = _read(path)
-        if record["identity"] == identity:
-            return None if record["exit_code"] in FINISHED else path.parent
-    return None
+    last = _last_of(home, identity)
+    return None if last is None or last.exit_code in FINISHED else home.runs / last.run_id
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record: dict[str, Any] = json.loads(path.read_bytes())
-        return record
-    except ValueError:
-        raise Failed(str(path), "not JSON", "the record of a run is JSON", f"remove {path.parent}") from None
+def _last_of(home: Home, identity: str) -> Row | None:
+    return next((row for row in rows(home) if row.identity == identity), None)
 
 
 def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder = home.runs / f"{stamp}-{config.name}-{secrets.token_hex(2)}"
+    now = datetime.now(UTC)  # in order of time by name, also within a second
+    folder = home.runs / f"{now:%Y%m%d-%H%M%S}-{config.name}-{now.microsecond // 16:04x}"
     folder.mkdir()
     try:
         write(folder / "run.json", pretty(new_record(folder.name, flow, config, identity)))
@@ -241,6 +247,7 @@ def new_record(run_id: str, flow: str, config: Config, identity: str) -> dict[st
         "attempts": [],
         "stages": {},
         "status": "running",
+        "stops_by": None,
         "exit_code": None,
         "error": None,
         "mlflow_run_id": None,

@@ -162,6 +162,12 @@ def ship(client: MlflowClient, mlflow_id: str, points: list[Point]) -> None:
         client.log_batch(mlflow_id, metrics=metrics[start : start + BATCH], synchronous=True)
 
 
+def points_of(uri: str, mlflow_id: str, names: list[str]) -> list[tuple[str, int]]:
+    """Return name and step of each point that MLflow has of these metrics of a run."""
+    client = connect(uri)
+    return [(name, point.step) for name in names for point in client.get_metric_history(mlflow_id, name)]
+
+
 def note_stage(client: MlflowClient, mlflow_id: str, stage: str, artifact: Artifact, cached: bool) -> None:
     """Record a stage's artifact: its digest, the run that made it, and for data an MLflow input."""
     manifest = artifact.manifest

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.artifacts import Artifact
 from tasks.display import terminal
 from tasks.errors import Failed
+from tasks.runs.journal import FILE as JOURNAL
 from tasks.runs.journal import JournalFile, read
 from tasks.runs.runs import Run
 from tasks.store.files import pretty, write
@@ -69,7 +70,7 @@ class Shipper:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.journal = run.folder / "metrics.jsonl"
+        self.journal = run.folder / JOURNAL
         self.client: MlflowClient | None = None
         self.mlflow_id: str | None = run.record["mlflow_run_id"]
         self.fault: Exception | None = None
