@@ -15,6 +15,7 @@ from flows.commands import (
     diff,
     doctor,
     down,
+    drill,
     gc,
     predict,
     reject,
@@ -65,6 +66,7 @@ def millrace(
 app.command("run", context_settings=SETTINGS)(run.run)
 app.command("worker", context_settings=SETTINGS)(worker.worker)
 app.command("predict")(predict.predict)
+app.command("drill", context_settings=SETTINGS)(drill.drill)
 app.command("init")(init_command.init)
 app.command("up")(up.up)
 app.command("status")(status.status)

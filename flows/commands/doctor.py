@@ -21,7 +21,10 @@ from tasks.store.store import Store
 
 if TYPE_CHECKING:
     from tasks.config import Config
+    from tasks.training.accelerator_check import Trained
     from tasks.training.ceilings import Ceiling
+
+PRECISIONS = ("float32", "bfloat16")
 
 MARKS = {"ok": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
@@ -31,11 +34,20 @@ def doctor(
         Path | None,
         typer.Option("--input", metavar="PRESET.yaml", help="Measure this preset's input beside its model's step."),
     ] = None,
+    accelerator: Annotated[
+        bool, typer.Option("--accelerator", help="Train twice on this machine's GPU, or CPU, and compare the bits.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check versions, ports, disk, memory, accelerators, home, clock and servers. Exit code 1 after a fault. With
-    --input, measure instead how many examples a second each part of a preset's input reaches, and name the slowest."""
+    --input, measure instead how many examples a second each part of a preset's input reaches, and name the slowest.
+    With --accelerator, train a small network twice in each precision: are the bits equal, and how long is a step?"""
     with replying("doctor", as_json) as reply:
+        if preset is not None and accelerator:
+            raise Refused("--accelerator", "with --input", "each is a measurement of its own", "give one of them")
+        if accelerator:
+            _compare(reply)
+            return
         if preset is not None:
             _measure(reply, preset)
             return
@@ -74,6 +86,53 @@ def _measure(reply: Reply, preset: Path) -> None:
             typer.echo(f"{each.rate:>10,.0f}  {each.part:<10} {each.what}")
         typer.echo(f"training waits for {training.part}: {training.advice}")
         typer.echo(f"conversion waits for {conversion.part}: {conversion.advice}")
+
+
+def _compare(reply: Reply) -> None:
+    """Print whether two fresh trainings are equal bit for bit, by precision; exit code 1 where they are not."""
+    from dataclasses import asdict
+
+    from tasks.training.accelerator_check import STEPS
+
+    home = find_home()
+    with terminal.waiting("training twice in each precision"):
+        found = {precision: [_trained(home, precision) for _ in range(2)] for precision in PRECISIONS}
+    [device] = {each.device for pair in found.values() for each in pair}
+    rows = [
+        {
+            "precision": precision,
+            "equal": len({each.weights_sha256 for each in pair}) == 1,
+            "step_ms": round(min(each.step_ms for each in pair), 3),
+            "trainings": [asdict(each) for each in pair],
+        }
+        for precision, pair in found.items()
+    ]
+    reply.add(device=device, steps=STEPS, precisions=rows)
+    if not reply.as_json:
+        typer.echo(f"on {device}")
+        for row in rows:
+            verdict = "equal bit for bit" if row["equal"] else "DIFFERENT: a training that goes on is not exact here"
+            typer.echo(f"{row['precision']:<10} {row['step_ms']:>9,.2f} ms a step; two fresh trainings are {verdict}")
+    reply.exit_code = 0 if all(row["equal"] for row in rows) else 1
+
+
+def _trained(home: Home, precision: str) -> Trained:
+
+    from tasks.processes.crew import Crew, Limits
+    from tasks.processes.threads import available_threads
+
+    with TemporaryDirectory(prefix="millrace-doctor-") as temporary:
+        logs = home.root / "logs" if os.access(home.root, os.W_OK) else Path(temporary)
+        with Crew(logs, available_threads()).gang("doctor") as gang:
+            made: Trained = gang.call(
+                "tasks.training.accelerator_check:train",
+                None,
+                Path(temporary) / "doctor.jsonl",
+                (precision,),
+                limits=Limits("--accelerator", 600),
+                on_report=lambda *report: None,
+            )
+            return made
 
 
 def _made(store: Store, config: Config, preset: Path) -> tuple[Records, Snapshot]:

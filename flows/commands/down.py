@@ -15,7 +15,7 @@ def down(as_json: AsJson = False) -> None:
     with replying("down", as_json) as reply:
         home = find_home()
         with exclusive(home.make().root), terminal.waiting("stopping the services; a training saves its state"):
-            stopped = Stack(home.root).down()
+            stopped = Stack(home.root).down(terminal.say)
         reply.add(stopped=stopped)
         if not as_json:
             typer.echo("stopped  " + ", ".join(stopped) if stopped else "no service was running")

@@ -52,7 +52,9 @@ def report(reply: Reply, stack: Stack, as_json: bool) -> None:
     if stack.layout and rows:
         typer.echo(f"Prefect  {stack.layout.prefect_url}\nMLflow   {stack.layout.mlflow_pages}")
     for row in deployments:
-        plan = f"next {when(row['next'], row['timezone'])} ({row['schedule']})" if row["next"] else "no schedule"
+        plan = f"schedule off ({row['off']})" if row["off"] else "no schedule"
+        if row["next"]:
+            plan = f"next {when(row['next'], row['timezone'])} ({row['schedule']})"
         typer.echo(f"{row['name']:<22} {plan}; last {row['last'] or 'never'}")
     for row in late:
         typer.echo(f"late     {row['run']} of {row['deployment']}, planned for {when(row['planned'])}")

@@ -85,6 +85,8 @@ def up(
             for row in deployments:
                 if row["next"]:
                     typer.echo(f"next     {row['name']} at {when(row['next'], row['timezone'])} ({row['schedule']})")
+            if off := ", ".join(row["name"] for row in deployments if row["off"]):
+                typer.echo(f"off      schedules of {off}; turn them on in Prefect, or in prefect.yaml (active: true)")
             typer.echo("started  " + ", ".join(fresh) if fresh else "all services were running")
         if foreground:
             stay(home.root)

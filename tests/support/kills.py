@@ -11,17 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from flows.drill import moments
+from flows.drill.home import DrillHome
 from tasks.artifacts import STAGES
 from tests.support.homes import CommandHome
-
-WORKPLACES = {
-    "convert": "records",
-    "snapshot": "snapshot",
-    "train": "model",
-    "evaluate": "report",
-    "compress": "variant",
-    "export": "export",
-}
 
 
 @dataclass(frozen=True)
@@ -52,9 +45,7 @@ class Unbroken:
 
 def at_work(home: CommandHome, stage: str) -> Callable[[], bool]:
     """Whether the stage has begun and left at least one finished piece."""
-    if stage == "promote":
-        return lambda: "export" in home.newest_run()["stages"]
-    return lambda: any((home.root / "store/.staging" / WORKPLACES[stage]).glob("*/.pieces/**/*.json"))
+    return lambda: moments.at_work(DrillHome(home.root, ()), stage)
 
 
 def later(due: Callable[[], bool], seconds: float) -> Callable[[], bool]:

@@ -1,0 +1,252 @@
+"""Faults: each kind is a class that strikes processes and files of the drill's own home, and no others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import psutil
+
+from flows.drill.home import DrillHome, published
+
+GONE = (2.0, 6.0)
+"""Seconds for which a server is gone, at least and at most."""
+
+WHOLE = frozenset({0, 3})
+"""Exit codes of a run that has come to its end."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The command that is running, and the home that it works in."""
+
+    home: DrillHome
+    flow: subprocess.Popen[bytes]
+    chance: random.Random
+
+
+class Fault(ABC):
+    """A kind of fault."""
+
+    name: ClassVar[str]
+    ends: ClassVar[frozenset[int]] = WHOLE
+    """The exit codes with which the command may end after it; the number of a signal is negative."""
+    saves: ClassVar[bool] = False
+    """Whether the training must have saved the step that it was at."""
+    seconds: ClassVar[float] = 0.0
+    """Seconds that it takes at least."""
+
+    @abstractmethod
+    def strike(self, target: Target) -> str | None:
+        """Strike; return what was hit, or None where there was nothing to hit."""
+
+
+class KillFlow(Fault):
+    """SIGKILL of the command's process; its compute processes end with it."""
+
+    name = "kill of the flow"
+    ends = frozenset({-signal.SIGKILL})
+
+    def strike(self, target: Target) -> str | None:
+        """Kill it."""
+        target.flow.kill()
+        return f"process {target.flow.pid}"
+
+
+class KillGroup(Fault):
+    """SIGKILL of all processes at once, as where a machine is switched off."""
+
+    name = "kill of all processes"
+    ends = frozenset({-signal.SIGKILL})
+
+    def strike(self, target: Target) -> str | None:
+        """Kill the process group of the command, in which all of its processes are."""
+        os.killpg(target.flow.pid, signal.SIGKILL)
+        return f"process group {target.flow.pid}"
+
+
+class KillComputing(Fault):
+    """SIGKILL of the process that computes; the run starts it again by itself."""
+
+    name = "kill of a compute process"
+    rank: ClassVar[int] = 0
+
+    def strike(self, target: Target) -> str | None:
+        """Kill it, where a stage is computing."""
+        processes = target.home.computing
+        if len(processes) <= self.rank:
+            return None
+        process = processes[0] if self.rank == 0 else target.chance.choice(processes[self.rank :])
+        with contextlib.suppress(psutil.Error):
+            name = process.name()
+            process.kill()
+            return f"{name}, process {process.pid}"
+        return None
+
+
+class KillWorker(KillComputing):
+    """SIGKILL of a process of a training by several that is not the first."""
+
+    name = "kill of a worker"
+    rank = 1
+
+
+class Terminate(Fault):
+    """SIGTERM, as of a cluster's manager: the run saves and leaves."""
+
+    name = "SIGTERM"
+    ends = WHOLE | {75}
+    saves = True
+    number: ClassVar[signal.Signals] = signal.SIGTERM
+
+    def strike(self, target: Target) -> str | None:
+        """Send it to the command."""
+        target.flow.send_signal(self.number)
+        return f"process {target.flow.pid}"
+
+
+class Interrupt(Terminate):
+    """Ctrl-C: SIGINT to all processes of the terminal."""
+
+    name = "Ctrl-C"
+    ends = WHOLE | {130}
+    number = signal.SIGINT
+
+    def strike(self, target: Target) -> str | None:
+        """Send it to the process group."""
+        os.killpg(target.flow.pid, self.number)
+        return f"process group {target.flow.pid}"
+
+
+class Freeze(Fault):
+    """SIGSTOP of the command's process, for ever: the next one finds it silent for a minute, and ends it."""
+
+    name = "freeze of the flow"
+    ends = frozenset({-signal.SIGKILL})
+    seconds = 75.0
+
+    def strike(self, target: Target) -> str | None:
+        """Stop it."""
+        target.flow.send_signal(signal.SIGSTOP)
+        return f"process {target.flow.pid}"
+
+
+class FullDisk(Fault):
+    """A quota: no file of the process that computes grows any more."""
+
+    name = "full disk"
+    ends = WHOLE | {1}
+
+    def strike(self, target: Target) -> str | None:
+        """Limit it, where a stage is computing."""
+        for process in target.home.computing[:1]:
+            with contextlib.suppress(psutil.Error, OSError):
+                process.rlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+                return f"{process.name()}, process {process.pid}: files of at most 4 KiB"
+        return None
+
+
+class FlipByte(Fault):
+    """A byte of a published file is another one, and the command is killed: the next one must notice."""
+
+    name = "flipped byte"
+    ends = frozenset({-signal.SIGKILL})
+
+    def strike(self, target: Target) -> str | None:
+        """Kill the command, then change a file in place, where one is published."""
+        files = [path for path in published(target.home.root) if path.stat().st_size and path.name != "manifest.json"]
+        if not files:
+            return None
+        os.killpg(target.flow.pid, signal.SIGKILL)
+        target.flow.wait()
+        path = target.chance.choice(files)
+        place = target.chance.randrange(path.stat().st_size)
+        with open(path, "r+b") as file:
+            file.seek(place)
+            [before] = file.read(1)
+            file.seek(place)
+            file.write(bytes([before ^ 16]))
+        kind, digest, *names = path.relative_to(target.home.root / "store").parts
+        return f"{kind}/{digest[:12]}/{'/'.join(names)}, byte {place:,}"
+
+
+class TrackingGone(Fault):
+    """MLflow's database is locked by somebody else for a while."""
+
+    name = "MLflow gone"
+    seconds = GONE[1]
+
+    def strike(self, target: Target) -> str | None:
+        """Lock it in a thread, where it is made already."""
+        database = target.home.root / "mlflow.db"
+        if not database.exists():
+            return None
+        pause = target.chance.uniform(*GONE)
+
+        def lock() -> None:
+            with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database, timeout=1)) as held:
+                held.execute("BEGIN EXCLUSIVE")
+                time.sleep(pause)
+                held.rollback()
+
+        threading.Thread(target=lock, daemon=True).start()
+        return f"mlflow.db, for {pause:.1f} s"
+
+
+class PrefectGone(Fault):
+    """Prefect's server does not answer for a while."""
+
+    name = "Prefect gone"
+    seconds = GONE[1]
+
+    def strike(self, target: Target) -> str | None:
+        """Stop the server of the run, where there is one, and let it go on afterwards."""
+        servers = [
+            process
+            for process in psutil.Process(target.flow.pid).children(recursive=True)
+            if "infra.embedded" in " ".join(process.cmdline())
+        ]
+        if not servers:
+            return None
+        pause = target.chance.uniform(*GONE)
+
+        def hold() -> None:
+            with contextlib.suppress(psutil.Error):
+                servers[0].suspend()
+                time.sleep(pause)
+                servers[0].resume()
+
+        threading.Thread(target=hold, daemon=True).start()
+        return f"process {servers[0].pid}, for {pause:.1f} s"
+
+
+def kinds() -> list[type[Fault]]:
+    """Return all kinds, in the order in which they are written here."""
+    found: list[type[Fault]] = []
+    waiting: list[type[Fault]] = Fault.__subclasses__()
+    while waiting:
+        kind = waiting.pop(0)
+        found += [kind] if "name" in vars(kind) else []
+        waiting += kind.__subclasses__()
+    return found
+
+
+def drawn(chance: random.Random, count: int, workers: int) -> list[Fault]:
+    """Draw so many faults: each kind in its turn, shuffled anew; one freeze, as it takes a minute."""
+    fitting = [kind for kind in kinds() if kind is not KillWorker or workers > 1]
+    taken: list[Fault] = []
+    while len(taken) < count:
+        turn = [kind for kind in fitting if kind is not Freeze or not any(isinstance(each, Freeze) for each in taken)]
+        chance.shuffle(turn)
+        taken += [kind() for kind in turn]
+    return taken[:count]

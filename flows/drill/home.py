@@ -1,0 +1,122 @@
+"""A home of the drill: its command, its processes, and what has been made in it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tasks.environment.interpreter import PYTHON, environment
+from tasks.runs.home import Home
+from tasks.runs.journal import FILE as JOURNAL
+from tasks.runs.journal import last_of_training
+
+SERVERS = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "MILLRACE_FORK_SERVERS")
+"""Variables by which a run would use servers that are not of its home."""
+
+
+@dataclass(frozen=True)
+class DrillHome:
+    """A home in which nothing runs but the drill's command."""
+
+    root: Path
+    command: Sequence[str]
+    """The words of `millrace`: `run`, the flow, the preset and its flags."""
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the command in a process group of its own; its output goes to `drill.log` beside the home."""
+        own = {name: value for name, value in environment(os.environ).items() if name not in SERVERS}
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "ab") as log:
+            return subprocess.Popen(
+                [*PYTHON, "-m", "flows", *self.command],
+                env={**own, "MILLRACE_HOME": str(self.root)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def log(self) -> Path:
+        """What the commands have printed."""
+        return self.root.with_name(f"{self.root.name}.log")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record of the last run; one without stages where there is none yet."""
+        for path in sorted(self.root.glob("runs/*/run.json"), reverse=True):
+            with contextlib.suppress(OSError, ValueError):
+                record: dict[str, Any] = json.loads(path.read_bytes())
+                return record
+        return {"stages": {}, "exit_code": None, "run_id": ""}
+
+    @property
+    def computing(self) -> list[psutil.Process]:
+        """The compute processes that write a log of this home, by rank; their names are `millrace STAGE`."""
+        working = []
+        for process in psutil.process_iter(["name"]):
+            with contextlib.suppress(psutil.Error, OSError):
+                log = Path(f"/proc/{process.pid}/fd/1").readlink()
+                if process.info["name"].startswith("millrace ") and self.root in log.parents:
+                    working.append((rank_of(log), process))
+        return [process for _, process in sorted(working, key=lambda each: each[0])]
+
+    @property
+    def step(self) -> int:
+        """The last step of a training that its journal has."""
+        point = last_of_training(self.root / "runs" / self.record["run_id"] / JOURNAL)
+        return 0 if point is None else point.step
+
+    @property
+    def saved(self) -> int | None:
+        """The newest step that is saved of the training that has not ended; None where none is."""
+        steps = [
+            int(path.name[5:17]) for path in self.root.glob("store/.staging/model/*/.pieces/checkpoints/step-*.json")
+        ]
+        return max(steps, default=None)
+
+    def artifacts(self) -> dict[str, str]:
+        """Return the hashes of all published files (see `artifacts`)."""
+        return artifacts(self.root)
+
+
+def rank_of(log: Path) -> int:
+    """Return the rank of the process of a log, `STAGE.log` or `STAGE-RANK.log`."""
+    rank = log.stem.rpartition("-")[2]
+    return int(rank) if rank.isdigit() else 0
+
+
+def artifacts(root: Path) -> dict[str, str]:
+    """Return the SHA-256 of every published file of a home, by `kind/digest/path`.
+
+    That of a manifest is without `created` and `produced_by`, which the clock and the host decide.
+    """
+    sums = {}
+    for path in published(root):
+        content = path.read_bytes()
+        if path.name == "manifest.json" and path.parent.parent.parent == root / "store":
+            manifest = {k: v for k, v in json.loads(content).items() if k not in ("created", "produced_by")}
+            content = json.dumps(manifest, sort_keys=True).encode()
+        sums[path.relative_to(root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
+    return sums
+
+
+def published(root: Path) -> Iterator[Path]:
+    """Yield the files of all published artifacts of a home, in order."""
+    for path in sorted((root / "store").glob("[!.]*/*/**/*")):
+        if path.is_file():
+            yield path
+
+
+def opened(home: DrillHome) -> Home:
+    """Return the home for the doors of its store and runs."""
+    return Home(home.root)
