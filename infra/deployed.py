@@ -26,8 +26,8 @@ READ_PRESET = "flows.deploying.read_preset"
 CODE = ("flows", "tasks.config")
 """The packages that decide a deployment's description and the schema of its parameters."""
 
-CHANGING = ("updated", "last_polled", "status", "active_slots", "denied_slots")
-"""What a server changes in a deployment by itself."""
+CHANGING = ("updated", "last_polled", "status", "active_slots", "denied_slots", "active", "paused")
+"""What a server changes in a deployment by itself, and what somebody switches on its pages."""
 
 
 def is_deployed(layout: Layout, commit: str | None) -> bool:
@@ -83,7 +83,7 @@ def served_sha256(layout: Layout) -> str:
 
 
 def lasting(value: Any) -> Any:
-    """Return a value from the server without what changes by itself."""
+    """Return a value from the server without what changes without an installation."""
     if isinstance(value, dict):
         return {key: lasting(each) for key, each in value.items() if key not in CHANGING}
     return [lasting(each) for each in value] if isinstance(value, list) else value

@@ -17,12 +17,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from infra.stack import Stack
+from tasks.runs.journal import FILE as JOURNAL
+from tasks.runs.journal import last_of_training
 
 FRESH = 600.0
 """Seconds after its last point for which a running training is shown."""
-
-TAIL = 1 << 16
-"""Bytes that are read from the end of a journal."""
 
 
 class Figures:
@@ -58,31 +57,13 @@ class Figures:
         by = ("run", "preset", "curve")
         value = GaugeMetricFamily("millrace_training_value", "Last value of a curve.", labels=by)
         for record in records:
-            last = last_point(self.home / "runs" / record["run_id"] / "metrics.jsonl")
-            if last is None or time.time() - last["time"] > FRESH:
+            last = last_of_training(self.home / "runs" / record["run_id"] / JOURNAL)
+            if last is None or time.time() - last.time > FRESH:
                 continue
-            step.add_metric((record["run_id"], record["name"]), last["step"])
-            for name, number in last["metrics"].items():
-                value.add_metric((record["run_id"], record["name"], name), float(number))
+            step.add_metric((record["run_id"], record["name"]), last.step)
+            for name, number in last.metrics.items():
+                value.add_metric((record["run_id"], record["name"], name), number)
         yield from (step, value)
-
-
-def last_point(journal: Path) -> dict[str, Any] | None:
-    """Return the last complete line of a journal that belongs to a training step; None without one."""
-    try:
-        with open(journal, "rb") as file:
-            file.seek(max(0, journal.stat().st_size - TAIL))
-            lines = file.read().split(b"\n")[:-1]
-    except OSError:
-        return None
-    for line in reversed(lines):
-        try:
-            point: dict[str, Any] = json.loads(line)
-        except ValueError:
-            continue
-        if point["step"] > 0:
-            return point
-    return None
 
 
 def text(home: Path) -> bytes:

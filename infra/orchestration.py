@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from infra import automations, deployed
+from infra import automations, deployed, schedules
 from infra.services import FLOWS_FIRST, POOL, Answered, Layout, ask, call, client_environment, surroundings
 from tasks.errors import Failed
 
@@ -32,7 +32,7 @@ def install(layout: Layout, commit: str | None, say: Callable[[str], None]) -> N
     ensure_pool(layout)
     if not deployed.is_deployed(layout, commit):
         say("deploying prefect.yaml")
-        deploy(layout)
+        schedules.keeping(layout, lambda: deploy(layout))
         deployed.store(layout, commit)
     automations.install(layout)
 
@@ -70,14 +70,18 @@ def deploy(layout: Layout) -> None:
 
 
 def deployments(layout: Layout) -> list[dict[str, Any]]:
-    """Return for each deployment `name`, `schedule`, `timezone`, `next` (ISO 8601), and the state of its `last` run."""
+    """Return for each deployment `name`, `schedule` (those that are on), `timezone`, `off` (those that are not), `next`
+    (ISO 8601), and the state of its `last` run."""
     rows = []
-    for name, deployment in _named(layout):
-        active = [schedule["schedule"] for schedule in deployment["schedules"] if schedule["active"]]
-        row = {"name": name, "schedule": ", ".join(map(_schedule_text, active)) or None, "next": None, "last": None}
-        row["timezone"] = next((schedule.get("timezone") for schedule in active), None)
+    for name, deployment in schedules.named(layout):
+        on: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        for schedule in deployment["schedules"]:
+            on[schedule["active"] and not deployment["paused"]].append(schedule["schedule"])
+        texts = {is_on: ", ".join(map(schedules.text, each)) or None for is_on, each in on.items()}
+        row = {"name": name, "schedule": texts[True], "off": texts[False], "next": None, "last": None}
+        row["timezone"] = next((schedule.get("timezone") for schedule in on[True]), None)
         runs = {"deployments": {"id": {"any_": [deployment["id"]]}}}
-        if active and not deployment["paused"]:
+        if on[True]:
             planned = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
             row["next"] = _first(layout, {**runs, **planned}, lambda run: run["expected_start_time"])
         ended = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
@@ -90,23 +94,16 @@ def late(layout: Layout) -> list[dict[str, Any]]:
     """Return the late runs: `run`, `deployment` and the `planned` start time."""
     query = {"flow_runs": {"state": {"name": {"any_": ["Late"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
     runs = ask(layout, "POST", "/flow_runs/filter", query)
-    names = {row["id"]: name for name, row in _named(layout)} if runs else {}
+    names = {row["id"]: name for name, row in schedules.named(layout)} if runs else {}
     return [
         {"run": run["name"], "deployment": names.get(run["deployment_id"]), "planned": run["expected_start_time"]}
         for run in runs
     ]
 
 
-def _named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
-    """Return the deployments with their names, `flow/deployment`."""
-    flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
-    rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
-    return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
-
-
 def planned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return name, schedule and next run of deployments, for `--json`."""
-    return [{key: row[key] for key in ("name", "schedule", "next")} for row in rows]
+    """Return name, schedules and next run of deployments, for `--json`."""
+    return [{key: row[key] for key in ("name", "schedule", "off", "next")} for row in rows]
 
 
 def verify(layout: Layout) -> list[dict[str, Any]]:
@@ -156,15 +153,6 @@ def _write_to_mlflow(layout: Layout) -> None:
 def _first(layout: Layout, query: dict[str, Any], shown: Callable[[Any], str]) -> str | None:
     runs = ask(layout, "POST", "/flow_runs/filter", {**query, "limit": 1})
     return shown(runs[0]) if runs else None
-
-
-def _schedule_text(schedule: dict[str, Any]) -> str:
-    zone = f" {schedule['timezone']}" if schedule.get("timezone") else ""
-    if "cron" in schedule:
-        return f"{schedule['cron']}{zone}"
-    if "interval" in schedule:
-        return f"every {timedelta(seconds=float(schedule['interval']))}{zone}"
-    return f"{schedule['rrule']}{zone}"
 
 
 def prune(layout: Layout, before: datetime, dry_run: bool) -> list[str]:

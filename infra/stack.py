@@ -36,7 +36,7 @@ PATIENCE = 180.0
 HANGING = 10.0
 """Seconds without an answer after which a running service is restarted."""
 GRACE = 30.0
-"""Seconds from SIGTERM to SIGKILL, in which a training saves its state."""
+"""Seconds from SIGTERM to SIGKILL; a run that saves its state has as long as its record says (`stops_by`)."""
 
 Say = Callable[[str], None]
 
@@ -136,12 +136,12 @@ class Stack:
             self._await(service, say)
         return [service.name for service in missing]
 
-    def down(self) -> list[str]:
+    def down(self, say: Say = lambda line: None) -> list[str]:
         """Stop all processes of the stack, and return the names of the services that were running."""
         names = [name for name in reversed(self.started) if self.started[name].process is not None]
         for name in names:
-            self._stop([self.started[name].process])
-        self._stop(list(self._marked()))
+            self._stop([self.started[name].process], say)
+        self._stop(list(self._marked()), say)
         self.started = {}
         if self.layout is not None:
             self._save()
@@ -193,7 +193,7 @@ class Stack:
                 reminded = time.monotonic()
             time.sleep(0.1)
 
-    def _stop(self, processes: list[psutil.Process | None]) -> None:
+    def _stop(self, processes: list[psutil.Process | None], say: Say = lambda line: None) -> None:
         """Stop processes after their children: a worker that exits kills its runs before they have saved."""
         alive = [process for process in processes if process is not None]
         family = []
@@ -202,7 +202,7 @@ class Stack:
                 with contextlib.suppress(psutil.Error):
                     process.suspend()  # a worker would start the next run otherwise
                     family += process.children(recursive=True)
-            terminate(family)
+            terminate(family, Saving(self.home, say).until)
         finally:
             terminate(alive)
 
@@ -233,13 +233,41 @@ class Stack:
         new.replace(self._path)
 
 
-def terminate(processes: list[psutil.Process]) -> None:
-    """Send SIGTERM, and SIGKILL to the processes that still run after `GRACE`."""
+class Saving:
+    """The runs of a home that save their state, as their records say."""
+
+    def __init__(self, home: Path, say: Say) -> None:
+        self._home, self._say, self._since = home, say, time.time() - 1
+        self._said = 0.0
+
+    def until(self) -> float:
+        """Return the time up to which a run needs that was signalled since, in seconds since 1970; 0 without one."""
+        latest = max(map(self._of, self._home.glob("runs/*/run.json")), default=0.0)
+        if latest > self._said + 1:
+            self._say(f"a training saves its state, {latest - time.time():.0f} s at most")
+            self._said = latest
+        return latest
+
+    def _of(self, path: Path) -> float:
+        try:
+            if path.stat().st_mtime < self._since:
+                return 0.0
+            record = json.loads(path.read_bytes())
+            return float(record["stops_by"] or 0.0) if record["status"] == "running" else 0.0
+        except (OSError, ValueError, KeyError):
+            return 0.0
+
+
+def terminate(processes: list[psutil.Process], until: Callable[[], float] = lambda: 0.0) -> None:
+    """Send SIGTERM, and SIGKILL to the processes that still run after `GRACE`, and after `until`."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
             process.resume()
-    for process in wait_for_exit(processes, GRACE):
+    running = wait_for_exit(processes, GRACE)
+    while running and time.time() < until():
+        running = wait_for_exit(running, 1)
+    for process in running:
         with contextlib.suppress(psutil.Error):
             process.kill()
     wait_for_exit(processes, 5)

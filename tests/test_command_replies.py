@@ -33,11 +33,13 @@ DIGITS_NIGHTLY: dict[str, Any] = {
     "name": "digits",
     "next": "2026-11-28T02:00:00+00:00",
     "schedule": "0 2 * * *",
+    "off": None,
     "timezone": "UTC",
     "last": "completed",
 }
 NEVER: dict[str, Any] = {**DIGITS_NIGHTLY, "name": "never", "next": None, "schedule": None, "last": None}
-"""A deployment as Prefect knows it, and one without a schedule."""
+OFF: dict[str, Any] = {**NEVER, "name": "off", "off": "30 5 * * *"}
+"""A deployment as Prefect knows it, one without a schedule, and one whose schedule is off."""
 
 
 @pytest.mark.parametrize(("works", "late", "code"), [(True, False, 0), (True, True, 1), (False, False, 1)])
@@ -70,7 +72,7 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
     answers = {"prefect": True, "mlflow": False}
     rows = [SimpleNamespace(name=name, works=lambda name=name: answers.get(name, True)) for name in names]
     monkeypatch.setattr(status, "services", lambda layout: rows)
-    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY, NEVER])
+    monkeypatch.setattr(status.orchestration, "deployments", lambda layout: [DIGITS_NIGHTLY, NEVER, OFF])
     late = {"run": "night", "deployment": "digits", "planned": "2026-11-27T02:00:00+00:00"}
     monkeypatch.setattr(status.orchestration, "late", lambda layout: [late])
     since = "2026-11-27T01:00:00+00:00"
@@ -83,7 +85,7 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
         status.report(reply, stack, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert ended.value.exit_code == 1
-    assert [line.split()[0] for line in lines] == [*names, "Prefect", "MLflow", "digits", "never", "late"]
+    assert [line.split()[0] for line in lines] == [*names, "Prefect", "MLflow", "digits", "never", "off", "late"]
     up, hanging, *down = lines[:4]
     assert " up " in up and "5 MB" in up and "see" not in up
     assert "does not answer" in hanging and hanging.endswith("see mlflow")
@@ -93,6 +95,7 @@ def test_status_names_each_service_with_its_state_and_each_deployment_with_its_n
         "last completed" in lines[6]
         and DIGITS_NIGHTLY["schedule"] in lines[6]
         and "no schedule; last never" in lines[7]
+        and "schedule off (30 5 * * *); last never" in lines[8]
     )
 
 

@@ -41,9 +41,7 @@ def test_a_run_that_did_not_begin_is_reported_and_status_says_so(
         os.kill(answer.json["pids"]["worker"], signal.SIGKILL)
         run = stack.start_deployment("dataset/digits")
         flow_run = stack.ask(f"flow_runs/{run}")
-        planned = (
-            f"{datetime.fromisoformat(flow_run['expected_start_time']):%H:%M:%S.%f}"  # the hourly one is late, too
-        )
+        planned = f"{datetime.fromisoformat(flow_run['expected_start_time']):%H:%M:%S.%f}"
         [(path, text)] = wait(lambda: [got for got in Webhook.got if planned in got[1]])
     assert path == "/T0PS3CRET"
     assert text.startswith("*dataset/digits is late*") and "millrace status" in text

@@ -30,7 +30,19 @@ from flows.decisions import checked
 from flows.launching import parse
 from flows.reply import STATUS, Reply, replying, when
 from flows.running import report_crash
-from infra import automations, backup, databases, deployed, health, logs, metrics, orchestration, services, stack
+from infra import (
+    automations,
+    backup,
+    databases,
+    deployed,
+    health,
+    logs,
+    metrics,
+    orchestration,
+    schedules,
+    services,
+    stack,
+)
 from infra.access import Access, loopback, names_of
 from infra.guard import Guard
 from infra.ports import holder, port_in_use
@@ -40,6 +52,7 @@ from tasks.config.load import load
 from tasks.environment.secrets import Missing
 from tasks.errors import Failed, Lost, Refused, Stopped
 from tasks.runs.home import Home
+from tasks.runs.journal import last_of_training
 from tasks.runs.runs import Run, opened
 from tests.support.homes import DIGITS
 
@@ -311,8 +324,10 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     served[0]["updated"] = "2"
     assert deployed.is_deployed(layout, "c1") and not deployed.is_deployed(layout, "c2")
     served[0]["paused"] = True
+    assert deployed.is_deployed(layout, "c1"), "it is switched off, and stays so"
+    served[0]["description"] = "by hand"
     assert not deployed.is_deployed(layout, "c1"), "somebody has changed it"
-    served[0]["paused"] = False
+    del served[0]["description"]
     preset.write_text("name: b")
     assert not deployed.is_deployed(layout, "c1")
     preset.write_text("name: a")
@@ -321,6 +336,104 @@ def test_deployments_are_known_by_all_that_makes_them(layout: Layout, monkeypatc
     (layout.project / "prefect.yaml").write_text(json.dumps(written))
     deployed.store(layout, "c1")
     assert not deployed.is_deployed(layout, "c1"), "a step of the user's may give anything"
+
+
+class Prefect:
+    """The deployments of a server: `install` replaces them by those of prefect.yaml, as Prefect does."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.installed = 0
+
+    def install(self, *states: bool, crons: tuple[str, ...] = ("0 2 * * *",)) -> None:
+        self.installed += 1
+        kinds = [
+            {"id": f"s{number}", "schedule": {"cron": cron}, "active": on}
+            for number, (cron, on) in enumerate(zip(crons, states, strict=True))
+        ]
+        self.rows = [{"id": "d", "flow_id": "f", "name": "digits", "paused": False, "schedules": kinds}]
+
+    def ask(self, layout: Layout, method: str, path: str, body: Any = None) -> Any:
+        [row] = self.rows or [{}]
+        if path == "/flows/filter":
+            return [{"id": "f", "name": "pipeline"}]
+        if path == "/deployments/filter":
+            return self.rows
+        if path.startswith("/deployments/d/schedules/"):
+            [schedule] = [each for each in row["schedules"] if path.endswith(f"/{each['id']}")]
+            schedule["active"] = body["active"]
+        else:
+            row["paused"] = {"/deployments/d/pause_deployment": True, "/deployments/d/resume_deployment": False}[path]
+        return None
+
+    @property
+    def states(self) -> list[bool]:
+        [row] = self.rows
+        return [not row["paused"], *(each["active"] for each in row["schedules"])]
+
+
+@pytest.fixture
+def prefect(monkeypatch: pytest.MonkeyPatch) -> Prefect:
+    server = Prefect()
+    monkeypatch.setattr(schedules, "ask", server.ask)
+    return server
+
+
+def test_what_was_switched_in_prefect_stays_when_deployments_are_installed_again(
+    prefect: Prefect, layout: Layout
+) -> None:
+    """Unless prefect.yaml says something else by then."""
+
+    def up(*states: bool, **options: Any) -> list[bool]:
+        schedules.keeping(layout, lambda: prefect.install(*states, **options))
+        return prefect.states
+
+    assert up(False) == [True, False] == up(False), "what nobody has turned on is off"
+    prefect.rows[0]["schedules"][0]["active"] = True
+    assert up(False) == [True, True] == up(False)
+    assert up(False, crons=("0 3 * * *",)) == [True, True], "at another time"
+    assert up(True) == [True, True]
+    prefect.rows[0]["schedules"][0]["active"] = False
+    assert up(True) == [True, False]
+    assert up(False) == [True, False] and up(True) == [True, True], "prefect.yaml says so now"
+    prefect.rows[0]["paused"] = True
+    assert up(True) == [False, True]
+    prefect.rows[0]["paused"] = False
+    assert up(True, False, crons=("0 2 * * *", "0 3 * * *")) == [True, True, False]
+    prefect.rows[0]["schedules"].reverse()
+    for each in prefect.rows[0]["schedules"]:
+        each["active"] = not each["active"]
+    assert up(True, False, crons=("0 2 * * *", "0 3 * * *")) == [True, False, True], "of several, each by its time"
+
+
+def test_what_was_switched_stays_where_an_installation_breaks_off(prefect: Prefect, layout: Layout) -> None:
+    schedules.keeping(layout, lambda: prefect.install(False))
+    prefect.rows[0]["schedules"][0]["active"] = True
+
+    def killed() -> None:
+        prefect.install(False)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedules.keeping(layout, killed)
+    assert prefect.states == [True, False]
+    schedules.keeping(layout, lambda: prefect.install(False))
+    assert prefect.states == [True, True]
+
+
+def test_a_schedule_that_is_off_plans_nothing_and_is_told_as_such(
+    prefect: Prefect, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = [{"expected_start_time": "2026-11-30T02:00:00Z", "state": {"name": "Completed"}, "name": "digits"}]
+    monkeypatch.setattr(
+        orchestration, "ask", lambda layout, method, path, body=None: planned if path == "/flow_runs/filter" else None
+    )
+    prefect.install(False, True, crons=("0 2 * * *", "0 3 * * *"))
+    [row] = orchestration.deployments(layout)
+    assert (row["schedule"], row["off"], row["next"]) == ("0 3 * * *", "0 2 * * *", planned[0]["expected_start_time"])
+    prefect.rows[0]["paused"] = True
+    [row] = orchestration.deployments(layout)
+    assert (row["schedule"], row["off"], row["next"]) == (None, "0 2 * * *, 0 3 * * *", None), "`up` waits for none"
 
 
 @pytest.mark.parametrize("code", [404, 500])
@@ -502,16 +615,16 @@ def test_a_log_is_turned_over_beyond_its_size_and_so_many_are_kept(tmp_path: Pat
 
 def test_the_last_point_is_of_a_training_step_and_a_whole_line(tmp_path: Path) -> None:
     journal = tmp_path / "metrics.jsonl"
-    assert metrics.last_point(journal) is None
+    assert last_of_training(journal) is None
 
     def line(step: int) -> str:
         return json.dumps({"step": step, "time": time.time(), "metrics": {"train/loss": step}})
 
     journal.write_text("\n".join([line(10), line(20), line(0)]) + "\n" + line(30))
-    found = metrics.last_point(journal)
-    assert found is not None and found["step"] == 20
+    found = last_of_training(journal)
+    assert found is not None and found.step == 20
     journal.write_text(line(0) + "\n")
-    assert metrics.last_point(journal) is None
+    assert last_of_training(journal) is None
 
 
 def test_only_trainings_that_are_running_and_fresh_are_shown(tmp_path: Path) -> None:
@@ -589,6 +702,49 @@ def test_children_of_a_service_are_ended_before_it_and_who_ignores_it_is_killed(
     assert not stack.is_alive(inner) and not stack.is_alive(process)
     started.wait(5)
     started.stdout.close()
+
+
+SAVES = """
+import json, os, pathlib, signal, sys, time
+run = pathlib.Path(sys.argv[1])
+
+def save(number, frame):
+    content = {"status": sys.argv[2], "stops_by": time.time() + 60}
+    (run / "new").write_text(json.dumps(content))
+    os.replace(run / "new", run / "run.json")
+    time.sleep(1.5)
+    (run / "saved").touch()
+    sys.exit()
+
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("status", ["running", "completed"])
+def test_a_run_that_saves_its_state_is_waited_for_as_long_as_its_record_says(
+    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "GRACE", 0.3)
+    run = tmp_path / "runs/one"
+    run.mkdir(parents=True)
+    for old in ("runs/two", "runs/three"):  # whose records are older than the signal, or no records
+        (tmp_path / old).mkdir()
+        (tmp_path / old / "run.json").write_text(
+            '{"status": "running", "stops_by": 9e12}' if old == "runs/two" else "{"
+        )
+        os.utime(tmp_path / old / "run.json", (1, 1))
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SAVES!r}, {str(run)!r}, {status!r}])"
+    started = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None and started.stdout.readline() == "ready\n"
+    said: list[str] = []
+    Stack(tmp_path)._stop([psutil.Process(started.pid)], said.append)
+    started.wait(5)
+    started.stdout.close()
+    assert (run / "saved").exists() is (status == "running")
+    assert [line.split(",")[0] for line in said] == ["a training saves its state"] * (status == "running")
 
 
 def test_a_stack_is_kept_as_it_is_and_its_layout_is_not_changed_while_it_runs(tmp_path: Path) -> None:

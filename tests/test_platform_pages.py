@@ -50,7 +50,7 @@ def open_form(page: Page, stack: Up, running: dict[str, Any], name: str) -> None
 
 
 def by_hand(stack: Up) -> list[dict[str, Any]]:
-    """The runs that somebody asked for: those of schedules come by themselves, and more are planned all the time."""
+    """The runs that somebody asked for: where a schedule is on, more are planned all the time."""
     return [run for run in stack.ask("flow_runs/filter", {}) if not run["auto_scheduled"]]
 
 

@@ -23,6 +23,8 @@ from tests.support.stacks import Up, wait
 pytestmark = pytest.mark.slow
 
 SCHEDULED = {"pipeline/digits", "dataset/digits", "pipeline/stdlib-lm", "gc/nightly", "backup/nightly"}
+"""Those with a schedule, of which one is turned on here."""
+ON = "pipeline/stdlib-lm"
 ALL = SCHEDULED | {"training/digits", "training/digits-two-workers", "tuning/digits", "release/digits"}
 
 COMPLETED = {"state": {"type": {"any_": ["COMPLETED"]}}}
@@ -52,8 +54,9 @@ def test_what_ran_before_there_was_a_stack_is_in_its_history(stack: Up) -> None:
 def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, running: dict[str, Any]) -> None:
     assert running["pids"].keys() == {"prefect", "mlflow", "worker"}
     assert {row["name"] for row in running["deployments"]} == ALL
-    assert {row["name"] for row in running["deployments"] if row["next"]} == SCHEDULED
-    assert all("Europe/Zurich" in row["schedule"] for row in running["deployments"] if row["schedule"])
+    assert {row["name"] for row in running["deployments"] if row["off"]} == SCHEDULED, "nobody has turned one on"
+    assert all("Europe/Zurich" in row["off"] for row in running["deployments"] if row["off"])
+    assert not any(row["next"] or row["schedule"] for row in running["deployments"])
     second = stack("up", "--json")
     assert second.json["pids"] == running["pids"] and second.stderr == ""
     status = wait(lambda: idle(stack, running))
@@ -65,16 +68,24 @@ def test_up_brings_everything_and_a_second_one_changes_nothing(stack: Up, runnin
             assert b"<title>" in answer.read()
 
 
-def test_a_deployment_that_was_changed_by_hand_is_deployed_again(stack: Up, running: dict[str, Any]) -> None:
-    before = stack.ask("deployments/name/release/digits")
-    call("PATCH", f"{running['prefect_url']}/api/deployments/{before['id']}", {"description": "by hand"})
+def test_a_deployment_that_was_changed_by_hand_is_deployed_again_and_a_schedule_that_was_turned_on_stays_on(
+    stack: Up, running: dict[str, Any]
+) -> None:
+    api = f"{running['prefect_url']}/api/deployments"
+    before, planned = (stack.ask(f"deployments/name/{name}") for name in ("release/digits", ON))
+    call("PATCH", f"{api}/{planned['id']}/schedules/{planned['schedules'][0]['id']}", {"active": True})
     answer = stack("up")
-    assert answer.code == 0 and "deploying prefect.yaml" in answer.stderr
+    assert answer.code == 0 and "deploying" not in answer.stderr and f"next     {ON}" in answer.stdout
+    assert "off      schedules of backup/nightly, dataset/digits" in answer.stdout
+    call("PATCH", f"{api}/{before['id']}", {"description": "by hand"})
+    answer = stack("up")
+    assert answer.code == 0 and "deploying prefect.yaml" in answer.stderr and f"next     {ON}" in answer.stdout
     assert stack.ask("deployments/name/release/digits")["description"] == before["description"]
+    assert "schedule off (30 5 * * * Europe/Zurich)" in stack("status").stdout
 
 
 def test_a_deployed_run_says_what_it_did_and_the_next_one_that_nothing_is_new(stack: Up, running) -> None:
-    config = {"records": {"split_seed": 9}}  # the hourly run may have been here with the deployment's own
+    config = {"records": {"split_seed": 9}}
     first, again = (stack.wait_for(stack.start_deployment("dataset/digits", config)) for _ in range(2))
     assert first["name"] == "digits-dataset"
     assert first["state"]["message"] == "1,797 examples, image 8 x 8 x 1"
@@ -140,7 +151,7 @@ def test_killed_services_are_restarted_and_nothing_is_lost(stack: Up, running: d
     assert [name for name, pid in restarted["pids"].items() if pid != running["pids"][name]] == list(killed)
     after = stack.ask("flow_runs/filter", {"flow_runs": COMPLETED})
     assert {run["id"] for run in runs} <= {run["id"] for run in after}
-    assert {row["name"] for row in restarted["deployments"] if row["next"]} == SCHEDULED
+    assert {row["name"] for row in restarted["deployments"] if row["next"]} == {ON}
 
 
 def test_down_leaves_nothing_and_a_port_in_use_is_named(stack: Up, running) -> None:
