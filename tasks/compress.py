@@ -45,7 +45,7 @@ def compress(
     from tasks.compression.forms import FLOAT, Form, compressed
 
     records = parent_of(examples, "records", Records)
-    task = model.manifest["inputs"]["config"]["model"]["task"]
+    task = model.task
     models: dict[str, Model] = {"": model}
     made: dict[str, Variant] = {}
 

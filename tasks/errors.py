@@ -62,6 +62,11 @@ class Superseded(Failed):
     """A newer attempt has taken over; this one must not publish."""
 
 
+def of_users() -> list[type[UserError]]:
+    """Return the classes of errors that a user can fix."""
+    return [Refused, Failed, Lost, Damaged, Superseded]
+
+
 class Stopped(BaseException):
     """A stop signal, raised when the state is saved; no Exception, so that `except Exception` does not catch it."""
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.config import Config
 from tasks.config.augment import AUGMENTATIONS, AugmentConfig, RandAugment
 from tasks.data import augment
-from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, Augmenter, rand_augment, token_dropout
+from tasks.data.augment import KINDS, MIXED, OTHER_LABEL, OTHER_WEIGHT, Augmenter, rand_augment, token_dropout
 from tasks.data.augment.draws import Draws
 from tasks.data.augment.rand_augment import OPERATIONS
 from tasks.data.batches import BatchReader
@@ -369,6 +369,43 @@ def test_targets_are_mixed_as_numbers() -> None:
     assert augmenter.layout({"target": ((2,), np.dtype(np.uint8))})["target"] == ((2,), np.dtype(np.float32))
 
 
+@pytest.mark.parametrize("target", ["label", "target"])
+def test_the_other_example_counts_with_its_own_weight(target: str) -> None:
+    weights = (1 + np.arange(N)).astype(np.float32)
+    arrays = {"image": IMAGES, "label": LABELS, "weight": weights} if target == "label" else None
+    targets = RNG.normal(size=N).astype(np.float32)
+    arrays = arrays or {"image": IMAGES, "target": targets, "weight": weights}
+    features = {"image": FEATURES["image"], target: FEATURES.get(target, {"dtype": "float32", "shape": []})}
+    features["weight"] = {"dtype": "float32", "shape": []}
+    augmenter = Augmenter(configs({"kind": "mixup", "alpha": 1.0}), features, arrays, SEED)
+    fed = np.where(np.arange(N) < N - 3, weights, 0).astype(np.float32)  # the last three come after the last epoch
+    batch = {**arrays, "weight": fed, "row": np.arange(N)}
+    made = {
+        name: values[0]
+        for name, values in augmenter(
+            {name: values[None] for name, values in batch.items()}, np.zeros((1, N), np.uint64)
+        ).items()
+    }
+    others = weights[permutation(np.arange(N), N, SEED, 0, "train/partners")] * (fed > 0)
+    layout = augmenter.layout({name: (values.shape[1:], values.dtype) for name, values in arrays.items()})
+    assert {name: (values.shape[1:], values.dtype) for name, values in made.items() if name != "row"} == layout
+    if target == "label":
+        np.testing.assert_array_equal(made["weight.other"], others)
+        np.testing.assert_array_equal(made["weight"], fed)
+    else:
+        alone = Augmenter(
+            configs({"kind": "mixup", "alpha": 1.0}),
+            {"image": features["image"], "label": FEATURES["label"]},
+            {"image": IMAGES, "label": LABELS},
+            SEED,
+        )
+        shares = alone(
+            {"image": IMAGES[None], "label": LABELS[None], "row": np.arange(N)[None]}, np.zeros((1, N), np.uint64)
+        )
+        np.testing.assert_allclose(made["weight"], fed + (others - fed) * shares[MIXED][0], rtol=1e-6)
+    assert not made["weight"][-3:].any()
+
+
 def test_cutmix_counts_labels_by_area() -> None:
     made = changed("cutmix")
     partners = permutation(np.arange(N), N, SEED, 0, "train/partners")
@@ -378,7 +415,8 @@ def test_cutmix_counts_labels_by_area() -> None:
     assert (made[""][changed_pixels] == IMAGES[partners][changed_pixels]).all()
 
 
-def test_the_loss_of_a_mixture_counts_both_labels() -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_of_a_mixture_counts_both_labels(weighted: bool) -> None:
     import tensorflow as tf
 
     from tasks.training.engines.tensorflow.objectives.classification import Classification
@@ -387,6 +425,9 @@ def test_the_loss_of_a_mixture_counts_both_labels() -> None:
     own, other, share = np.array([0, 1, 2, 0]), np.array([1, 1, 0, 2]), np.array([0.1, 0.5, 0.3, 0.0], np.float32)
     weight, of_class = np.array([1, 1, 0, 2], np.float32), np.array([1.0, 3.0, 0.5], np.float32)
     batch = {"label": own, "weight": weight, OTHER_LABEL: other, MIXED: share}
+    of_other = weight
+    if weighted:
+        of_other = batch[OTHER_WEIGHT] = np.array([4, 1, 0, 3], np.float32)
     objective = Classification("cross_entropy", 0.1, of_class)
     tensors = {name: tf.constant(values) for name, values in batch.items()}
     sums = {name: float(value) for name, value in objective(tensors, tf.constant(logits)).sums().items()}
@@ -395,7 +436,7 @@ def test_the_loss_of_a_mixture_counts_both_labels() -> None:
     def loss(label: NDArray[Any]) -> NDArray[Any]:
         return -0.9 * logs[np.arange(4), label] - 0.1 * logs.mean(axis=1)
 
-    own_weight, other_weight = weight * of_class[own] * (1 - share), weight * of_class[other] * share
+    own_weight, other_weight = weight * of_class[own] * (1 - share), of_other * of_class[other] * share
     assert sums["loss"] == pytest.approx((own_weight * loss(own) + other_weight * loss(other)).sum(), rel=1e-5)
     assert sums["weight"] == pytest.approx((own_weight + other_weight).sum(), rel=1e-6)
     assert sums["seen"] == 4 and sums["accuracy"] == pytest.approx(((logits.argmax(axis=1) == own) * weight).sum())

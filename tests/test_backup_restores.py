@@ -18,6 +18,7 @@ from infra import backup, logs, metrics
 from infra.backup import DATABASES, back_up, find_backup, restore, rewrite_database, rotate_out, spellings
 from tasks.errors import Failed
 from tasks.runs.home import Home
+from tasks.runs.journal import last_of_training
 from tests.support.homes import CommandHome
 from tests.support.servers import Server
 from tests.support.stacks import free_ports
@@ -222,8 +223,8 @@ def test_prometheus_metrics_have_runs_and_the_last_point(finished: CommandHome, 
     assert 'millrace_runs{flow="pipeline",preset="digits",status="completed"} 1.0' in exposed
     assert "millrace_disk_free_bytes" in exposed
     [journal] = finished.root.glob("runs/*/metrics.jsonl")
-    last = metrics.last_point(journal)
-    assert last is not None and last["step"] == 60
+    last = last_of_training(journal)
+    assert last is not None and last.step == 60
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(journal.read_bytes() + b'{"step": 70, "ti')
-    assert metrics.last_point(torn) == last
+    assert last_of_training(torn) == last

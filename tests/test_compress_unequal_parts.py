@@ -448,7 +448,7 @@ def test_a_prepared_model_has_the_seed_that_it_is_built_with(seed: int, monkeypa
 
 
 def test_a_training_of_a_method_has_a_name_of_its_own_and_begins_with_what_was_prepared(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from dataclasses import dataclass
 
@@ -464,17 +464,23 @@ def test_a_training_of_a_method_has_a_name_of_its_own_and_begins_with_what_was_p
     monkeypatch.setattr(changed, "architecture", lambda path: {"model": {"task": path.name}})
     measured = Kept()
     bench: Any = Bench(SimpleNamespace(of=lambda name: f"journal of {name}"), measured)
-    teacher: Any = SimpleNamespace(path=Path("at/classification"))
+
+    def stored(name: str) -> Any:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").touch()
+        return SimpleNamespace(path=tmp_path / name)
+
+    prepared, teacher = stored("prepared"), stored("classification")
     call: Any = changed.train
-    for taught, given_to in ((None, described), (teacher, ("described", {"teacher": "at/classification"}))):
-        assert call(bench, "prune", "examples", "prepared", taught, "config", 7) == "made"
+    for taught, given_to in ((None, described), (teacher, ("described", {"teacher": str(teacher.path)}))):
+        assert call(bench, "prune", "examples", prepared, taught, "config", 7) == "made"
         own, *rest = fitted.pop()
         assert own.journal == "journal of prune"
-        assert rest == ["examples", given_to, "config", 7, {"start": "prepared"}]
+        assert rest == ["examples", given_to, "config", 7, {"start": prepared}]
         own.measure("goodput", 3)
         assert measured.pop() == ("prune/goodput", 3)
     with pytest.raises(Failed, match="a teacher of the task tagging"):
-        call(bench, "prune", "examples", "prepared", SimpleNamespace(path=Path("at/tagging")), "config", 7)
+        call(bench, "prune", "examples", prepared, stored("tagging"), "config", 7)
 
 
 @pytest.mark.parametrize("kind", ["classes", "sizes", "vocabulary", "bos", "padding"])

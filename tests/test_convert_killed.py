@@ -17,7 +17,7 @@ from tasks.config import RecordsConfig
 from tasks.data import records, sorting
 from tasks.data.sources import Piece, Rows
 from tasks.errors import Failed, Lost
-from tasks.processes.pool import in_processes
+from tasks.processes.pool import AHEAD, in_processes
 from tasks.store.files import checksums
 from tests.support.raw_data import png
 
@@ -93,6 +93,20 @@ def test_results_come_in_order_and_an_error_in_its_turn() -> None:
     results: list[int] = []
     with pytest.raises(Failed, match="must not be 3"):
         results.extend(in_processes(work, list(range(6)), 2))
+
+
+def test_no_more_items_are_begun_than_are_waited_for(tmp_path: Path) -> None:
+    """However many there are: their results would be in memory at once."""
+
+    def work(number: int) -> bytes:
+        (tmp_path / f"{number}").touch()
+        return bytes(number)
+
+    shared = in_processes(work, range(10_000), 2)
+    assert [len(next(shared)) for _ in range(3)] == [0, 1, 2]
+    time.sleep(0.2)  # for all that wait to be done
+    assert len(list(tmp_path.iterdir())) <= 3 + 2 * AHEAD
+    shared.close()  # type: ignore[attr-defined]
 
 
 def test_a_killed_process_is_a_loss_that_may_be_tried_again() -> None:

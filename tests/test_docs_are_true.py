@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,13 @@ def test_every_block_is_a_script_whose_commands_flags_and_presets_there_are(page
             given = {word.partition("=")[0] for word in words if word.startswith("--")}
             known = {option for each in commands.commands[name].params for option in each.opts}
             assert {option for option in given if "." not in option} <= known | set(TOP), (name, words)
+            valued = {
+                option
+                for each in commands.commands[name].params
+                for option in each.opts
+                if not getattr(each, "is_flag", 1)
+            }
+            words = [word for before, word in pairwise(["", *words]) if before not in valued]
             presets = [word for word in words if word.endswith(".yaml") and (ROOT / word).exists()]
             if presets:
                 rest = [word for word in words[words.index(presets[0]) + 1 :] if word not in known]

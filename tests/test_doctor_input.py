@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
+from flows.commands import doctor
 from tasks.artifacts import Records, Snapshot
 from tasks.config import Config
 from tasks.data import records, snapshots
@@ -17,6 +19,7 @@ from tasks.data.batches import BatchReader
 from tasks.processes.fork_server import SHARED
 from tasks.processes.workbench import Workbench
 from tasks.training import ceilings
+from tasks.training.accelerator_check import Trained
 from tasks.training.ceilings import Ceiling, slowest
 from tests.support.homes import DIGITS, CommandHome
 from tests.support.shared import shared_fork_servers
@@ -180,3 +183,30 @@ def test_the_slowest_of_the_conversion_and_of_the_training_are_told_apart() -> N
     rates = {"source": 3.0, "transform": 2.0, "read": 5.0, "batch": 4.0, "step": 9.0}
     made = [Ceiling(part, rate, "") for part, rate in rates.items()]
     assert slowest(made, conversion=True).part == "transform" and slowest(made, conversion=False).part == "batch"
+
+
+@pytest.mark.slow
+def test_the_command_compares_two_trainings_on_what_computes_here(tmp_path: Path) -> None:
+    answer = CommandHome(tmp_path).here("doctor", "--accelerator", "--json")
+    assert answer.code == 0, answer.stderr
+    assert [row["precision"] for row in answer.json["precisions"]] == ["float32", "bfloat16"]
+    for row in answer.json["precisions"]:
+        first, second = row["trainings"]
+        assert row["equal"] and first["weights_sha256"] == second["weights_sha256"] and row["step_ms"] > 0
+        assert 0 < first["loss"] < 2.5, "it has learned something of 64 images"
+    if not Path("/dev/nvidia0").exists():
+        assert answer.json["device"] == "CPU"
+
+
+def test_bits_that_differ_are_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = [Trained("Some GPU", sha, 3.25, 2.0) for sha in ("a", "a", "a", "b")]
+    monkeypatch.setattr(doctor, "_trained", lambda home, precision: trained.pop(0))
+    with pytest.raises(typer.Exit) as left:
+        doctor.doctor(accelerator=True)
+    assert left.value.exit_code == 1
+    said = capsys.readouterr().out
+    assert "on Some GPU" in said and "float32         3.25 ms a step; two fresh trainings are equal bit for bit" in said
+    assert "bfloat16        3.25 ms a step; two fresh trainings are DIFFERENT" in said
+    with pytest.raises(typer.Exit) as left:
+        doctor.doctor(Path("x.yaml"), accelerator=True)
+    assert left.value.exit_code == 2

@@ -409,7 +409,7 @@ def test_a_stack_is_started_and_stopped_by_one_command_at_a_time(
             seen.append(("up", held(lock)))
             return []
 
-        def down(self) -> list[str]:
+        def down(self, *given: Any) -> list[str]:
             seen.append(("down", held(lock)))
             return []
 

@@ -14,10 +14,14 @@ import numpy as np
 import pytest
 
 from tasks.artifacts import Model, Snapshot
-from tasks.config import ImportedModel
+from tasks.config import EvaluateConfig, ImportedModel, PythonSource, TableSnapshot
 from tasks.config.load import load
+from tasks.config.transform import Function
 from tasks.data import user_code
+from tasks.data.snapshots import own_files
+from tasks.data.sources import open_source
 from tasks.errors import Failed, Refused, Stopped
+from tasks.evaluation.own_files import source_files
 from tasks.models import build, keras_file
 from tasks.processes.workbench import Workbench
 from tasks.stage import identities
@@ -214,13 +218,13 @@ def test_its_source_is_part_of_the_digest(
         return identities.model(tiny, config, CONFIG, 5).inputs(Model)["sources"]
 
     before = sources(net("functional"))
-    names = ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py", "version"]
-    assert [name for name, _ in before] == names, "keras and numpy are in the digest of every model"
+    files = ["code/own/__init__.py", "code/own/nets.py", "code/own/parts.py"]
+    assert [name for name, _ in before] == [*files, "package/keras", "package/numpy", "version"]
     (tmp_path / "own").mkdir()
     for name in ("__init__.py", "nets.py", "parts.py"):
         (tmp_path / "own" / name).write_text((folder / "own" / name).read_text().replace("relu(self", "tanh(self"))
     after = sources(net("functional").model_copy(update={"folder": str(tmp_path)}))
-    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True, True, True]
     with pytest.raises(Refused, match=r"model.target: no module absent in .*correct it, or model.folder"):
         sources(net("functional").model_copy(update={"target": "absent:make"}))
 
@@ -246,11 +250,20 @@ def test_the_versions_of_what_it_imports_are_part_of_the_digest(
         model = ImportedModel(target="nets:make", folder=str(tmp_path))
         found.append(identities.model(tiny, model, CONFIG, 5).inputs(Model)["sources"])
         loss = CONFIG.model_copy(update={"loss": "nets:make", "folder": str(tmp_path)})
-        rows = identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"]
-        assert [row for row in rows if "package" in row[0]] == [
-            ["loss/package/scipy", version("scipy")],
-            ["loss/package/tiny-nets", number],
-        ]
+        function = Function(function="nets:make", folder=str(tmp_path))
+        doors = {
+            "loss/": identities.model(tiny, MODEL, loss, 5).inputs(Model)["sources"],
+            "metrics/": source_files(EvaluateConfig(own_metrics={"m": "nets:make"}, folder=str(tmp_path))),
+            "functions/": own_files(TableSnapshot(transforms={"a": function})),
+            "": open_source(
+                PythonSource(function="nets:make", folder=str(tmp_path), columns={"a": "number"})  # type: ignore[arg-type]
+            ).fingerprint(),
+        }
+        for prefix, rows in doors.items():
+            assert [tuple(row) for row in rows if "package/" in row[0]] == [
+                (f"{prefix}package/scipy", version("scipy")),
+                (f"{prefix}package/tiny-nets", number),
+            ]
     user_code.distributions.cache_clear()
     packages = [[row for row in rows if row[0].startswith("package/")] for rows in found]
     assert packages[0] == [["package/scipy", version("scipy")], ["package/tiny-nets", "1.0"]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tasks.data.block_order import permutation_in_blocks
 from tasks.data.length_order import LengthOrder
-from tasks.data.order import EpochOrder, batch_rows, permutation, round_keys, steps_of, stored
+from tasks.data.order import EpochOrder, batch_rows, permutation, position, round_keys, steps_of, stored
 from tasks.errors import Refused
 from tests.support.documents import DOCS
 
@@ -38,6 +38,16 @@ def test_any_position_is_computed_by_itself(n: int, seed: int, data: st.DataObje
     assert rows.max() < n
     for place, row in zip(places, rows, strict=True):
         assert permutation(np.array([place]), n, seed, 3)[0] == row
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 10**12), seed=SEEDS, epoch=st.integers(0, 2**63 - 1), data=st.data())
+def test_the_position_of_a_row_is_where_it_stands(n: int, seed: int, epoch: int, data: st.DataObject) -> None:
+    row = data.draw(st.integers(0, n - 1))
+    assert permutation(np.array([position(row, n, seed, epoch)]), n, seed, epoch)[0] == row
+    for wrong in (-1, n):
+        with pytest.raises(ValueError, match=r"row -?\d+: must be in \[0, "):
+            position(wrong, n, seed, epoch)
 
 
 def test_tiny_splits_see_all_their_orders() -> None:

@@ -25,7 +25,7 @@ def pages_facts(snapshot: Snapshot, root: Path, augment: list[dict[str, Any]]) -
     train = {**CONFIG.model_dump(mode="json"), "augment": augment}
     root.mkdir()
     (root / "manifest.json").write_text(json.dumps({"inputs": {"config": {"train": train, "seed": 5}}}))
-    return SimpleNamespace(one={"model": Model("m", root, "model"), "snapshot": snapshot}.get)
+    return SimpleNamespace(model=Model("m", root, "model"), one={"snapshot": snapshot}.get)
 
 
 def test_a_mirrored_batch_is_shown_below_the_stored_one(bench: Workbench, publish: Callable, tmp_path: Path) -> None:

@@ -230,13 +230,13 @@ def test_a_row_of_a_variant_is_empty_where_nothing_was_measured() -> None:
     assert [variants_page.setting(each) for each in (row, other)] == ["batch 1, 1 thread", "batch 8, 2 threads"]
 
 
-def model(digest: str, name: str = "model", run: Any = None, **parents: str) -> Any:
-    return SimpleNamespace(digest=digest, kind="model", name=name, folder=run, manifest={"parents": parents})
+def model(digest: str, **parents: str) -> Model:
+    return Model(digest, Path(), "model", planned={"parents": parents})
 
 
 def trained_facts(folders: dict[str, Path], chosen: Any, choice: Any, *seeds: Any) -> Any:
     return facts(
-        one={"model": chosen}.get,
+        model=chosen,
         choice=choice,
         named={each.digest: each for each in (chosen, *seeds)},
         maker=lambda artifact: folders.get(artifact.digest),
@@ -251,7 +251,7 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
         stages = {"train": [{"name": "other", "digest": "x"}, {"name": names[digest], "digest": digest}]}
         (folder / "run.json").write_text(json.dumps({"stages": stages}))
     alone = trained_facts(runs, model("alone"), None)
-    assert [*seeds_on_page.trained(alone).items()] == [("model", alone.one("model"))]
+    assert [*seeds_on_page.trained(alone).items()] == [("model", alone.model)]
     assert seeds_on_page.own_folder(alone) == runs["alone"]
     chosen = model("chosen", seed0="one", seed1="two", seed2="gone")
     choice = SimpleNamespace(seeds={"seed0": {}, "seed1": {}, "seed2": {}}, chosen="seed1")
@@ -263,9 +263,12 @@ def test_the_models_of_a_run_are_those_of_its_seeds_or_its_only_one(tmp_path: Pa
     assert seeds_on_page.own_folder(several) == runs["two"] / "seed1"
     choice.chosen = "average"
     assert seeds_on_page.own_folder(several) is None
-    assert seeds_on_page.trained(facts(choice=None)) == {} and seeds_on_page.own_folder(facts(choice=None)) is None
-    assert seeds_on_page.seeds(facts(choice=None)) == {}
-    assert seeds_on_page.points_of(several, model("gone")) == {} and comparison_page._points(facts(choice=None)) == {}
+    none = facts(model=None, choice=None)
+    assert seeds_on_page.trained(none) == seeds_on_page.seeds(none) == {} and seeds_on_page.own_folder(none) is None
+    assert (
+        seeds_on_page.points_of(several, model("gone")) == {}
+        and comparison_page._points(facts(model=None, choice=None)) == {}
+    )
     assert seeds_on_page.name_in(tmp_path, model("one")) == "model"
 
 

@@ -61,7 +61,7 @@ def test_the_best_so_far_never_becomes_worse(monkeypatch: pytest.MonkeyPatch) ->
 def test_curves_have_the_finite_points_of_steps_in_their_order(tmp_path: Path) -> None:
     journal = tmp_path / "metrics.jsonl"
     rows = [(20, 0.5), (0, 9.0), (10, 0.7), (30, "nan"), (40, "inf")]
-    lines = [json.dumps({"step": step, "metrics": {"train/loss": value}}) for step, value in rows]
+    lines = [json.dumps({"step": step, "time": 1.0, "metrics": {"train/loss": value}}) for step, value in rows]
     journal.write_text("\n".join(lines) + "\n" + '{"step": 50, "metrics": {"train/lo')
     assert curves.read(journal) == {"train/loss": [(10, 0.7), (20, 0.5)]} and curves.read(tmp_path / "none") == {}
     seeds = {"seed_1/train/loss": [(1, 1.0)], "seed_10/train/loss": [(1, 2.0)]}

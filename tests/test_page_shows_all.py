@@ -72,6 +72,7 @@ def test_the_smallest_form_that_is_named_was_judged_and_accepted(standing: dict[
     facts: Any = SimpleNamespace(
         config=SimpleNamespace(source=SimpleNamespace(name="digits")),
         one=lambda kind: None,
+        model=None,
         report=None,
         judgement={"standing": standing, "chosen": None},
         variants=[SimpleNamespace(name=name, manifest={"statistics": {"bytes": size}}) for name, size in sizes.items()],

@@ -30,7 +30,7 @@ LOST = Lost("train.strategy", "its process was killed", "it must answer", "run a
 def test_work_that_is_lost_at_the_same_step_is_not_begun_for_ever() -> None:
     restarts = Restarts(3)
     assert [restarts.pause(LOST, 10) for _ in range(3)] == [2.0, 4.0, 8.0]
-    with pytest.raises(Failed, match="4 times without a new step; train.restarts allows 3 restarts"):
+    with pytest.raises(Failed, match="4 times without a new checkpoint; train.restarts allows 3 restarts"):
         restarts.pause(LOST, 10)
 
 

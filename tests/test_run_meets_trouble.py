@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from flows.drill.moments import WORKPLACES
 from tasks.processes.fork_server import SHARED
 from tasks.store import lock
 from tests.support.disks import fill
 from tests.support.homes import DIGITS, PLAIN, ROOT, SMALL, CommandHome
-from tests.support.kills import WORKPLACES, at_work
+from tests.support.kills import at_work
 from tests.support.shared import shared_fork_servers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from tasks.environment.garbage import THRESHOLD
 from tasks.errors import Failed, Lost, Stopped
 from tasks.processes.crew import Crew, Limits
 from tasks.processes.fork_server import SHARED, ForkServer, fork_server
+from tasks.processes.temporary import Temporary, remove_left
 from tasks.processes.threads import available_threads
 from tasks.processes.workbench import Workbench
 from tasks.runs.journal import read
@@ -35,10 +37,16 @@ SECRETS = ("AWS_SECRET_ACCESS_KEY", "MILLRACE_WEBHOOK", "MLFLOW_TRACKING_PASSWOR
 
 
 @pytest.fixture
-def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets in the environment of whichever test starts the fork server that several use."""
+def shell(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's shell of whichever test starts the fork server that several use: secrets, and settings of Keras."""
     for name in SECRETS:
         monkeypatch.setenv(name, "of the shell")
+    home = tmp_path_factory.mktemp("user")
+    (home / ".keras").mkdir()
+    settings = {"floatx": "float16", "epsilon": 0.001, "backend": "jax", "image_data_format": "channels_first"}
+    (home / ".keras" / "keras.json").write_text(json.dumps(settings))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KERAS_HOME", str(home / ".keras"))
 
 
 STUCK = ["--train.steps", "1000000", "--train.evaluate_every", "1000000", "--train.checkpoint.every", "1000000"]
@@ -59,7 +67,7 @@ def test_a_lost_process_is_started_again_and_nothing_is_lost(
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 0, stderr
     assert re.search(
-        r"its process was killed by signal 9; .*; starting again in 2 s \(1 of 3 without progress\)", stderr
+        r"its process was killed by signal 9; .*; starting again in 2 s \(1 of 3 without a new checkpoint\)", stderr
     )
     assert len(home.newest_run("training")["attempts"]) == 1
     expected = finished.artifacts()
@@ -76,7 +84,7 @@ def test_a_stage_that_runs_past_its_time_saves_is_ended_and_named(prepared: Call
     assert answer.json["error"]["field"] == "resources.timeouts.train"
     assert "trying again" not in answer.stderr
     assert list(home.root.glob("store/.staging/model/*/checkpoints/*.npz"))
-    assert load(DIGITS).resources.limit("train") == ("resources.timeout", 86_400)
+    assert load(DIGITS).resources.limit("train") == ("resources.timeout", float("inf")), "none by default"
 
 
 def ignore_signals_and_sleep(bench: Workbench) -> None:
@@ -156,7 +164,7 @@ def test_a_process_of_a_shared_fork_server_works_in_the_folder_of_its_command(tm
 
 
 def test_a_process_that_cannot_begin_says_why_in_its_log(
-    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
     server = fork_server(available_threads() + 2, tmp_path / "log")
@@ -185,6 +193,12 @@ def variables_and_number(bench: Workbench) -> tuple[dict[str, str], float]:
     return dict(os.environ), float(np.random.random())
 
 
+def keras_settings(bench: Workbench) -> tuple[str, float, str, str]:
+    import keras
+
+    return keras.config.floatx(), keras.config.epsilon(), keras.config.image_data_format(), keras.config.backend()
+
+
 def collection(bench: Workbench) -> tuple[bool, int, int]:
     return gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count()
 
@@ -197,7 +211,7 @@ def leave_temporary_file(bench: Workbench, killed: bool) -> str:
 
 
 def test_each_process_has_the_variables_of_its_own_request_and_other_random_numbers(
-    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the fork server has from its own start is in none of them."""
     answers = []
@@ -212,7 +226,15 @@ def test_each_process_has_the_variables_of_its_own_request_and_other_random_numb
     assert one != other
 
 
-def test_a_compute_process_collects_garbage_again_after_the_imports(secrets: None, tmp_path: Path) -> None:
+def test_settings_of_keras_that_decide_a_model_are_not_the_users(shell: None, tmp_path: Path) -> None:
+    """They stand in a file in the home of the user, and are in no digest: with float16 the weights would be others."""
+    with Crew(tmp_path, available_threads() + 2).gang("train") as gang:
+        work = f"{__name__}:keras_settings"
+        settings = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
+    assert settings == ("float32", 1e-7, "channels_last", "tensorflow")
+
+
+def test_a_compute_process_collects_garbage_again_after_the_imports(shell: None, tmp_path: Path) -> None:
     with Crew(tmp_path, available_threads() + 2).gang("train") as gang:  # not of the shared fork server
         work = f"{__name__}:collection"
         enabled, threshold, frozen = gang.call(work, None, tmp_path / "journal", (), limits=Limits(), on_report=print)
@@ -233,9 +255,39 @@ def test_temporary_files_of_a_compute_process_end_with_it(
     assert not folder.exists()
 
 
-def test_a_compute_process_gets_no_secret_of_ours(
-    secrets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+OWNER = """
+import os, sys, tempfile
+from tasks.processes.temporary import Temporary
+tempfile.tempdir = sys.argv[1]
+print(Temporary("train").name, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_folders_that_a_killed_run_has_left_are_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    command, pipe = [sys.executable, "-c", OWNER, str(tmp_path)], subprocess.PIPE
+    owners = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
+    living, killed = (Path(owner.stdout.readline().strip()) for owner in owners)  # type: ignore[union-attr]
+    (killed / "inner").mkdir()
+    (killed / "inner/function.pb").write_bytes(b"of TensorFlow")
+    being_made, others = tmp_path / "millrace-train-new", tmp_path / "theirs"
+    for folder in (being_made, others):
+        folder.mkdir()
+    own = Temporary("export")
+    owners[1].kill()
+    owners[1].communicate()
+    remove_left()
+    assert sorted(tmp_path.iterdir()) == sorted([living, being_made, others, Path(own.name)])
+    own.cleanup()
+    owners[0].communicate("")
+    remove_left()
+    assert sorted(tmp_path.iterdir()) == sorted([being_made, others])
+
+
+def test_a_compute_process_gets_no_secret_of_ours(shell: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     threads = available_threads() + 2  # not of the shared fork server
     with Crew(tmp_path, threads).gang("train") as gang:

@@ -80,9 +80,8 @@ def test_the_float_file_is_measured_although_it_is_not_exported(
     monkeypatch.setattr(tasks.compress, "measure_stage", measure_stage)
     monkeypatch.setattr(tasks.compress, "judged", lambda stage, key, work: work())
     config = load(DIGITS, [("export.formats", "[saved_model]"), ("compress.methods", "[int8_dynamic]")])
-    model = SimpleNamespace(manifest={"inputs": {"config": {"model": {"task": "classification"}}}})
     kept = body_of(compress)(
-        model,  # type: ignore[arg-type]
+        SimpleNamespace(task="classification"),  # type: ignore[arg-type]
         Snapshot("1" * 64, Path(), "snapshot"),
         Report("2" * 64, Path(), "report"),
         config.compress,

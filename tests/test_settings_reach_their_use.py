@@ -250,7 +250,7 @@ def test_each_part_of_compress_gets_its_own_sections(monkeypatch: pytest.MonkeyP
     flags = [("export.formats", "[saved_model, keras]"), ("compress.max_difference", "0.01"), ("evaluate.bins", "7")]
     config = load(DIGITS, flags)
     compress, evaluate, export = config.compress, config.evaluate, config.export
-    model: Any = SimpleNamespace(digest="m", manifest={"inputs": {"config": {"model": {"task": "classification"}}}})
+    model: Any = SimpleNamespace(digest="m", task="classification")
     monkeypatch.setattr(compressing, "parent_of", lambda *given: "records")
     for name in ("variant", "judgement"):
         monkeypatch.setattr(identities, name, Calls("identity"))
@@ -471,7 +471,7 @@ def test_a_training_does_each_thing_at_its_own_interval(
     config = TrainConfig.model_validate({**settings, "evaluate": "sidecar" if beside else "inline"})
     trained, plans, boards, reserved = Calls(stop=True), Calls("plan"), Calls(), Calls()
     snapshot: Any = SimpleNamespace(counts={"train": 480, "validation": 9}, features={})
-    engine: Any = SimpleNamespace(state=lambda: {"a": np.zeros(5, np.float32)})
+    engine: Any = SimpleNamespace(state=lambda: {"a": np.zeros(5, np.float32)}, layout={})
     plan: Any = SimpleNamespace(steps=100, batch_size=48)
     plans.result = plan
 
@@ -506,7 +506,10 @@ def test_a_training_does_each_thing_at_its_own_interval(
         journal=SimpleNamespace(reached=0, folder=tmp_path),
         staging=SimpleNamespace(reserve=reserved, root=tmp_path),
         stopping=lambda: 0,
+        saving=lambda size: None,
+        saved=lambda step: None,
         layout={},
+        key="key",
     )
     model: Any = SimpleNamespace(own=False, task="classification")
     with pytest.raises(Seen):

@@ -24,6 +24,7 @@ from tasks.processes import places
 from tasks.processes.child import Child
 from tasks.processes.gang import Gang
 from tasks.processes.request import Limits, Request
+from tasks.processes.threads import processor
 from tasks.runs.journal import JournalFile, read
 from tasks.stage import attempt as attempts
 from tasks.stage import self_tests
@@ -295,9 +296,11 @@ def test_work_is_given_all_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -
 
 def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
+    networks: list[Any] = []
 
-    def process(stage: str, log: Path, threads: int, rank: int, address: str) -> Any:
+    def process(stage: str, log: Path, threads: int, rank: int, address: str, network: Any) -> Any:
         made.append((stage, log.name, threads, rank, address))
+        networks.append(network)
         return SimpleNamespace(rank=rank, close=lambda: made.append(f"close {rank}"), kill=lambda: made.append(rank))
 
     monkeypatch.setattr(crews, "Process", process)
@@ -309,6 +312,8 @@ def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeyp
             ("train", "train-2.log", 3, 2),
         ]
         assert len({row[4] for row in made}) == 3
+        assert networks[0].descriptors and networks == [networks[0]] * 3, "one network for all of them"
+    assert not networks[0].descriptors, "it ends with them"
     assert made[3:] == ["close 0", "close 1", 2], "what serves is still working"
     with pytest.raises(ZeroDivisionError), crew.gang("train", (CHIEF, WORKER)):
         made.clear()
@@ -316,12 +321,35 @@ def test_each_process_of_a_crew_has_its_own_log_and_port(tmp_path: Path, monkeyp
     assert made == [0, 1]
 
 
+def test_processes_that_share_the_network_of_the_machine_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError("unshare: Operation not permitted")
+
+    networks: list[Any] = []
+
+    def process(*given: Any) -> Any:
+        networks.append(given[-1])
+        return SimpleNamespace(rank=given[3], close=lambda: None, kill=lambda: None)
+
+    monkeypatch.setattr(crews, "PrivateNetwork", refuse)
+    monkeypatch.setattr(crews, "Process", process)
+    said: list[str] = []
+    with crews.Crew(tmp_path, 3).gang("train", (CHIEF, WORKER), said.append):
+        assert networks == [None, None]
+    with crews.Crew(tmp_path, 3).gang("train", (CHIEF,), said.append):
+        pass
+    [warning] = said
+    assert "whoever reaches this machine over its network" in warning and "Operation not permitted" in warning
+
+
 def test_other_hosts_are_waited_for_where_several_work_together_and_not_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
 
-    def process(stage: str, log: Path, threads: int, rank: int, address: str) -> Any:
+    def process(stage: str, log: Path, threads: int, rank: int, address: str, network: Any) -> Any:
         made.append(("here", rank, threads))
         return SimpleNamespace(rank=rank, close=lambda: None, kill=lambda: None)
 
@@ -414,8 +442,24 @@ def test_work_has_the_limits_threads_and_layout_of_its_stage() -> None:
     assert training[4]["layout"]["workers"] == 2
 
 
+def test_the_layout_names_threads_and_processor_of_each_host_where_they_differ() -> None:
+    """Each decides last bits: a training that goes on on another host than before is not bit-identical."""
+    attempt = attempt_of([("train.strategy", "{kind: multi_worker, workers: 3}"), ("train.batch_size", "63")])
+    alone = attempt.layout
+    for others, threads, machine in (
+        ([(attempt.threads, processor())] * 2, attempt.threads, processor()),
+        (
+            [(attempt.threads, processor()), (3, "other")],
+            f"{attempt.threads}, {attempt.threads}, 3",
+            f"{processor()}, {processor()}, other",
+        ),
+    ):
+        attempt.meeting = SimpleNamespace(machines=lambda others=others: others)
+        assert attempt.layout == {**alone, "threads": threads, "processor": machine}
+
+
 class Scripted(Shown):
-    """A gang that reports so many steps at each call and is lost, but at the last one."""
+    """A gang that reports at each call that a step is saved and is lost, but at the last one."""
 
     def __init__(self, *steps: int) -> None:
         super().__init__()
@@ -425,7 +469,7 @@ class Scripted(Shown):
         super().call(*given, **more)
         if not self.left:
             return "outcome"
-        on_report("progress", self.left.pop(0), 100, "steps", {})
+        on_report("saved", self.left.pop(0))
         raise Lost("train.strategy", "it was killed", "it must answer", "run again")
 
 

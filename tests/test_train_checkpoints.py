@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,13 @@ from tasks.config.spikes import Rollback
 from tasks.config.train import CheckpointConfig, EarlyStopping
 from tasks.errors import Failed
 from tasks.processes.workbench import Workbench
+from tasks.store.files import PAUSES
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import CHECKPOINT, StagedCheckpoints, unpack
 from tasks.training.meter import Meter, StepSums
 from tasks.training.plan import make_plan
 from tasks.training.spikes import Spike, Spikes
+from tests.support.disks import break_reads
 from tests.support.toys import CONFIG, ToyEngine
 
 SPIKING = Rollback(window=2, factor=2.0, most=5)
@@ -97,7 +100,7 @@ def test_a_checkpoint_without_a_staging_or_a_base_begins_at_the_first_step() -> 
 def test_a_copy_of_the_state_is_written_and_not_what_comes_later(bench: Workbench) -> None:
     """A thread writes while the training goes on: ledger, sums and layouts are those of the step that is saved."""
     engine, meter = engine_at(1.0), fed(3)
-    checkpoints = kept_by(bench, layout={"threads": 2}, settle=lambda: time.sleep(0.1))
+    checkpoints = kept_by(bench, layout={"threads": 2}, settle=lambda step: time.sleep(0.1))
     metadata = meter.state()
     checkpoints.save(engine, meter, 3)
     meter.add(fed(1).last)  # type: ignore[arg-type]
@@ -115,10 +118,13 @@ HASH = {"hash": f"{21:016x}"}
 
 
 def test_a_checkpoint_has_the_loss_of_an_evaluation_at_its_own_step(bench: Workbench) -> None:
-    """`checkpoint.keep_best` keeps the state that was evaluated, and not one some steps later."""
+    """`checkpoint.keep_best` keeps the state that was evaluated, and not one some steps later.
+
+    Another process may have scored a later step by then.
+    """
     checkpoints, meter = kept_by(bench), fed(3)
-    for step, evaluated in ((3, (3, 0.5)), (6, (3, 0.5)), (9, (9, float("nan"))), (12, None)):
-        meter.evaluated = evaluated
+    meter.validation_losses = {3: 0.5, 4: 0.4, 9: float("nan")}
+    for step in (3, 6, 9, 12):
         checkpoints.save(engine_at(step), meter, step)
     checkpoints.wait()
     assert {step: note["loss"] for step, note in notes(bench).items()} == {3: 0.5, 6: None, 9: None, 12: None}
@@ -127,9 +133,9 @@ def test_a_checkpoint_has_the_loss_of_an_evaluation_at_its_own_step(bench: Workb
 def test_a_checkpoint_waits_for_the_scores_of_another_process_and_has_them(bench: Workbench) -> None:
     best, meter = BestWeights(BEST), fed(3)
 
-    def settle() -> None:
+    def settle(step: int) -> None:
         best.update({"loss": 0.5}, lambda: {"line": np.array([4.0, 4.0])}, ("loss", False))
-        meter.evaluated = (3, 0.5)
+        meter.validation_losses[step] = 0.5
 
     checkpoints = kept_by(bench, best, settle=settle)
     checkpoints.save(engine_at(1.0), meter, 3)
@@ -140,7 +146,7 @@ def test_a_checkpoint_waits_for_the_scores_of_another_process_and_has_them(bench
 
 
 def test_an_error_while_it_waits_for_scores_is_that_of_the_training(bench: Workbench) -> None:
-    def lost() -> None:
+    def lost(step: int) -> None:
         raise ConnectionError("the process that evaluates is gone")
 
     checkpoints = kept_by(bench, settle=lost)
@@ -184,6 +190,30 @@ def test_a_checkpoint_of_its_own_comes_before_the_base(bench: Workbench, tmp_pat
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert kept_by(bench, base=base).restore(engine, Meter()) == 9 and engine.values["line"][0] == 9
     assert list(notes(bench)) == [9], "the damaged one is gone"
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_deleted(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = kept_by(bench)
+    for step in (3, 6):
+        checkpoints.save(engine_at(step), fed(step), step)
+        checkpoints.wait()
+    break_reads(monkeypatch, "step-000000000006.npz", errno.EIO, len(PAUSES))
+    assert kept_by(bench).restore(engine_at(0.0), Meter()) == 6
+    break_reads(monkeypatch, "step-000000000006.npz", errno.EIO, 99)
+    with pytest.raises(OSError, match="Input/output error"):
+        kept_by(bench).restore(engine_at(0.0), Meter())
+    assert list(notes(bench)) == [3, 6]
+
+
+def test_a_checkpoint_of_another_format_is_named_and_kept(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("tasks.training.checkpoints.FORMAT", 2)
+        checkpoints = kept_by(bench)
+        checkpoints.save(engine_at(1.0), fed(3), 3)
+        checkpoints.wait()
+    with pytest.raises(Failed, match="checkpoint: format 2; this version of Millrace goes on from format 1; end the"):
+        kept_by(bench).restore(engine_at(0.0), Meter())
+    assert list(notes(bench)) == [3]
 
 
 def test_the_state_at_a_step_is_saved_once(bench: Workbench) -> None:

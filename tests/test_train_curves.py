@@ -160,9 +160,9 @@ def test_an_evaluation_is_written_down_noted_and_may_end_the_training() -> None:
     engine: Any = SimpleNamespace(score=lambda _: next(scores), weights=lambda: weights, watched=("loss", False))
     evaluate = Evaluate(2, [], journal, best)
     evaluate(2, meter, engine)
-    assert (meter.evaluated, meter.ended, list(best.best())) == ((2, 2.0), False, ["w"])
+    assert (meter.validation_losses, meter.ended, list(best.best())) == ({2: 2.0}, False, ["w"])
     evaluate(4, meter, engine)
-    assert (meter.evaluated, meter.ended) == ((4, 3.0), True)
+    assert (meter.validation_losses, meter.ended) == ({2: 2.0, 4: 3.0}, True)
     assert journal.points == [
         (2, {"validation/loss": 2.0, "validation/accuracy": 0.5}),
         (4, {"validation/loss": 3.0, "validation/accuracy": 0.4}),

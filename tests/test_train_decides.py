@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from tasks.config import MlpModel, TrainConfig, identity
 from tasks.config.fine_tune import ChampionInit, FileInit, KerasHubInit, ModelInit
 from tasks.config.train import CheckpointConfig, EarlyStopping
+from tasks.data import user_code
 from tasks.errors import Refused
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoints import Writing
@@ -133,6 +135,7 @@ def test_a_package_that_an_own_loss_imports_is_in_the_digest_by_its_version(
     (installed / "sums").mkdir(parents=True)
     (installed / "sums/__init__.py").write_text("")
     monkeypatch.setattr(sys, "path", [str(installed), *sys.path])
+    monkeypatch.setattr(user_code, "distributions", packages_distributions)  # a process looks for them once
     config, found = TrainConfig(steps=1, loss="mine:loss", folder=str(tmp_path)), []
     for version in ("1.0", "1.1"):
         metadata = installed / f"sums-{version}.dist-info"

@@ -80,36 +80,45 @@ def test_the_checkpoint_with_the_best_validation_loss_is_kept(
     assert steps == [min(losses, key=lambda step: losses[step]), 20] and steps[0] < 20
 
 
+EVALUATED: dict[str, Any] = {"select": "best", "early_stopping": EarlyStopping(patience=6), "evaluate_every": 2}
+LEFT_OUT: dict[tuple[str, ...], dict[str, Any]] = {
+    ("select",): {**EVALUATED, "select": "last"},
+    ("early_stopping",): {**EVALUATED, "early_stopping": None},
+    ("select", "early_stopping"): {"select": "last", "early_stopping": None, "evaluate_every": 2},
+    ("select", "early_stopping", "evaluate_every"): {"select": "last", "early_stopping": None, "evaluate_every": 5},
+}
+"""Settings of a longer training whose first steps were evaluated; each leaves out some of what decides by it."""
+
+
 @pytest.mark.parametrize(
     ("first", "whole", "options"),
     [
         ({"steps": None, "epochs": 2}, {"steps": 11}, {"batch_size": 5}),
         ({"steps": 3}, {"steps": None, "epochs": 3}, {}),
-        (
-            {"steps": 6},
-            {"steps": 12},
-            {"select": "best", "evaluate_every": 2, "learning_rate": 0.05, "early_stopping": EarlyStopping(patience=6)},
+        ({"steps": 6}, {"steps": 12}, {"learning_rate": 0.05, **EVALUATED}),
+        *(
+            ({"steps": 6, **EVALUATED}, {"steps": 12, **left_out}, {"learning_rate": 0.05})
+            for left_out in LEFT_OUT.values()
         ),
     ],
-    ids=["epochs-steps", "steps-epochs", "best-early-stopping"],
+    ids=["epochs-steps", "steps-epochs", "best-early-stopping", *("-".join(each) for each in LEFT_OUT)],
 )
 def test_a_continued_model_is_one_that_was_trained_longer(
     first: dict, whole: dict, options: dict, trained: Callable[..., Workbench], tiny: Snapshot
 ) -> None:
-    config = CONFIG.model_copy(update={**CONSTANT, **options})
+    config = CONFIG.model_copy(update={**CONSTANT, **options, **first})
     long = trained("long", MODEL, **{**CONSTANT, **options, **whole})
     short = trained("short", MODEL, **{**CONSTANT, **options, **first})
     base = Model("0" * 64, short.staging.root, "model")
     steps = unpack((short.staging.root / STATE).read_bytes())[0]
     manifest = {"parents": {"snapshot": tiny.digest}, "steps": steps}
-    began = config.model_copy(update=first)
-    manifest["inputs"] = {**ANEW, "config": identity({"model": MODEL, "train": began, "seed": 5})}
+    manifest["inputs"] = {**ANEW, "config": identity({"model": MODEL, "train": config, "seed": 5})}
     (base.path / "manifest.json").write_text(json.dumps(manifest))
     check_base(base, tiny, {"model": MODEL, "train": config.model_copy(update=whole), "seed": 5}, ANEW)
     continued = trained("continued", MODEL, base=base, **{**CONSTANT, **options, **whole})
     assert files(continued) == files(long)
-    if options.get("select") == "best":
-        points: Any = long.journal
+    if config.select == "best":
+        points: Any = short.journal
         losses = {step: values["validation/loss"] for step, values in points.points if "validation/loss" in values}
         assert min(losses, key=lambda step: losses[step]) <= steps, "the best is the base's"
 

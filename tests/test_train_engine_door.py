@@ -45,10 +45,12 @@ def test_stopped_at_every_step_it_ends_with_the_same_bytes(
     unbroken: list[bytes], benches: Callable[[str], Workbench]
 ) -> None:
     bench = benches("stopped")
+    saved: list[int] = []
     for step in range(1, STEPS):
-        with pytest.raises(Stopped) as stopped:
-            fit_line(replace(bench, stopping=stopping_after(1)))  # the first call of a process is of one step
-        assert stopped.value.saved == f"step {step}"
+        with pytest.raises(Stopped):  # the first call of a process is of one step
+            fit_line(replace(bench, stopping=stopping_after(1), saved=saved.append))
+        assert saved[-2:] == [step - 1, step][-min(step, 2) :], "what it goes on from, and what the next one does"
+        assert max(bench.staging.pieces("checkpoints/")).endswith(f"{step:012d}.npz")
     fit_line(bench)
     assert files(bench) == unbroken
 
@@ -281,14 +283,14 @@ def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> No
 
     def evaluate() -> None:
         try:
-            serve(port.address, lambda weights: {"loss": 1.0}, lambda: 0)
+            serve(port.address, "key", lambda weights: {"loss": 1.0}, lambda: 0)
         except Lost as lost:
             raised.append(lost)
 
     port.close()
     thread = threading.Thread(target=evaluate)
     thread.start()
-    with connected(port.address) as chief:
+    with connected(port.address, "key") as chief:
         chief.send_bytes(packed({"w": np.zeros(1)}))
         assert json.loads(chief.recv_bytes()) == {"loss": 1.0}
     thread.join(20)
@@ -298,9 +300,11 @@ def test_a_process_that_evaluates_reports_the_end_of_the_chief_as_a_loss() -> No
     ]
 
 
-def test_restarts_are_limited_and_counted_anew_after_progress() -> None:
+def test_restarts_are_limited_and_counted_anew_after_a_checkpoint() -> None:
     restarts, lost = Restarts(2), Lost("fit", "rank 1 was killed", "it must answer", "see its log")
-    assert [restarts.pause(lost, done) for done in (0, 0, 10, 10, 20)] == [2, 4, 2, 4, 2]
+    assert [restarts.pause(lost, saved) for saved in (0, 0, 10, 10, 20)] == [2, 4, 2, 4, 2]
     restarts.pause(lost, 15)
-    with pytest.raises(Failed, match="rank 1 was killed, 3 times without a new step; train.restarts allows 2 restarts"):
+    with pytest.raises(
+        Failed, match="rank 1 was killed, 3 times without a new checkpoint; train.restarts allows 2 restarts"
+    ):
         restarts.pause(lost, 20)

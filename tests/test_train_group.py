@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import AuthenticationError
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +130,9 @@ def test_processes_of_a_training_by_servers_are_the_chief_the_workers_and_the_se
     assert made == {"chief": ["host:0"], "worker": ["host:1", "host:2", "host:3"], "ps": ["host:4", "host:5"]}
 
 
+KEY = "the key of the call"
+
+
 def address() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -140,7 +144,7 @@ def serving(place: str, score: Callable[[Any], dict[str, float]], stopping: Call
 
     def work() -> None:
         with suppress(Lost):
-            serve(place, score, stopping)
+            serve(place, KEY, score, stopping)
 
     threading.Thread(target=work, daemon=True).start()
 
@@ -163,10 +167,10 @@ def test_scores_of_another_process_come_in_order_each_with_its_weights() -> None
         taken.append((step, scores, float(weights()["w"][0])))
 
     serving(place, score, stopping)
-    beside = Sidecar(place, 2, take)
+    beside = Sidecar(place, KEY, 2, take)
     for step in (2, 4, 6, 8):
         beside(step, Meter(), engine_of(step))
-    beside.settle()
+    beside.settle(8)
     assert taken == [(step, {"loss": 2.0 * step}, float(step)) for step in (2, 4, 6, 8)]
 
 
@@ -181,11 +185,11 @@ def test_scores_are_taken_before_a_checkpoint_that_waits_for_them_is_committed()
         happened.append("scores")
 
     def commit() -> None:
-        beside.settle()
+        beside.settle(2)
         happened.append("checkpoint")
 
     serving(place, lambda weights: {"loss": 1.0}, lambda: 0)
-    beside = Sidecar(place, 2, take)
+    beside = Sidecar(place, KEY, 2, take)
     beside(2, Meter(), engine_of(1))
     assert taking.wait(10)
     saving = threading.Thread(target=commit, daemon=True)
@@ -196,6 +200,32 @@ def test_scores_are_taken_before_a_checkpoint_that_waits_for_them_is_committed()
     assert happened == ["scores", "checkpoint"]
 
 
+def test_a_checkpoint_does_not_wait_for_the_scores_of_later_steps() -> None:
+    """Or it would be committed when the training is far ahead, and a kill until then cost all these steps."""
+    place, scored, go_on = address(), threading.Event(), threading.Event()
+
+    def score(weights: dict[str, np.ndarray]) -> dict[str, float]:
+        if weights["w"][0] > 2:
+            go_on.wait(10)
+        return {"loss": 1.0}
+
+    serving(place, score, lambda: 0)
+    beside = Sidecar(place, KEY, 2, lambda step, scores, weights: scored.set())
+    for step in (2, 4, 6):
+        beside(step, Meter(), engine_of(step))
+    waiting = threading.Thread(target=lambda: beside.settle(3), daemon=True)
+    waiting.start()
+    waiting.join(5)
+    assert not waiting.is_alive() and scored.is_set()
+    waiting = threading.Thread(target=lambda: beside.settle(4), daemon=True)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    go_on.set()
+    waiting.join(5)
+    assert not waiting.is_alive()
+
+
 def test_an_error_of_what_takes_the_scores_or_a_lost_process_ends_the_training() -> None:
     place = address()
 
@@ -203,10 +233,10 @@ def test_an_error_of_what_takes_the_scores_or_a_lost_process_ends_the_training()
         raise ValueError("the journal is full")
 
     serving(place, lambda weights: {"loss": 1.0}, lambda: 0)
-    beside = Sidecar(place, 2, fail)
+    beside = Sidecar(place, KEY, 2, fail)
     beside(2, Meter(), engine_of(1))
     with pytest.raises(ValueError, match="the journal is full"):
-        beside.settle()
+        beside.settle(2)
     with pytest.raises(ValueError, match="the journal is full"):
         beside(4, Meter(), engine_of(1))
 
@@ -218,19 +248,41 @@ def test_a_process_that_never_listens_is_lost_after_a_time(monkeypatch: pytest.M
     def connect() -> None:
         before = time.monotonic()
         with suppress(ConnectionRefusedError):
-            connected(place)
+            connected(place, KEY)
         raised.append(time.monotonic() - before)
 
     trying = threading.Thread(target=connect, daemon=True)
     trying.start()
     trying.join(5)
     assert raised and raised[0] >= 0.2
-    beside = Sidecar(place, 2, lambda *scores: None)
+    beside = Sidecar(place, KEY, 2, lambda *scores: None)
     with pytest.raises(Lost, match="the process that evaluates must answer"):
         for step in range(9):
             beside(step, Meter(), engine_of(1))
     with pytest.raises(Lost):
-        beside.settle()
+        beside.settle(2)
+
+
+def test_whoever_has_not_the_key_is_turned_away_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sidecar, "GREETING_SECONDS", 1)
+    place = address()
+    serving(place, lambda weights: {"loss": float(weights["w"][0])}, lambda: 0)
+    host, _, port = place.partition(":")
+    with pytest.raises(AuthenticationError):
+        connected(place, "another key")
+    silent, noisy = (socket.create_connection((host, int(port))) for _ in range(2))
+    noisy.sendall(b"\xff" * 4096)
+    taken: list[float] = []
+    beside = Sidecar(place, KEY, 2, lambda step, scores, weights: taken.append(scores["loss"]))
+    beside(2, Meter(), engine_of(7))
+    beside.settle(2)
+    assert taken == [7.0]
+    with silent, noisy:
+        for stranger in (silent, noisy):
+            stranger.settimeout(5)
+            with suppress(ConnectionError):
+                while stranger.recv(4096):
+                    pass
 
 
 def test_weights_are_sent_bit_for_bit_and_never_as_objects() -> None:

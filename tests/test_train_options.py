@@ -125,9 +125,10 @@ def test_float16_skips_updates_until_the_scale_fits_and_resumes_within_them(
     count = int(skipped[20])
     assert 2 < count < 20 and scales[20] == 2.0 ** (26 - count) and skipped[1] == 1
     bench = benches("broken")
-    with pytest.raises(Stopped, match="step 2"):
+    with pytest.raises(Stopped):
         config = CONFIG.model_copy(update=options)
         fit(replace(bench, stopping=stopping_after(2)), tiny, MODEL, config, seed=5)
+    assert list(bench.staging.pieces("checkpoints/")) == ["checkpoints/step-000000000002.npz"]
     fit(bench, tiny, MODEL, CONFIG.model_copy(update=options), seed=5)
     assert files(bench) == files(unbroken)
 

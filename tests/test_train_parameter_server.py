@@ -175,7 +175,7 @@ def test_a_lost_server_resumes_from_the_checkpoint_and_a_signal_to_one_stops_all
     with pytest.raises(Stopped) as stopped:
         resumed(MODEL, at=at, **options)
     assert min(steps[1:]) >= 40, "from its checkpoint"
-    assert stopped.value.saved is not None and int(stopped.value.saved.split()[1]) >= 60
+    assert stopped.value.saved == resumed.on_disk and int(resumed.on_disk.split()[1]) >= 60
 
 
 def test_every_step_has_dropout_seeds_of_its_own_and_constants_stay() -> None:

@@ -69,9 +69,11 @@ def test_killed_and_stopped_it_ends_with_the_same_bytes(training: Callable[[str]
     unbroken(MODEL, **options)
     with pytest.raises(Lost, match="its process was killed by signal 9"):
         broken(MODEL, at=send(signal.SIGKILL, 0, 60), **options)
-    with pytest.raises(Stopped):
+    with pytest.raises(Stopped) as stopped:
         broken(MODEL, at=send(signal.SIGTERM, 0, 100), **options)
+    assert stopped.value.saved == broken.on_disk
     broken(MODEL, **options)
+    assert broken.went_on_from == stopped.value.saved
     assert files(broken.bench) == files(unbroken.bench)
 
 
@@ -284,7 +286,7 @@ def test_stages_of_different_micro_batches_do_not_wait_for_each_other(tmp_path: 
 
 def test_devices_and_micro_batches_are_in_the_layout() -> None:
     config = SimpleNamespace(train=SimpleNamespace(strategy=Pipeline(devices=3, micro_batches=5)))
-    layout = Attempt.layout.func(SimpleNamespace(config=config, threads=2))  # type: ignore[attr-defined]
+    layout = Attempt.layout.fget(SimpleNamespace(config=config, threads=2, meeting=None))  # type: ignore[attr-defined]
     assert layout.pop("processor")
     assert layout == {"threads": 2, "strategy": "pipeline", "devices": 3, "micro_batches": 5}
 

@@ -142,6 +142,18 @@ def test_a_spike_is_above_the_highest_of_the_window_or_not_finite() -> None:
     assert Spikes(None).first(0, call([1.0, 1e9])) is None
 
 
+def test_losses_below_zero_spike_by_their_distance_from_the_highest() -> None:
+    """A loss of a density's logarithm falls below 0: no step of it is a spike for that."""
+    spikes = Spikes(Rollback(window=3, factor=2.0))
+    assert spikes.first(0, call([-1.0, -2.0, -3.0, -4.0, -3.5, -2.0, -1.0])) is None
+    assert spikes.first(7, call([2.4])) is None, "-1 + 3.5"
+    spikes.recent = [-3.5, -2.0, -1.0]
+    assert spikes.first(7, call([2.6])).step == 7
+    spikes.recent = [-0.1, 0.0, 0.1]
+    assert spikes.first(8, call([0.19])) is None
+    assert spikes.first(9, call([0.5])).step == 9
+
+
 def test_the_name_alone_stands_for_its_settings() -> None:
     assert TrainConfig(steps=3, on_spike="rollback").on_spike == Rollback()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tasks.config.strategy import Horovod, Mirrored, MultiWorker, Pipeline, Tpu
+from tasks.environment import accelerators
 from tasks.errors import Failed
 from tasks.training.engines.tensorflow.strategies import STRATEGIES
 from tasks.training.group import Cluster
@@ -157,3 +158,27 @@ def test_a_tpu_has_exactly_the_cores_that_are_asked_for(
             create(Tpu(address=address, devices=8))
         assert (failed.value.field, failed.value.saw) == ("train.strategy.devices", 8)
     assert asked == ([address, "reset"] if address == "local" else [address, address, "connected", "reset"])
+
+
+def test_gpus_give_the_same_bits_and_are_part_of_the_layout(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    types = {"gpu 0": "H100", "gpu 1": "H100", "gpu 2": "A100"}
+    visible: list[str] = []
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: visible)
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: told.append("determinism"))
+    monkeypatch.setattr(
+        tf.config.experimental, "enable_tensor_float_32_execution", lambda on: told.append(("tf32", on))
+    )
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda device: {"device_name": types[device]} if device in types else {},
+    )
+    accelerators.prepare()
+    assert told == [] and accelerators.layout() == {}, "operations of the host give the same bits as they are"
+    visible[:] = ["gpu 2", "gpu 0", "gpu 1"]
+    accelerators.prepare()
+    assert told == ["determinism", ("tf32", True)]
+    assert accelerators.layout() == {"accelerators": "A100, H100", "tf32": True}
+    visible[:] = ["unnamed"]
+    assert accelerators.layout() == {"accelerators": "GPU", "tf32": True}

@@ -43,17 +43,20 @@ class ResourcesConfig(Section):
     """CPU threads of a compute process; default: the physical cores that affinity and cgroup quota allow. The
     weights' last bits depend on it."""
 
-    timeout: Seconds = 86_400
-    """Seconds after which a stage's process is asked to save and leave; it has `resources.grace` for that."""
+    timeout: Seconds | None = None
+    """Seconds after which a stage's process is asked to save and leave; it has `resources.grace` for that. Default: no
+    limit."""
 
     grace: Seconds = 120
     """Seconds between a signal (SIGTERM, Ctrl-C, a time-out) and the end of a process that has not left by itself:
-    a training ends the step that is under way, then saves."""
+    a training ends the step that is under way, then saves. While it writes its state it has a second for each 20 MB of
+    it besides."""
 
     timeouts: TimeoutsConfig = TimeoutsConfig()
     """The same by stage."""
 
-    def limit(self, stage: str) -> tuple[str, int]:
-        """Return the field that limits a stage, and its seconds."""
+    def limit(self, stage: str) -> tuple[str, float]:
+        """Return the field that limits a stage, and its seconds; infinity without a limit."""
         own: int | None = getattr(self.timeouts, stage)
-        return ("resources.timeout", self.timeout) if own is None else (f"resources.timeouts.{stage}", own)
+        field, seconds = ("resources.timeout", self.timeout) if own is None else (f"resources.timeouts.{stage}", own)
+        return field, float("inf") if seconds is None else seconds

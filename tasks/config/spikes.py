@@ -17,7 +17,8 @@ class Rollback(Section):
     kind: Literal["rollback"] = "rollback"
     """What is done."""
     factor: Annotated[float, Field(gt=1)] = 2.0
-    """A loss above so many times the highest of the window is a spike."""
+    """A loss above so many times the highest of the window is a spike; where losses are below 0, one that is above the
+    highest by `factor - 1` times the largest magnitude in the window."""
     window: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Steps before it whose losses are compared; earlier ones than so many steps are not judged."""
     most: Annotated[int, Field(ge=1, le=1000)] = 10

@@ -176,7 +176,7 @@ class TrainConfig(Section):
     """The hosts of a strategy of several processes, where each has a host of its own; default: all are on this one."""
 
     restarts: Annotated[int, NOT_IDENTITY, Field(ge=0, le=1000)] = 3
-    """How often lost processes are started again, from the last checkpoint, before the training has advanced."""
+    """How often lost processes are started again, from the last checkpoint, before another one is saved."""
 
     checkpoint: Annotated[CheckpointConfig, NOT_IDENTITY] = CheckpointConfig()
     """When the state is saved."""

@@ -19,6 +19,7 @@ from tasks.artifacts import Artifact, Model, Outcome, Records, Report, Snapshot,
 from tasks.config import ExportConfig
 from tasks.config.task import TARGET, TASKS
 from tasks.data import open_snapshot
+from tasks.environment import accelerators
 from tasks.errors import Failed
 from tasks.evaluation import decisions
 from tasks.exporting import EVIDENCE, FORMATS, SAVED_MODEL, format_of, readme
@@ -74,6 +75,7 @@ def build(
     Raises:
         Failed: there is no SavedModel among the variants, or it does not pass; a fresh process was killed.
     """
+    accelerators.leave()  # fresh processes compute on the host, and are compared with these outputs
     names = [variant.name for variant in variants]
     if SAVED_MODEL not in names:
         rule = "an export holds the float SavedModel"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,8 +26,12 @@ ENVIRONMENT = {
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
     "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": f"{os.devnull}/keras",
 }
 """Its environment variables, besides `HOME`."""
+
+PASSED_ON = ("PATH", "LD_LIBRARY_PATH")
+"""Without them the Python of a cluster's modules does not start."""
 
 OF_THE_HOST = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that others send: the kernel where memory is short, or a user."""
@@ -67,7 +72,11 @@ def fresh_process(variant: Path, form: Format, working_folder: Path) -> Iterator
     process = subprocess.Popen(
         command,
         cwd=working_folder,
-        env={**ENVIRONMENT, "HOME": str(working_folder)},
+        env={
+            **ENVIRONMENT,
+            **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            "HOME": str(working_folder),
+        },
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,

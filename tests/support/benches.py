@@ -87,6 +87,9 @@ class Pages:
     def append(self, step: int, metrics: dict[str, float]) -> None:
         self.points.append((step, metrics))
 
+    def sync(self) -> None:
+        pass
+
 
 def workbench(root: Path) -> Workbench:
     """A workbench whose staging is `root`, held by attempt token 1."""
@@ -110,7 +113,7 @@ def published(kind: type[Kind], bench: Workbench, outcome: Outcome) -> Kind:
         "kind": kind.kind,
         "digest": "0" * 64,
         "parents": [],
-        "files": bench.staging.seal(),
+        "files": bench.staging.rows(),
         "counts": outcome.counts,
         "features": outcome.features,
         "statistics": outcome.statistics,

@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from flows.drill.home import DrillHome, artifacts
 from tasks.processes.fork_server import SHARED
 from tasks.runs.home import Home
 from tests.support.shared import MILLRACE, shared_fork_servers, shared_server, warm_millrace
@@ -221,18 +222,7 @@ class CommandHome:
 
     def artifacts(self) -> dict[str, str]:
         """SHA-256 of every published file by kind/digest/path; of manifests, without what the clock and host decide."""
-        sums = {}
-        for path in sorted(self.root.glob("store/[!.]*/*/**/*")):
-            if not path.is_file():
-                continue
-            content = path.read_bytes()
-            if path.name == "manifest.json":
-                manifest = json.loads(content)
-                content = json.dumps(
-                    {k: v for k, v in manifest.items() if k not in ("created", "produced_by")}, sort_keys=True
-                ).encode()
-            sums[path.relative_to(self.root / "store").as_posix()] = hashlib.sha256(content).hexdigest()
-        return sums
+        return artifacts(self.root)
 
 
 def move_registry(old: Path, new: Path) -> None:
@@ -311,13 +301,7 @@ def prepared_home() -> CommandHome:
 
 def compute_processes(home: Path) -> list[psutil.Process]:
     """Return the compute processes that write a log of this home; their names are `millrace STAGE`."""
-    working = []
-    for process in psutil.process_iter(["name"]):
-        with contextlib.suppress(psutil.Error, OSError):
-            log = Path(f"/proc/{process.pid}/fd/1").readlink()
-            if process.info["name"].startswith("millrace ") and home in log.parents:
-                working.append(process)
-    return working
+    return DrillHome(home, ()).computing
 
 
 def init(path: Path, folder: Path, *flags: str) -> Answer:

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class ToyEngine:
     """Fits a line to ten points by gradient descent with momentum; a step lasts `seconds`."""
 
     loss, watched, group = "squared_error", ("loss", False), Alone()
+    layout: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, plan: Plan, seconds: float = 0.0) -> None:
         self.plan, self.seconds, self.position = plan, seconds, 0
@@ -108,7 +109,10 @@ def fit_line(bench: Workbench, seconds: float = 0.0, most: int = 50) -> Outcome:
     plan = make_plan(CONFIG, EXAMPLES, (CONFIG.log_every, CONFIG.checkpoint.every))
     plan.pace.most = most
     engine = ToyEngine(plan, seconds)
-    checkpoints = StagedCheckpoints(bench.staging, CONFIG.checkpoint, BestWeights(CONFIG), layout=bench.layout)
+    best = BestWeights(CONFIG)
+    checkpoints = StagedCheckpoints(
+        bench.staging, CONFIG.checkpoint, best, saving=bench.saving, report=bench.saved, layout=bench.layout
+    )
     meter, progress = Meter(), Progress(plan, bench.progress, bench.measure)
     log = Log(CONFIG.log_every, bench.journal, Speed(4), Goodput(bench.measure))
     actions: list[Any] = [Guard(str), progress, log, Save(3, checkpoints)]
