@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,12 +49,13 @@ def flow() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def artifact(
-    root: Path, kind: str = "records", digest: str = "d1", content: bytes = b"bytes", created: str = "1"
+    root: Path, kind: str = "records", digest: str = "d1", content: bytes = b"bytes", created: str = "1", **more: Any
 ) -> Path:
     folder = root / "store" / kind / digest
     folder.mkdir(parents=True)
     (folder / "part").write_bytes(content)
-    (folder / "manifest.json").write_text(json.dumps({"created": created, "produced_by": created, "digest": digest}))
+    manifest = {"created": created, "produced_by": created, "digest": digest, **more}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
 
@@ -112,11 +114,15 @@ def test_moments_come_when_their_files_are_there(broken: DrillHome, monkeypatch:
     now[0] = 1.5
     assert [moment.due(broken) for moment in every] == [False, True, False, False]
     assert broken.saved == 20
+    artifact(broken.root, "model", steps=600)
+    assert broken.saved == 20, "of the training under way"
     (staging / "model/d/checkpoints/step-000000000040.npz.abc.partial").touch()
     now[0] = 3.6
     assert [moment.due(broken) for moment in every] == [True, True, False, True]
     (staging / "report/e/.publication").mkdir(parents=True)
     assert publishing.due(broken)
+    shutil.rmtree(staging / "model")
+    assert broken.saved == 600, "a stop waits for the publication of a model: nothing is computed again"
     drawn = [
         moments.drawn(random.Random(number), {"train": 9.0, "convert": 0.1, "export": 1.0}) for number in range(99)
     ]

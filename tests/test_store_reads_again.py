@@ -14,7 +14,7 @@ import pytest
 from tasks.artifacts import Artifact, Outcome, Records
 from tasks.errors import Superseded
 from tasks.processes.workbench import Workbench
-from tasks.store import files
+from tasks.store import checks, files
 from tasks.store.store import Store, digest_of
 from tests.support.disks import break_reads
 
@@ -52,6 +52,22 @@ def test_an_artifact_that_cannot_be_read_now_is_not_damaged(
     assert error.value.filename == str(made.path / name) and len(failed) == 1 + len(files.PAUSES)
     with pytest.raises(OSError, match=os.strerror(number)):
         store.verify(made.path)
+    assert made.path.exists() and not (tmp_path / ".damaged").exists()
+
+
+def test_an_artifact_of_which_a_file_cannot_be_looked_at_now_is_not_damaged(
+    tmp_path: Path, broken: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    made = publish(store)
+    broken("no file", errno.EIO, 0)  # no pauses
+
+    def unreachable(path: Path) -> list[int]:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(checks, "_stat_key", unreachable)
+    with pytest.raises(OSError, match="Stale"):
+        store.find(Records, made.digest, "records")
     assert made.path.exists() and not (tmp_path / ".damaged").exists()
 
 

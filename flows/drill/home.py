@@ -78,10 +78,13 @@ class DrillHome:
 
     @property
     def saved(self) -> int | None:
-        """The newest step that is saved of the training that has not ended; None where none is."""
+        """The newest step that is saved of the training under way, or the last one of a finished model; else None."""
         steps = [
             int(path.name[5:17]) for path in self.root.glob("store/.staging/model/*/.pieces/checkpoints/step-*.json")
         ]
+        if not steps:
+            manifests = self.root.glob("store/model/*/manifest.json")
+            steps = [json.loads(path.read_bytes()).get("steps", 0) for path in manifests]
         return max(steps, default=None)
 
     def artifacts(self) -> dict[str, str]:
