@@ -60,6 +60,13 @@ def test_only_records_that_have_changed_are_read(home: Home, reads: list[str]) -
     assert reads[20:] == [changed.name]
 
 
+def test_a_record_that_has_changed_and_is_as_long_as_before_is_read(home: Home, reads: list[str]) -> None:
+    before = rows(home)[6]
+    assert before.exit_code == 1
+    write(home.runs / before.run_id, before.identity, 0, before.prefect_id)
+    assert rows(home)[6].exit_code == 0 and reads[20:] == [before.run_id]
+
+
 @pytest.mark.parametrize("damage", ["{", "[]", '{"a": 1}', '{"20260101-000019-digits-0000": {"key": [1]}}', None])
 def test_a_damaged_index_costs_a_reading_of_all(damage: str | None, home: Home, reads: list[str]) -> None:
     first = rows(home)
