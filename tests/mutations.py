@@ -1037,9 +1037,9 @@ FIRST = [
         ),
     ),
     Mutation(
-        "tasks/store/checks.py",
-        "    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]\n",
-        "    return [stat.st_size, stat.st_mtime_ns, stat.st_ino]\n",
+        "tasks/store/files.py",
+        "    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]\n",
+        "    return [status.st_size, status.st_mtime_ns, status.st_ino]\n",
         "test_store_commits.py test_store_damage.py",
         (
             "A published file that was changed in place with its modification time restored (touch -r) is "
@@ -2307,8 +2307,8 @@ FIRST = [
     ),
     Mutation(
         "tasks/runs/index.py",
-        "        key = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]\n",
-        "        key = [stat.st_size]\n",
+        "            key = stat_of(path)\n",
+        "            key = stat_of(path)[:1]\n",
         "test_run_index.py",
         "A run that has finished counts as unfinished, and is continued by the next one of its config.",
     ),

@@ -65,7 +65,7 @@ def test_an_artifact_of_which_a_file_cannot_be_looked_at_now_is_not_damaged(
     def unreachable(path: Path) -> list[int]:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
 
-    monkeypatch.setattr(checks, "_stat_key", unreachable)
+    monkeypatch.setattr(checks, "stat_of", unreachable)
     with pytest.raises(OSError, match="Stale"):
         store.find(Records, made.digest, "records")
     assert made.path.exists() and not (tmp_path / ".damaged").exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.errors import Failed
 from tasks.runs.home import Home
-from tasks.store.files import canonical, write
+from tasks.store.files import ABSENT, canonical, stat_of, write
 
 FILE = ".index.json"
 """In the folder of the runs; without it, or where it is damaged, all records are read."""
@@ -38,10 +38,9 @@ def rows(home: Home) -> list[Row]:
     for name in sorted((path.name for path in home.runs.glob("*")), reverse=True):
         path = home.runs / name / "run.json"
         try:
-            stat = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
+            key = stat_of(path)
+        except ABSENT:
             continue
-        key = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         row = known.get(name)
         found[name] = (
             row if row is not None and row["key"] == key else {"key": key, "row": asdict(_row(name, read(path)))}

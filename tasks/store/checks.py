@@ -10,10 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tasks.store.files import ABSENT, canonical, checksums, pretty, retried, write
-
-StatKey = list[int]
-"""(size, mtime_ns, ctime_ns, inode): while these are equal, the content is taken to be equal."""
+from tasks.store.files import ABSENT, StatKey, canonical, checksums, pretty, retried, stat_of, write
 
 
 def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) -> tuple[str, str] | None:
@@ -39,7 +36,7 @@ def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) 
     stat_keys: dict[str, StatKey] = {}
     for name, row in rows.items():
         try:
-            stat_keys[name] = retried(path / name, _stat_key)
+            stat_keys[name] = retried(path / name, stat_of)
         except ABSENT:
             return name, "is missing"
         if stat_keys[name][0] != row["bytes"]:
@@ -58,7 +55,7 @@ def fault(root: Path, kind: str, digest: str, path: Path, rehash: bool = False) 
 
 def save_verified(root: Path, kind: str, digest: str, path: Path, rows: list[dict[str, Any]]) -> None:
     """Cache that the files of an artifact, which has just been published, are verified."""
-    stat_keys = {row["path"]: _stat_key(path / row["path"]) for row in rows}
+    stat_keys = {row["path"]: stat_of(path / row["path"]) for row in rows}
     mark = _manifest_mark(json.loads((path / "manifest.json").read_bytes()))
     _save(root, kind, digest, {**stat_keys, "manifest.json": mark})
 
@@ -72,11 +69,6 @@ def _save(root: Path, kind: str, digest: str, verified: dict[str, Any]) -> None:
 def _manifest_mark(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a manifest, which has no row of its own."""
     return hashlib.sha256(canonical(manifest)).hexdigest()
-
-
-def _stat_key(path: Path) -> StatKey:
-    stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
 def _load(root: Path, kind: str, digest: str) -> dict[str, Any]:

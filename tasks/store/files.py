@@ -28,6 +28,9 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 PAUSES = (0.1, 0.5, 2.0)
 """Seconds before a read is tried again."""
 
+StatKey = list[int]
+"""(size, mtime_ns, ctime_ns, inode): while these are equal, the content is taken to be equal."""
+
 Read = TypeVar("Read")
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
@@ -62,6 +65,12 @@ def retried(path: Path, read: Callable[[Path], Read], pauses: Sequence[float] = 
                 raise OSError(error.errno, error.strerror, str(path)) from error
             time.sleep(pause)
     raise AssertionError
+
+
+def stat_of(path: str | Path) -> StatKey:
+    """Return what says that a file has not changed."""
+    status = os.stat(path)  # noqa: PTH116 - a Path for each of many files takes longer than the call
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def checksums(path: Path) -> Checksums:

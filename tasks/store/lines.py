@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.store import files
+
 TAIL = 1 << 16
 """Bytes that are read at a time from the end of a file."""
 
@@ -38,12 +40,8 @@ def append(path: Path, row: dict[str, Any]) -> None:
 def sync(path: Path) -> None:
     """Sync a file, if there is one, and the folder that has its name."""
     if path.exists():
-        for each in (path, path.parent):
-            descriptor = os.open(each, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        files.sync(path)
+        files.sync(path.parent)
 
 
 def read(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:

@@ -15,10 +15,10 @@ from threading import Event
 from typing import IO
 
 from tasks.data.sources.archive_listing import LOCAL, Member, is_zip, list_files, refused
-from tasks.data.sources.files import CHUNK, SETTLED_NS, THREADS, cancelling, pattern, stat_of
+from tasks.data.sources.files import CHUNK, SETTLED_NS, THREADS, cancelling, pattern
 from tasks.data.sources.streams import reading
 from tasks.errors import Failed, Refused
-from tasks.store.files import canonical, write
+from tasks.store.files import canonical, stat_of, write
 
 
 class Archive:

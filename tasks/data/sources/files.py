@@ -18,12 +18,9 @@ from typing import IO, TypeVar
 
 from tasks.data.sources import Piece
 from tasks.errors import Failed, Refused
-from tasks.store.files import canonical, write
+from tasks.store.files import StatKey, canonical, stat_of, write
 
 Read = TypeVar("Read")
-
-StatKey = list[int]
-"""(size, mtime_ns, ctime_ns, inode): while these are equal, the content is taken to be equal."""
 
 CHUNK = 1 << 20
 THREADS = 8
@@ -237,12 +234,6 @@ def _read_or_fail(path: str, read: Callable[[], Read]) -> Read:
     except OSError as error:
         saw = error.strerror or type(error).__name__
         raise Failed(path, saw, "every listed file must be readable", "fix it, or name it in source.exclude") from error
-
-
-def stat_of(path: str | Path) -> StatKey:
-    """Return what says that a file has not changed."""
-    status = os.stat(path)  # noqa: PTH116 - a Path for each of many files takes longer than the call
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _is_regular(entry: os.DirEntry[str], path: str) -> bool:

@@ -12,11 +12,12 @@ from tasks.config.sources.tables import TableFiles
 from tasks.data.features import Feature
 from tasks.data.sources import PIECE_BYTES, Piece, Rows, Source
 from tasks.data.sources.columns import features_of, read_columns
-from tasks.data.sources.files import Hashes, StatKey, find, stat_of
+from tasks.data.sources.files import Hashes, find
 from tasks.data.sources.payloads import Payloads, columns_of_files
 from tasks.data.sources.rows import Columns
 from tasks.data.sources.streams import COMPRESSIONS, reading
 from tasks.errors import Failed
+from tasks.store.files import StatKey, stat_of
 
 REFERRING = 256
 """Pieces whose rows refer to files are so many times smaller: the files are raw data too."""
