@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -64,8 +65,6 @@ def doctor(
 
 def _measure(reply: Reply, preset: Path) -> None:
     """Print the ceilings of a preset's input and its model's step, and the slowest part."""
-    from dataclasses import asdict
-
     from tasks.config.load import load
 
     config = load(preset, (), terminal.say)
@@ -90,8 +89,6 @@ def _measure(reply: Reply, preset: Path) -> None:
 
 def _compare(reply: Reply) -> None:
     """Print whether two fresh trainings are equal bit for bit, by precision; exit code 1 where they are not."""
-    from dataclasses import asdict
-
     from tasks.training.accelerator_check import STEPS
 
     home = find_home()
@@ -117,7 +114,7 @@ def _compare(reply: Reply) -> None:
 
 
 def _trained(home: Home, precision: str) -> Trained:
-
+    """Train the small network once, in a process of its own."""
     from tasks.processes.crew import Crew, Limits
     from tasks.processes.threads import available_threads
 

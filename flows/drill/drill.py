@@ -192,7 +192,7 @@ class Drill:
 
     def _end_of(self, process: Any, home: DrillHome, fault: Fault | None) -> int:
         """Wait for the end of the command; a frozen one is ended by a second command, which is waited for, too."""
-        if isinstance(fault, faults.Freeze):
+        if fault is not None and fault.lasts:
             second = home.start()
             code = self._end_of(second, home, None)
             process.kill()  # it was ended already, where the second one has taken over
@@ -208,7 +208,7 @@ class Drill:
     def _note(self, struck: Struck, fault: Fault, code: int, home: DrillHome, verdict: Verdict) -> None:
         """Note how the attempt has ended, and what is computed once more."""
         struck.seconds, struck.exit_code = time.monotonic() - struck.seconds, code
-        if code not in fault.ends and not (isinstance(fault, faults.Freeze) and code in WHOLE):
+        if code not in fault.ends:
             struck.wrong = f"{fault.name} {struck.where} ended with exit code {code}"
         if struck.stage == "train" and code not in WHOLE:
             struck.step, struck.saved = max(struck.step, home.step), home.saved

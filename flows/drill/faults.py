@@ -43,36 +43,42 @@ class Fault(ABC):
     """The exit codes with which the command may end after it; the number of a signal is negative."""
     saves: ClassVar[bool] = False
     """Whether the training must have saved the step that it was at."""
-    seconds: ClassVar[float] = 0.0
-    """Seconds that it takes at least."""
+    lasts: ClassVar[bool] = False
+    """Whether the command does not end by itself after it, but is ended by the next one."""
+    once: ClassVar[bool] = False
+    """Whether it is drawn once at most, as it takes a minute."""
+    least_processes: ClassVar[int] = 1
+    """The processes of a training that it needs."""
 
     @abstractmethod
     def strike(self, target: Target) -> str | None:
         """Strike; return what was hit, or None where there was nothing to hit."""
 
 
-class KillFlow(Fault):
+class SignalFault(Fault):
+    """A signal to the command's process, or to all processes of its group."""
+
+    number: ClassVar[signal.Signals]
+    to_group: ClassVar[bool] = False
+
+    def strike(self, target: Target) -> str | None:
+        """Send it."""
+        (os.killpg if self.to_group else os.kill)(target.flow.pid, self.number)
+        return f"process {'group ' if self.to_group else ''}{target.flow.pid}"
+
+
+class KillFlow(SignalFault):
     """SIGKILL of the command's process; its compute processes end with it."""
 
-    name = "kill of the flow"
+    name, number = "kill of the flow", signal.SIGKILL
     ends = frozenset({-signal.SIGKILL})
 
-    def strike(self, target: Target) -> str | None:
-        """Kill it."""
-        target.flow.kill()
-        return f"process {target.flow.pid}"
 
-
-class KillGroup(Fault):
+class KillGroup(SignalFault):
     """SIGKILL of all processes at once, as where a machine is switched off."""
 
-    name = "kill of all processes"
+    name, number, to_group = "kill of all processes", signal.SIGKILL, True
     ends = frozenset({-signal.SIGKILL})
-
-    def strike(self, target: Target) -> str | None:
-        """Kill the process group of the command, in which all of its processes are."""
-        os.killpg(target.flow.pid, signal.SIGKILL)
-        return f"process group {target.flow.pid}"
 
 
 class KillComputing(Fault):
@@ -99,46 +105,31 @@ class KillWorker(KillComputing):
 
     name = "kill of a worker"
     rank = 1
+    least_processes = 2
 
 
-class Terminate(Fault):
+class Terminate(SignalFault):
     """SIGTERM, as of a cluster's manager: the run saves and leaves."""
 
-    name = "SIGTERM"
+    name, number = "SIGTERM", signal.SIGTERM
     ends = WHOLE | {75}
     saves = True
-    number: ClassVar[signal.Signals] = signal.SIGTERM
-
-    def strike(self, target: Target) -> str | None:
-        """Send it to the command."""
-        target.flow.send_signal(self.number)
-        return f"process {target.flow.pid}"
 
 
-class Interrupt(Terminate):
-    """Ctrl-C: SIGINT to all processes of the terminal."""
+class Interrupt(SignalFault):
+    """Ctrl-C: SIGINT to all processes of the terminal; the run saves and leaves."""
 
-    name = "Ctrl-C"
+    name, number, to_group = "Ctrl-C", signal.SIGINT, True
     ends = WHOLE | {130}
-    number = signal.SIGINT
-
-    def strike(self, target: Target) -> str | None:
-        """Send it to the process group."""
-        os.killpg(target.flow.pid, self.number)
-        return f"process group {target.flow.pid}"
+    saves = True
 
 
-class Freeze(Fault):
+class Freeze(SignalFault):
     """SIGSTOP of the command's process, for ever: the next one finds it silent for a minute, and ends it."""
 
-    name = "freeze of the flow"
-    ends = frozenset({-signal.SIGKILL})
-    seconds = 75.0
-
-    def strike(self, target: Target) -> str | None:
-        """Stop it."""
-        target.flow.send_signal(signal.SIGSTOP)
-        return f"process {target.flow.pid}"
+    name, number = "freeze of the flow", signal.SIGSTOP
+    ends = WHOLE | {-signal.SIGKILL}
+    lasts = once = True
 
 
 class FullDisk(Fault):
@@ -184,7 +175,6 @@ class TrackingGone(Fault):
     """MLflow's database is locked by somebody else for a while."""
 
     name = "MLflow gone"
-    seconds = GONE[1]
 
     def strike(self, target: Target) -> str | None:
         """Lock it in a thread, where it is made already."""
@@ -207,7 +197,6 @@ class PrefectGone(Fault):
     """Prefect's server does not answer for a while."""
 
     name = "Prefect gone"
-    seconds = GONE[1]
 
     def strike(self, target: Target) -> str | None:
         """Stop the server of the run, where there is one, and let it go on afterwards."""
@@ -231,7 +220,7 @@ class PrefectGone(Fault):
 
 
 def kinds() -> list[type[Fault]]:
-    """Return all kinds, in the order in which they are written here."""
+    """Return all kinds, always in the same order."""
     found: list[type[Fault]] = []
     waiting: list[type[Fault]] = Fault.__subclasses__()
     while waiting:
@@ -242,11 +231,11 @@ def kinds() -> list[type[Fault]]:
 
 
 def drawn(chance: random.Random, count: int, workers: int) -> list[Fault]:
-    """Draw so many faults: each kind in its turn, shuffled anew; one freeze, as it takes a minute."""
-    fitting = [kind for kind in kinds() if kind is not KillWorker or workers > 1]
+    """Draw so many faults: each kind in its turn, shuffled anew."""
+    turn = [kind for kind in kinds() if kind.least_processes <= workers]
     taken: list[Fault] = []
     while len(taken) < count:
-        turn = [kind for kind in fitting if kind is not Freeze or not any(isinstance(each, Freeze) for each in taken)]
         chance.shuffle(turn)
         taken += [kind() for kind in turn]
+        turn = [kind for kind in turn if not kind.once]
     return taken[:count]

@@ -73,12 +73,9 @@ def enter(descriptors: Sequence[int]) -> None:
     """
     if not descriptors:
         return
-    libc = ctypes.CDLL(None, use_errno=True)
     for descriptor in descriptors:
-        if libc.setns(descriptor, 0):
-            number = ctypes.get_errno()
-            raise OSError(number, f"setns: {os.strerror(number)}")
-    libc.prctl(PR_SET_DUMPABLE, 1)  # in a new user namespace it is not, and /proc hides it from its own user
+        _call("setns", descriptor, 0)
+    _call("prctl", PR_SET_DUMPABLE, 1)  # in a new user namespace it is not, and /proc hides it from its own user
 
 
 def _line(process: subprocess.Popen[bytes]) -> str:
@@ -88,21 +85,21 @@ def _line(process: subprocess.Popen[bytes]) -> str:
     return process.stdout.readline().decode(errors="replace").strip() if ready else ""
 
 
+def _call(name: str, *given: int) -> None:
+    """Call a function of the C library that Python 3.11 lacks; raises `OSError` with its name."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*given):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
 def make() -> str:
     """Move this process into new namespaces with a loopback; return their kinds."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def unshare(kinds: int) -> None:
-        if libc.unshare(kinds):
-            number = ctypes.get_errno()
-            raise OSError(number, f"unshare: {os.strerror(number)}")
-
     user, group = os.geteuid(), os.getegid()
     try:
-        unshare(CLONE_NEWNET)
+        _call("unshare", CLONE_NEWNET)
         kinds = "net"
     except PermissionError:
-        unshare(CLONE_NEWUSER | CLONE_NEWNET)
+        _call("unshare", CLONE_NEWUSER | CLONE_NEWNET)
         for name, content in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
@@ -115,7 +112,7 @@ def make() -> str:
         request = struct.pack("16sh", b"lo", 0)
         [flags] = struct.unpack_from("h", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), 16)
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", flags | IFF_UP))
-    libc.prctl(PR_SET_DUMPABLE, 1)
+    _call("prctl", PR_SET_DUMPABLE, 1)
     return kinds
 
 
