@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from infra import records
 from infra.services import Layout, ask
 
 FILE = "prefect/deployed.json"
@@ -41,11 +42,7 @@ def is_deployed(layout: Layout, commit: str | None) -> bool:
 
 def store(layout: Layout, commit: str | None) -> None:
     """Store what was deployed just now."""
-    path = layout.home / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps([sources_sha256(layout, commit), served_sha256(layout)]))
-    new.replace(path)
+    records.write(layout.home / FILE, [sources_sha256(layout, commit), served_sha256(layout)])
 
 
 def sources_sha256(layout: Layout, commit: str | None) -> str | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
+from infra import records
 from infra.services import Layout, ask
 
 FILE = "prefect/schedules.json"
@@ -23,13 +23,13 @@ def keeping(layout: Layout, install: Callable[[], None]) -> None:
     path = layout.home / FILE
     record = json.loads(path.read_bytes()) if path.exists() else {"installed": {}}
     before = record.get("before") or {name: is_on for name, is_on, _ in switches(layout)}
-    _write(path, {**record, "before": before})
+    records.write(path, {**record, "before": before})
     install()
     written = switches(layout)
     for name, is_on, switch in written:
         if before.get(name, is_on) != is_on == record["installed"].get(name, is_on):
             switch(not is_on)
-    _write(path, {"installed": {name: is_on for name, is_on, _ in written}})
+    records.write(path, {"installed": {name: is_on for name, is_on, _ in written}})
 
 
 def switches(layout: Layout) -> list[tuple[str, bool, Callable[[bool], Any]]]:
@@ -57,13 +57,6 @@ def named(layout: Layout) -> list[tuple[str, dict[str, Any]]]:
     flows = {flow["id"]: flow["name"] for flow in ask(layout, "POST", "/flows/filter", {})}
     rows = ask(layout, "POST", "/deployments/filter", {"sort": "NAME_ASC"})
     return [(f"{flows[row['flow_id']]}/{row['name']}", row) for row in rows]
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(record, indent=1))
-    new.replace(path)
 
 
 def text(schedule: dict[str, Any]) -> str:

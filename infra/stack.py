@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from infra import records
 from infra.ports import holder, port_in_use
 from infra.services import Layout, Service, services, surroundings
 from tasks.environment.log_part import LogPart
@@ -228,9 +229,7 @@ class Stack:
             "layout": layout,
             "started": {name: vars(started) for name, started in self.started.items()},
         }
-        new = self._path.with_suffix(".new")
-        new.write_text(json.dumps(content, indent=1))
-        new.replace(self._path)
+        records.write(self._path, content)
 
 
 class Saving:
