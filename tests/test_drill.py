@@ -237,6 +237,41 @@ def test_an_unbroken_run_that_fails_is_the_drills_error(tmp_path: Path, monkeypa
         made(tmp_path).run()
 
 
+def test_a_command_that_does_not_end_by_itself_is_ended_by_the_next_one(
+    tmp_path: Path, flow: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose exit code counts."""
+    second = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(home.DrillHome, "start", lambda own: second)
+    assert made(tmp_path)._end_of(flow, DrillHome(tmp_path, ["run"]), faults.Freeze()) == 3
+    assert flow.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("wrong", "left"), [([], []), (["a step is lost"], ["broken1"])])
+def test_the_first_pipeline_that_does_not_hold_is_the_last_and_stays(
+    wrong: list[str], left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def pipeline(own: Drill, at: DrillHome, waiting: list[Fault], *more: Any) -> int:
+        at.root.mkdir()
+        begun.append(at.root.name)
+        waiting.pop()
+        return 0
+
+    def compare(own: Drill, unbroken: DrillHome, broken: DrillHome, code: int, verdict: Verdict) -> None:
+        verdict.pipelines += 1
+        verdict.struck.append(struck())
+        verdict.wrong += wrong
+
+    monkeypatch.setattr(home.DrillHome, "start", lambda own: SimpleNamespace(wait=lambda: 0))
+    monkeypatch.setattr(Drill, "_pipeline", pipeline)
+    monkeypatch.setattr(Drill, "_compare", compare)
+    assert made(tmp_path, kills=2).run().holds is not bool(wrong)
+    assert begun == (["broken1"] if wrong else ["broken1", "broken2"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
 @pytest.mark.slow
 def test_the_page_works_as_it_stands(tmp_path: Path) -> None:
     """With faults on the digits; the environment names no server, as a drill has its own."""

@@ -220,14 +220,14 @@ class PrefectGone(Fault):
 
 
 def kinds() -> list[type[Fault]]:
-    """Return all kinds, always in the same order."""
+    """Return all kinds, in order of name."""
     found: list[type[Fault]] = []
     waiting: list[type[Fault]] = Fault.__subclasses__()
     while waiting:
-        kind = waiting.pop(0)
+        kind = waiting.pop()
         found += [kind] if "name" in vars(kind) else []
         waiting += kind.__subclasses__()
-    return found
+    return sorted(found, key=lambda kind: kind.name)
 
 
 def drawn(chance: random.Random, count: int, workers: int) -> list[Fault]:
