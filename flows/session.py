@@ -147,10 +147,14 @@ def import_prefect(flow: str) -> None:
     garbage.resume()
 
 
+ANSWERS_SECONDS = 60.0
+"""Seconds in which a server answers that is there: one on a machine that computes has taken more than ten."""
+
+
 def check_server(url: str) -> None:
     """Check that a Prefect server answers; one that requires a login does."""
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10):
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWERS_SECONDS):
             return
     except urllib.error.HTTPError as answer:
         if answer.code in (401, 403):

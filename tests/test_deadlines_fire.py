@@ -513,7 +513,7 @@ def test_every_request_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://host/api")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://other")
     assert [finding.verdict for finding in health.servers()] == ["fault", "fault"]
-    assert asked == [("http://host/api/health", 10), ("http://host/api/health", 5), ("http://other/health", 5)]
+    assert asked == [("http://host/api/health", 60), ("http://host/api/health", 5), ("http://other/health", 5)]
     psycopg2 = pytest.importorskip("psycopg2")
     given: dict[str, Any] = {}
 
