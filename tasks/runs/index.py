@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.errors import Failed
 from tasks.runs.home import Home
-from tasks.store.files import ABSENT, canonical, stat_of, write
+from tasks.store.files import ABSENT, StatKey, canonical, stat_of, write
 
 FILE = ".index.json"
 """In the folder of the runs; without it, or where it is damaged, all records are read."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """What is remembered of a run."""
 
     run_id: str
@@ -28,27 +28,27 @@ class Row:
     """The flow run of the last attempt."""
 
 
-def rows(home: Home) -> list[Row]:
-    """Return all runs, newest first.
+def rows(home: Home) -> Iterator[Row]:
+    """Yield all runs, newest first; they are remembered for the next search when this one comes to the last.
 
     Raises:
         Failed: the record of a run is damaged.
     """
-    known, found = _load(home), dict[str, dict[str, Any]]()
-    for name in sorted((path.name for path in home.runs.glob("*")), reverse=True):
-        path = home.runs / name / "run.json"
+    known, found = _load(home), dict[str, tuple[StatKey, Row]]()
+    folder = str(home.runs)
+    names = os.listdir(folder) if home.runs.is_dir() else []  # noqa: PTH208 - names, of which there are thousands
+    for name in sorted(names, reverse=True):
+        path = f"{folder}/{name}/run.json"
         try:
             key = stat_of(path)
         except ABSENT:
             continue
         row = known.get(name)
-        found[name] = (
-            row if row is not None and row["key"] == key else {"key": key, "row": asdict(_row(name, read(path)))}
-        )
+        found[name] = row if row is not None and row[0] == key else (key, _row(name, read(Path(path))))
+        yield found[name][1]
     if found != known:
         with suppress(OSError):  # they are read again then
             write(home.runs / FILE, canonical(found))
-    return [Row(**each["row"]) for each in found.values()]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def _row(name: str, record: dict[str, Any]) -> Row:
     return Row(name, record["identity"], record["exit_code"], flow_run)
 
 
-def _load(home: Home) -> dict[str, dict[str, Any]]:
+def _load(home: Home) -> dict[str, tuple[StatKey, Row]]:
     try:
-        known: dict[str, dict[str, Any]] = json.loads((home.runs / FILE).read_bytes())
-        return {name: {"key": each["key"], "row": {**each["row"]}} for name, each in known.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        known = json.loads((home.runs / FILE).read_bytes())
+        return {name: (key, Row(*row)) for name, (key, row) in known.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,8 +142,10 @@ def opened(
     identity = identity_of(flow, config)
     while True:
         with locked(home.runs / LOCK):
-            folder = _of_flow_run(home, prefect_id) or (None if new else _unfinished(home, identity))
-            folder = folder or _begin(home, flow, config, identity)
+            runs = list(rows(home))
+            unfinished = None if new else _unfinished(runs, identity)
+            goes_on = _of_flow_run(runs, prefect_id) or unfinished
+            folder = _begin(home, flow, config, identity) if goes_on is None else home.runs / goes_on
         with locked(folder / "lock", waiting) as lock:
             clear(folder, OLD)
             run = Run(home, folder)
@@ -183,7 +185,7 @@ def identity_of(flow: str, config: Config) -> str:
 
 def finished_before(home: Home, flow: str, config: Config) -> bool:
     """Return whether the last run of this flow and config has finished."""
-    last = _last_of(home, identity_of(flow, config))
+    last = _last_of(rows(home), identity_of(flow, config))
     return last is not None and last.exit_code in FINISHED
 
 
@@ -203,10 +205,9 @@ def resolve_run(home: Home, reference: str) -> Run:
     return Run(home, home.runs / (exact or matches)[0])
 
 
-def _of_flow_run(home: Home, prefect_id: str | None) -> Path | None:
+def _of_flow_run(runs: Iterable[Row], prefect_id: str | None) -> str | None:
     """Return the run whose last attempt was a flow run."""
-    known = prefect_id is not None
-    return next((home.runs / row.run_id for row in rows(home) if known and row.prefect_id == prefect_id), None)
+    return next((row.run_id for row in runs if prefect_id is not None and row.prefect_id == prefect_id), None)
 
 
 def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:
@@ -214,13 +215,13 @@ def _is_of(record: dict[str, Any], prefect_id: str | None) -> bool:
     return bool(attempts) and prefect_id is not None and attempts[-1]["prefect_flow_run_id"] == prefect_id
 
 
-def _unfinished(home: Home, identity: str) -> Path | None:
-    last = _last_of(home, identity)
-    return None if last is None or last.exit_code in FINISHED else home.runs / last.run_id
+def _unfinished(runs: Iterable[Row], identity: str) -> str | None:
+    last = _last_of(runs, identity)
+    return None if last is None or last.exit_code in FINISHED else last.run_id
 
 
-def _last_of(home: Home, identity: str) -> Row | None:
-    return next((row for row in rows(home) if row.identity == identity), None)
+def _last_of(runs: Iterable[Row], identity: str) -> Row | None:
+    return next((row for row in runs if row.identity == identity), None)
 
 
 def _begin(home: Home, flow: str, config: Config, identity: str) -> Path:

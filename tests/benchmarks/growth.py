@@ -70,19 +70,19 @@ home, config = Home(folder / "home").make(), load(Path("flows/presets/digits.yam
 for number in range(size):
     run = home.runs / f"20250101-{number:06d}-digits-0000"
     run.mkdir()
-    record = {"exit_code": 0, "status": "completed", "identity": str(number), "stages": {}, "config": {"a": "b" * 4000}}
+    record = {"exit_code": 0, "status": "completed", "identity": str(number), "stages": {}, "config": {"a": "b" * 7000}}
     (run / "run.json").write_text(json.dumps({**record, "attempts": [{"prefect_flow_run_id": str(number)}]}))
 
-def start():
+def start(config, prefect_id):
     begun = time.perf_counter()
     finished_before(home, "pipeline", config)
-    with opened(home, "pipeline", config, new=False, prefect_id="x", waiting=print) as run:
+    with opened(home, "pipeline", config, new=False, prefect_id=prefect_id, waiting=print) as run:
         seconds = time.perf_counter() - begun
         run.end(0, "completed", None)
     return seconds
 
-start()  # the first one reads all records
-seconds = start()
+start(config, "x")  # the first one reads all records
+seconds = start(config.model_copy(update={"seed": 12345}) if NEW else config, "y")
 """
 
 JOURNAL = """
@@ -109,7 +109,8 @@ seconds = sorted(seconds)[4]
 PROBES: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "text files by line, reading": ("s", TEXTS, (1000, 2000, 4000)),
     "gc --dry-run, artifacts and runs": ("s", GC, (150, 300, 600)),
-    "start of a run beside earlier ones": ("s", START, (500, 1000, 2000)),
+    "start of a run with a config that is new": ("s", f"NEW = True{START}", (500, 1000, 2000)),
+    "start of a run with the last config": ("s", f"NEW = False{START}", (500, 1000, 2000)),
     "journal, growth of memory by steps": ("MiB", JOURNAL, (50_000, 100_000, 200_000)),
     "order in blocks, a batch": ("s", BLOCKS, (10_000, 100_000, 1_000_000)),
 }
